@@ -1,7 +1,7 @@
 """tfoperator runs distributed TensorFlow jobs (TFJob) on Kubernetes, and the same YAML on a laptop.
 
-The package is a house with floors (ARCHITECTURE.md walks through it): `kube` and `api` at the bottom,
-`controller` in the middle, `operator`, `local`, `sdk` and `cli` on top. Imports point down only.
+The package has layers, which ARCHITECTURE.md describes: `kube` and `api` at the bottom, `controller` in the middle,
+`operator`, `local`, `sdk` and `cli` on top. A module never imports from a higher layer.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m tfoperator` is the command `tfoperator`, for an interpreter whose programs are not on the path."""
+"""`python -m tfoperator` runs the command `tfoperator`, also where the PATH does not include the command."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Objects in S3, Google Cloud Storage and Azure Blob Storage, by URL. Only this module uses the library, obstore.
+"""Objects in S3, Google Cloud Storage and Azure Blob Storage, by URL.
 
-A URL is `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`, without credentials: these come from the
-environment, or from the identity of the machine or pod. Failed requests are repeated for a while; requests and answers
-are bounded in time. An error's text contains neither queries, which have signatures, nor the bodies of answers.
+Only this module uses obstore, the library for these stores. A URL is `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or
+`az://CONTAINER/PATH`, without credentials. The credentials come from the environment, or from the identity of the
+machine or the pod. Failed requests are retried for a while. Requests and answers have time limits. The text of an error
+contains no queries (they contain signatures) and no bodies of answers.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ _NO_PART = re.compile(r"/\.{1,2}/|[^/]//|[\0-\x1f]")
 
 _REQUEST_TIME, _CONNECT_TIME = "30s", "5s"
 _RETRIES, _RETRY_TIME = 4, timedelta(seconds=15)
-"""A failed request is not retried after this time, so an outage is reported within a minute at most."""
+"""After this time, a failed request is not retried any more. So an outage is reported after at most a minute."""
 _PART_BYTES, _PARTS = 5 << 20, 2
-"""For an upload in memory: the size of its largest part, and the number of parts at once."""
+"""Two limits for the memory of an upload: the size of its largest part, and the number of parts that are sent in
+parallel.
+"""
 
 _MAX_FILES = 100_000
 """Maximum number of objects that are downloaded as one directory."""
@@ -53,7 +56,10 @@ _ADVICE = {
 
 
 class ObjectStoreError(OSError):
-    """`strerror` names the URL and the reason. `passing`: the store does not answer, and may answer later."""
+    """`strerror` contains the URL and the reason.
+
+    `passing` is true if the store does not answer now, but may answer later.
+    """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(5, message)
@@ -64,11 +70,14 @@ class ObjectStoreError(OSError):
 
 
 class ObjectChanged(ObjectStoreError):
-    """The object is not at the version that a write expects, and was not written."""
+    """The object does not have the version that a write expects. So the write was refused."""
 
 
 class ObjectInfo(NamedTuple):
-    """An object: its key below the URL, its size in bytes, and its version (`e_tag`), which each write changes."""
+    """An object: its key below the URL, its size in bytes, and its version (`e_tag`).
+
+    Each write changes the version.
+    """
 
     key: str
     size: int
@@ -77,16 +86,19 @@ class ObjectInfo(NamedTuple):
 
 
 def is_object_url(place: str | os.PathLike[str]) -> bool:
-    """Return whether it is the URL of objects, not a path or another URL."""
+    """Return whether `place` is the URL of objects, and not a path or another URL."""
     scheme, separator, _ = str(place).partition("://")
     return bool(separator) and scheme in SCHEMES
 
 
 class Objects:
-    """The objects below a URL, by key. Thread-safe. Each method raises ObjectStoreError."""
+    """The objects below a URL, which are found by their keys. Thread-safe. Each method raises ObjectStoreError."""
 
     def __init__(self, url: str) -> None:
-        """Makes no request. Raises ObjectStoreError for an invalid URL, or if obstore is not installed."""
+        """The constructor makes no request.
+
+        Raises ObjectStoreError for an invalid URL, or if obstore is not installed.
+        """
         parts = urlsplit(url)
         path = parts.path.strip("/")
         if "@" in parts.netloc or parts.query or parts.fragment:
@@ -117,9 +129,9 @@ class Objects:
                 return None
 
     def get(self, key: str, *, last: int = 0, limit: int = 0) -> tuple[bytes, ObjectInfo] | None:
-        """Return an object's content, or only its `last` bytes; None if there is no object.
+        """Return the content of an object, or only its `last` bytes. Return None if there is no object.
 
-        Raises ObjectStoreError, too, if the object has more bytes than a `limit` above 0.
+        Also raises ObjectStoreError if `limit` is above 0 and the object has more bytes than `limit`.
         """
         with self._in_words():
             try:
@@ -137,10 +149,10 @@ class Objects:
     def put(
         self, key: str, content: bytes | Path, over: ObjectInfo | Literal["create", "overwrite"] = "overwrite"
     ) -> None:
-        """Write an object: in place of the version `over`, only if it is new ("create"), or in any case ("overwrite").
+        """Write an object: over the version `over`, only if it doesn't exist ("create"), or in any case ("overwrite").
 
-        Raises OSError if `content` is a file that can't be read. A write is all or nothing. Raises ObjectChanged if the
-        object is at another version by now.
+        Raises OSError if `content` is a file that can't be read. A write is atomic: readers never see a part of it.
+        Raises ObjectChanged if the object has another version by now.
         """
         from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 
@@ -162,26 +174,34 @@ class Objects:
                 yield from map(self._info, some)
 
     def folders(self, under: str = "") -> list[str]:
-        """Return the next part of the keys below a key, for keys that have further parts; sorted."""
+        """Return the sorted names of the folders directly below a key: the next part of all keys that have
+        more parts.
+        """
         with self._in_words():
             found = self._store.list_with_delimiter(self._full(under) or None)["common_prefixes"]
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove objects; a missing object is no error."""
+        """Remove objects. A missing object is not an error."""
         with self._in_words():
             if wanted := [self._full(key) for key in keys]:
                 self._store.delete(wanted)
 
     def link(self, key: str, lifetime: timedelta) -> str:
-        """Return a URL by which anyone can get an object for this lifetime; it also ends with the credentials used."""
+        """Return a URL by which anyone can get an object during `lifetime`.
+
+        The URL stops working earlier if the used credentials expire.
+        """
         from obstore import sign
 
         with self._in_words():
             return sign(self._store, "GET", self._full(key), lifetime)
 
     def check_writable(self) -> ObjectStoreError | None:
-        """Write an object and remove it; return the error if the store does not answer, and raise any other error."""
+        """Write a test object and remove it.
+
+        Return the error if the store does not answer, and raise any other error.
+        """
         probe = f".writable-{secrets.token_hex(4)}"
         try:
             self.put(probe, b"")
@@ -195,12 +215,15 @@ class Objects:
     # An artifact: the object at the URL, or the objects below it.
 
     def here(self) -> Iterator[ObjectInfo]:
-        """Yield the object at the URL and the objects below it, as far as they exist."""
+        """Yield the object at the URL if it exists, and the objects below the URL."""
         at_url = self.find() if self._path else None
         return chain(() if at_url is None else (at_url,), self.all())
 
     def download(self, path: Path) -> None:
-        """Copy the object at the URL to a new file, or the objects below it into a new directory. Raises OSError."""
+        """Copy the object at the URL to a new file, or copy the objects below the URL into a new directory.
+
+        Raises OSError.
+        """
         found = list(islice(self.here(), _MAX_FILES + 1))
         if not found or len(found) > _MAX_FILES:
             what = "nothing" if not found else f"more than {_MAX_FILES} objects"
@@ -229,7 +252,7 @@ class Objects:
             self.put("", path)
 
     def remove(self) -> None:
-        """Remove the object at the URL and the objects below it."""
+        """Remove the object at the URL and the objects below the URL."""
         self.delete([info.key for info in self.here()])
 
     # Names and errors.
@@ -272,7 +295,7 @@ def _endpoint() -> str:
 
 @lru_cache(maxsize=64)
 def _bucket(url: str, endpoint: str) -> Any:
-    """Return the library's store of a bucket, which keeps its connections, and renews its credentials."""
+    """Return the library's object for a bucket. It keeps connections, and renews credentials."""
     try:
         from obstore.exceptions import BaseError
         from obstore.store import from_url

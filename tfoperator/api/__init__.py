@@ -1,9 +1,10 @@
-"""The TFJob API: a package for each part, and beside them the defaults and the cache's view of a job.
+"""The TFJob API: one package for each part, a module with the defaults, and a module for the jobs in a cache.
 
-`fields` has the parts of a field, `v1` the types, `replicas` the names, templates and pods of a job's replicas,
-`kueue` its queues, and `waiting` the reasons why replicas do not run. `validation` finds the problems of a job,
-`schema` makes the CRD for API servers, `conversion` turns older versions into v1, `loading` turns a file into
-manifests. Parts that the operator's process does not need must be imported by name.
+`fields` has the tools to declare and check a field, `v1` has the types, `replicas` has the names, templates and pods of
+a job's replicas, `kueue` has the queues of jobs, and `waiting` has the reasons why replicas do not run. `validation`
+finds the problems of a job, `schema` makes the CRD for API servers, `conversion` turns older versions into v1,
+`loading` turns a file into manifests. Some parts are not needed in the operator's process: callers import such a part
+by its own module name.
 """
 
 from tfoperator.api.defaults import default

@@ -1,9 +1,10 @@
-"""The parts of a TFJob that a cache keeps: bounded in bytes, whatever its author writes.
+"""The parts of a TFJob that a cache keeps: their size has a limit, whatever the author of the job writes.
 
-An API server takes objects of 1.5 MB, and one tenant can make a thousand. The cache keeps only a hash of templates that
-are too large, and of all templates of jobs that need none now. Code that needs such a template reads the job again
-(`templates.NotKept`). A job without its templates is validated while it is decoded. The rest of a spec, which is small,
-is kept whole, or the job is refused.
+An API server accepts objects of up to 1.5 MB, and one tenant can create a thousand. The cache keeps only a hash of
+templates that are too large. For a job that needs no templates now, the cache keeps only hashes of all templates. Code
+that finds a hash in place of a template that it needs (`templates.NotKept`) reads the job from the API server again. If
+the cache drops a job's templates, the job is validated while it is decoded. The cache keeps all other members of a
+spec, which are small. If they are not small, the operator refuses the job.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ from tfoperator.api.validation.job import validate
 from tfoperator.kube.views.objects import compacting
 
 MAX_TEMPLATES, MAX_SPEC = 16 << 10, 64 << 10
-"""Bytes, as JSON, of a job's templates together (most have 1 to 5 KB), and of its spec without them."""
+"""The limits in bytes, as JSON: for all templates of a job together (most jobs have 1 to 5 KB), and for its spec
+without the templates.
+"""
 
 
 class TrimmedJob(TFJob, frozen=True, rename="camel"):
-    """A TFJob whose templates are hashes, with the errors of an earlier validation; none for a job that has ended."""
+    """A TFJob with hashes in place of its templates, and with the errors that validation found before.
+
+    For a job that has ended, `problems` is empty.
+    """
 
     problems: tuple[str, ...] = ()
 
@@ -60,10 +66,10 @@ _decode = compacting(
 
 
 def decode_job_for_cache(data: bytes) -> TFJob:
-    """Decode a TFJob as `decode_tfjob` does, with the metadata that is read (64 annotations of up to 1,024 characters).
+    """Decode a TFJob as `decode_tfjob` does, but keep at most 64 annotations, each of up to 1,024 characters.
 
     Templates become hashes if they are too large, if the job is suspended, or if it has ended and has no TensorBoard.
-    More than MAX_SPEC bytes besides the templates are a `decode_error`.
+    If the spec without its templates has more than MAX_SPEC bytes, the job gets a `decode_error`.
     """
     job = _decode(data)
     spec = job.spec

@@ -1,8 +1,9 @@
-"""Fills in the defaults of a TFJob. Pure and total: invalid input passes through, and validation reports it.
+"""Fills in the defaults of a TFJob.
 
-The controller sets defaults in memory, as the Go operator does, although API servers set most of them by the CRD: a job
-may be older than the CRD. The template's default port is added when a pod is made, not here, so that templates
-stay undecoded.
+The function is pure, and it accepts any input: invalid values stay as they are, and validation reports them. API
+servers set most defaults by the CRD. The controller sets the defaults in memory, too, as the Go operator does, because
+a job may be older than the CRD. The controller adds the template's default port when it creates a pod, and not here. So
+templates need not be decoded here.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, ReplicaSpec, TFJob
 def default(job: TFJob) -> TFJob:
     """Return the same job with every default filled in; applying it twice changes nothing.
 
-    Replica keys get their proper case, `replicas` 1, `restartPolicy` Never, `suspend` false, `successPolicy` "". An
-    empty string counts as unset, as in the Go operator. A null replica spec stays null. An unset `cleanPodPolicy` stays
-    unset: that differs from each of its values. So does `network`, which the operator chooses. A
-    `progressDeadlineSeconds` below the least value, which an older CRD allowed, counts as the least value. The replicas
-    of a job with an `elasticPolicy` restart together (`restartScope: Job`).
+    Replica keys get their standard spelling, `replicas` 1, `restartPolicy` Never, `suspend` false, `successPolicy` "".
+    An empty string counts as unset, as in the Go operator. A null replica spec stays null. An unset `cleanPodPolicy`
+    stays unset, because that has its own meaning, different from each value. An unset `network` stays unset, too: the
+    operator chooses its value. A `progressDeadlineSeconds` below the minimum, which an older CRD allowed, is raised to
+    the minimum. The replicas of a job with an `elasticPolicy` restart together (`restartScope: Job`).
     """
     spec = job.spec
     return msgspec.structs.replace(
@@ -50,12 +51,15 @@ def default(job: TFJob) -> TFJob:
 
 
 def _progress_deadline(seconds: int | None) -> int | None:
-    """Return the deadline that a stored value stands for. Values below 1, which CRDs never allowed, stay as errors."""
+    """Return the deadline that applies for a stored value.
+
+    Values below 1 were never allowed by a CRD: they stay as they are, and are errors.
+    """
     return seconds if seconds is None or seconds < 1 else max(seconds, LEAST_PROGRESS_DEADLINE)
 
 
 def normalise_replica_types(specs: dict[str, ReplicaSpec | None]) -> dict[str, ReplicaSpec | None]:
-    """Spell the known replica types canonically (`worker` becomes `Worker`).
+    """Give the known replica types their standard spelling (`worker` becomes `Worker`).
 
     Unknown keys, and keys that would become equal, stay as they are, so that nothing is dropped silently.
     """

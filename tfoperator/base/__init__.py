@@ -1,1 +1,1 @@
-"""Basic utilities for every other package, without dependencies on them: time, text and numbers."""
+"""Basic utilities for time, text and numbers: all other packages use this package, and it imports none of them."""

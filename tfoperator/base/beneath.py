@@ -1,7 +1,7 @@
-"""Reads files below a folder whose content is untrusted: names can't lead out of it, and links are not followed.
+"""Reads files in a folder with untrusted content: a name can't lead out of the folder, and links are not followed.
 
-A name may come from another program, such as git, or from a file of the folder. Each component is opened separately,
-relative to its parent, so that a link that appears meanwhile is not followed either.
+A name may come from another program, such as git, or from a file of the folder. Each component of a name is opened
+separately, relative to its parent. So a link that another program creates in the meantime is not followed either.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LeadsOut(Exception):
-    """A name is absolute, contains `..`, or leads through a link. The message begins with the name."""
+    """Raised if a name is absolute, contains `..`, or leads through a link. The message begins with the name."""
 
 
 def components(name: str) -> tuple[str, ...]:
-    """Return the components of a relative name. Raises LeadsOut if it is absolute, empty, or contains `..`."""
+    """Return the components of a relative name. Raises LeadsOut if the name is absolute, is empty, or contains `..`."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
         raise LeadsOut(f"{name!r} is not the name of a file in this folder")
@@ -31,9 +31,9 @@ def components(name: str) -> tuple[str, ...]:
 
 
 def status_beneath(root: int, name: str) -> tuple[os.stat_result, str]:
-    """Return the status of a file below an open folder, and the target if it is a link ("" otherwise).
+    """Return the status of a file in an open folder, and the target of the file if it is a link ("" otherwise).
 
-    Raises LeadsOut if a parent is a link, OSError if the file is not there.
+    Raises LeadsOut if a parent is a link, and OSError if the file does not exist.
     """
     *parents, last = components(name)
     with _folder(root, parents, name) as folder:
@@ -42,9 +42,9 @@ def status_beneath(root: int, name: str) -> tuple[os.stat_result, str]:
 
 
 def open_beneath(root: int, name: str) -> BinaryIO:
-    """Open a regular file below an open folder, without waiting.
+    """Open a regular file in an open folder; the call never waits.
 
-    Raises LeadsOut if it or a parent is a link, OSError.
+    Raises LeadsOut if the file or a parent is a link, and OSError if the file can't be opened.
     """
     *parents, last = components(name)
     with _folder(root, parents, name) as folder:
@@ -62,7 +62,7 @@ def open_beneath(root: int, name: str) -> BinaryIO:
 
 @contextmanager
 def opened_folder(path: str | os.PathLike[str]) -> Iterator[int]:
-    """Yield a descriptor of a folder; the path to the folder itself may contain links. Raises OSError."""
+    """Open a folder and yield its descriptor; the path to the folder itself may contain links. Raises OSError."""
     root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield root

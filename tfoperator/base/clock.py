@@ -1,8 +1,8 @@
-"""Time, injected: every component that waits or compares times takes a `Clock`, so tests run on virtual time.
+"""Time as a parameter: each component that waits or compares times gets a `Clock`, so tests can run on virtual time.
 
-A wait is "until this condition is notified or this *deadline* passes", never "for this long": a
-deadline stays right when the clock moves between its computation and the start of the wait, which makes a virtual clock
-free of races.
+A caller waits "until this condition is notified or this *deadline* passes", never "for this long". If the clock moves
+after the caller has computed the deadline and before the wait begins, the deadline is still right. So a virtual clock
+has no races.
 
 Timestamps of other programs may be missing, naive, in the future or absurd: functions here never raise because of them.
 """
@@ -25,7 +25,10 @@ class Clock(Protocol):
     """The project's interface to time. Implementations are thread-safe."""
 
     def now(self) -> datetime:
-        """Return the wall-clock time, timezone-aware, in UTC. May jump; use it for timestamps that people read."""
+        """Return the wall-clock time, timezone-aware, in UTC.
+
+        The clock may jump; use it for timestamps that people read.
+        """
         ...
 
     def monotonic(self) -> float:
@@ -35,8 +38,9 @@ class Clock(Protocol):
     def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
         """Wait until `condition` is notified or `deadline` (on `monotonic()`) passes; None waits without limit.
 
-        The caller holds the condition's lock, as for `threading.Condition.wait`, and checks its predicate
-        again afterwards: wake-ups may be spurious. Returns False only if the deadline has passed.
+        The caller must hold the condition's lock, as for `threading.Condition.wait`. After the wait the caller must
+        check its predicate again, because the wait may end without a reason. Returns False only if the deadline has
+        passed.
         """
         ...
 
@@ -51,7 +55,7 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)  # no wrapper, since it is called several times a request and event
 
     def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
-        """Wait on the condition for the rest of the time until the deadline; see `Clock.wait_until`."""
+        """Wait on the condition until the deadline at most; see `Clock.wait_until`."""
         if deadline is None:
             condition.wait()
             return True
@@ -62,7 +66,10 @@ class SystemClock:
 
 
 class Elapsed:
-    """The time since it was made, by the clock that advanced more: one of the clocks stops while the machine sleeps."""
+    """The time since the object was created.
+
+    It is the larger of two clocks' times, because one clock stops while the machine sleeps.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -70,16 +77,16 @@ class Elapsed:
 
     @property
     def seconds(self) -> float:
-        """The seconds that have passed; too many if the wall clock was put forward."""
+        """The seconds that have passed; too many if somebody set the wall clock forward."""
         wall = (self._clock.now() - self._wall).total_seconds()
         return max(self._clock.monotonic() - self._monotonic, wall)
 
 
 class StopSignal:
-    """A one-way switch that threads can wait on with an injected clock, like a closed channel in Go.
+    """A signal that is set once and never reset: threads wait for it with a given clock, as for a closed channel in Go.
 
-    Thread-safe. `set()` may be called any number of times, from any thread. Don't call it in a signal handler, which
-    may have interrupted a `wait`: call it in a thread instead.
+    Thread-safe. `set()` may be called any number of times, from any thread. Don't call `set()` in a signal handler,
+    which may have interrupted a `wait`: call it in a thread instead.
     """
 
     def __init__(self) -> None:
@@ -87,7 +94,7 @@ class StopSignal:
         self._set = False
 
     def set(self) -> None:
-        """Stop: wake every waiter, now and in the future."""
+        """Set the signal: each `wait` ends, and each later `wait` returns at once."""
         with self._condition:
             self._set = True
             self._condition.notify_all()
@@ -97,11 +104,17 @@ class StopSignal:
         return self._set
 
     def wait(self, clock: Clock, seconds: float | None = None) -> bool:
-        """Sleep `seconds` on `clock` (None: without limit) unless stopped before. Returns whether it is set."""
+        """Sleep `seconds` on `clock` (None: without limit), or until the signal is set.
+
+        Returns whether the signal is set.
+        """
         return self.wait_until(clock, None if seconds is None else clock.monotonic() + seconds)
 
     def wait_until(self, clock: Clock, deadline: float | None) -> bool:
-        """Sleep until the deadline on `clock` (None: without limit) unless stopped. Returns whether it is set."""
+        """Sleep until the deadline on `clock` (None: without limit), or until the signal is set.
+
+        Returns whether the signal is set.
+        """
         with self._condition:
             while not self._set:
                 if not clock.wait_until(self._condition, deadline):
@@ -110,13 +123,14 @@ class StopSignal:
 
 
 class Repetition:
-    """Calls a function every few seconds in its own thread, the first time at once.
+    """Calls a function in its own thread, at once and then every few seconds.
 
-    `start` and `stop` may be called any number of times; the first stop is final. Thread-safe.
+    `start` and `stop` may be called any number of times; after the first `stop` the calls never start again.
+    Thread-safe.
     """
 
     def __init__(self, call: Callable[[], float | None], *, seconds: float, clock: Clock, name: str) -> None:
-        """Initialize; `name` is the thread's. Exceptions of the function are logged and have no other effect.
+        """Initialize; `name` is the name of the thread. Exceptions of the function are logged and have no other effect.
 
         The function may return the seconds until the next call, instead of `seconds`.
         """
@@ -128,19 +142,22 @@ class Repetition:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the calls, unless they have started."""
+        """Start the thread that calls the function, unless it has started already."""
         with self._changed:
             if self._thread.ident is None and not self._stopped:
                 self._thread.start()
 
     def wake(self) -> None:
-        """Call the function now, or once more if it is running. Does not block."""
+        """Call the function now; if it is running, call it once more afterwards. Does not block."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def stop(self, timeout: float | None = None) -> None:
-        """End the thread, and wait for a running call, for up to `timeout` real seconds. Idempotent."""
+        """End the thread; if the function is running, wait for it for up to `timeout` seconds of real time.
+
+        Idempotent.
+        """
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

@@ -1,7 +1,7 @@
-"""Makes untrusted text (logs, names, messages) harmless for the terminal that finally shows it.
+"""Makes untrusted text (logs, names, messages) harmless for the terminal that shows the text.
 
-Escape sequences can retitle a window, move the cursor over earlier output, and on some terminals do more. Output into a
-pipe or a file reaches a terminal, too, through `grep`, `tee` or `cat`. Pure.
+Escape sequences can change a window's title, move the cursor over earlier output, and do more on some terminals. Output
+into a pipe or a file reaches a terminal, too, through `grep`, `tee` or `cat`. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 _DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm: they reorder what is shown."""
+"""The control characters of Unicode's bidirectional algorithm: they change the order in which a text is shown."""
 
 _SEQUENCES = re.compile(
     r"(\x1b\[[0-9;:]*m)"  # colours (SGR), the only sequences that are kept
@@ -26,9 +26,9 @@ _REORDERS = re.compile(f"[{_DIRECTIONS}]")
 
 
 def without_controls(text: str, *, keep: str = "") -> str:
-    """Remove characters that move the cursor, ring or garble the terminal; keep colours and tabs.
+    """Remove characters that move the cursor, ring the bell or disturb the terminal; keep colours and tabs.
 
-    Sequences are dropped, and single control characters become U+FFFD, unless they are in `keep`.
+    Escape sequences are removed. Single control characters are replaced by U+FFFD, unless they are in `keep`.
     """
     if text.isprintable():
         return text  # most lines are like this, and so cost almost nothing
@@ -45,7 +45,8 @@ def without_controls(text: str, *, keep: str = "") -> str:
 def plain_text(line: str) -> str:
     """Return a log line without escape sequences (colours are removed, too) and without control characters.
 
-    A backspace removes the character before it: some progress bars go back to draw their next state over the last.
+    A backspace removes the character before it: with backspaces, some progress bars write their next state over the
+    last state.
     """
     if line.isprintable():
         return line
@@ -76,9 +77,9 @@ def shown_line(line: str) -> str:
 
 
 def in_utf8(text: str) -> str:
-    """Return the text in valid UTF-8: other bytes of a file name or an argument are written as escapes.
+    """Return the text as valid UTF-8: bytes of a file name or an argument that are not UTF-8 become escapes.
 
-    Python represents them as lone surrogates, which no codec encodes.
+    Python represents such bytes as lone surrogates, which no codec can encode.
     """
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -91,12 +92,12 @@ def printable(text: str) -> str:
 
 
 def reorders(text: str) -> bool:
-    """Return whether the text has characters that reorder the text after them: write it in ASCII then."""
+    """Return whether the text has characters that change the order of the text after them; then write it in ASCII."""
     return _REORDERS.search(text) is not None
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Return plain data as JSON in readable Unicode, without characters that control a terminal, and lossless."""
+    """Return plain data as JSON with readable Unicode, without control characters for a terminal; nothing is lost."""
     return _AFTER_SPACE.sub(
         lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False, indent=indent)
     )

@@ -1,4 +1,4 @@
-"""Durations as text: parsed as in Go or as people write them, formatted exactly, or shortened as in kubectl's ages."""
+"""Durations as text: read in Go's form or in people's form, and written exactly, or short like the ages of kubectl."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _DURATION = re.compile("".join(rf"(?:(?P<{unit}>\d+(?:\.\d+)?){unit})?" for unit
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of `15s`, `5m`, `1h30m` or `250ms`, the largest unit first; a bare number is seconds.
+    """Return the seconds of a text such as `15s`, `5m`, `1h30m` or `250ms`, with the largest unit first.
 
-    Raises ValueError for any other text, including a negative number.
+    A bare number means seconds. Raises ValueError for any other text, including a negative number.
     """
     written = text.strip()
     match = _DURATION.fullmatch(written)
@@ -51,9 +51,9 @@ def format_duration(seconds: float) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """Return at most two units, the smaller only where it matters: HumanDuration of k8s.io/apimachinery.
+    """Return at most two units, as HumanDuration of k8s.io/apimachinery does; the smaller unit only if it matters.
 
-    One second below zero counts as a clock's inaccuracy and gives `0s`; more gives `<invalid>`.
+    Up to one second below zero gives `0s`, because clocks are inexact; a smaller number gives `<invalid>`.
 
     >>> [human_duration(s) for s in (0.4, 90, 200, 600, 5000, 90_000, 900_000)]
     ['0s', '90s', '3m20s', '10m', '83m', '25h', '10d']

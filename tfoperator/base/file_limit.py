@@ -1,4 +1,4 @@
-"""The limit of open files of this process: each local container needs about six, and a shell on macOS has 256."""
+"""The limit of open files of this process: a local container needs about six files, and a macOS shell allows 256."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import resource
 logger = logging.getLogger(__name__)
 
 WANTED = 10_240
-"""Enough for some 1500 containers. macOS allows no more, and programs that close all possible files remain fast."""
+"""This is enough for some 1500 containers. macOS allows no more, and with this limit, programs that close all possible
+file descriptors are still fast.
+"""
 
 
 def raised(soft: int, hard: int, wanted: int = WANTED) -> int:
-    """Return the limit to set instead of `soft`, within `hard`; `soft` if it need not, or can't, be raised. Pure."""
+    """Return the limit to set instead of `soft`, at most `hard`; return `soft` if it is high enough or can't be raised.
+
+    Pure.
+    """
     if soft == resource.RLIM_INFINITY:
         return soft
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -1,4 +1,4 @@
-"""Files that other programs use: opened safely whatever is at their path, read from their last lines, and locked."""
+"""Opens files that other programs also use safely, whatever is at their path; reads last lines, and locks files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 _CHUNK = 64 * 1024
 _LOCK_PAUSE = 0.002
-"""Mean seconds between two tries to take a lock."""
+"""The mean number of seconds between two attempts to take a lock."""
 
 
 def local_path(uri: str) -> Path | None:
@@ -27,7 +27,10 @@ def local_path(uri: str) -> Path | None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file without following a link, and without waiting. Raises OSError, also if it is not a regular file."""
+    """Open a file without following a link, and without waiting.
+
+    Raises OSError, also if the path is not a regular file.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -36,7 +39,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def file_mark(path: str | Path, *, follow_symlinks: bool = True) -> tuple[int, int, int] | None:
-    """Return size, time and inode, by which versions of a file differ; None if the file can't be examined."""
+    """Return size, time and inode, which change when the file changes; None if the file can't be examined."""
     try:
         found = os.stat(path, follow_symlinks=follow_symlinks)
     except OSError:
@@ -45,10 +48,10 @@ def file_mark(path: str | Path, *, follow_symlinks: bool = True) -> tuple[int, i
 
 
 def take_lock(handle: int, *, shared: bool = False) -> bool:
-    """Take the kernel's lock of an open file; return whether this process has it, False if another has it. Never waits.
+    """Take the kernel's lock of an open file; return True if this process has it, False if another process has it.
 
-    A shared lock does not exclude other shared locks. It is released when the file is closed or its process ends.
-    Raises OSError if the file can't be locked at all, as on a network's file system that has no locks.
+    Never waits. A shared lock does not exclude other shared locks. The lock is released when the file is closed or its
+    process ends. Raises OSError if the file can't be locked at all, as on a network's file system that has no locks.
     """
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -58,9 +61,10 @@ def take_lock(handle: int, *, shared: bool = False) -> bool:
 
 
 def hold_lock(path: Path, seconds: float = 0.0) -> BinaryIO | None:
-    """Return a file, made if necessary, that holds its lock until it is closed; None if another holds it for `seconds`.
+    """Return a file (created if necessary) that is locked until it is closed.
 
-    All waiting processes try equally often, so that each gets a turn. Raises OSError, as `take_lock` does.
+    It returns None if another process holds the lock for `seconds`. All waiting processes try equally often, so each of
+    them gets the lock at some time. Raises OSError, as `take_lock` does.
     """
     end = time.monotonic() + seconds
     with ExitStack() as opened:
@@ -76,7 +80,7 @@ def hold_lock(path: Path, seconds: float = 0.0) -> BinaryIO | None:
 def is_locked(path: Path) -> bool:
     """Return whether a program holds the exclusive lock of a file; False if there is no such file. Writes nothing.
 
-    For the time of two system calls it holds a shared lock itself.
+    During two system calls, this function itself holds a shared lock.
     """
     try:
         with open_regular(path) as stream:
@@ -86,7 +90,10 @@ def is_locked(path: Path) -> bool:
 
 
 def tail_offset(stream: BinaryIO, lines: int) -> int:
-    """Return where the last `lines` lines begin. Reads backwards: a log may be far larger than its end."""
+    """Return where the last `lines` lines begin.
+
+    It reads backwards, because a log may be far larger than its last lines.
+    """
     end = position = stream.seek(0, os.SEEK_END)
     if lines <= 0:
         return end

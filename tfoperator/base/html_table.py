@@ -1,4 +1,4 @@
-"""Tables as notebooks show them. Cell contents are text, never markup."""
+"""Tables in the form that notebooks show. Cell contents are text, never markup."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _COLOURS = {"Running": _GREEN, "Succeeded": _GREEN, "Failed": _RED, "Pending": _
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table with these titles; a cell that is the name of a state has that state's colour."""
+    """Return a table with these column titles; if a cell is the name of a state, it has the colour of that state."""
     head = "".join(f'<th style="{_CELL_STYLE}">{html_text(title)}</th>' for title in titles)
     body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def html_text(words: str) -> str:
-    """Return words as text of an HTML page; the name of a state has its colour."""
+    """Return words as text for an HTML page; the name of a state gets its colour."""
     text, colour = html.escape(printable(words)), _COLOURS.get(words)
     return f'<span style="color:{colour}">{text}</span>' if colour else text
 

@@ -11,13 +11,14 @@ import stat
 from pathlib import Path
 
 OWN = ".tfoperator"
-"""The name of the folder, below the current folder, in which commands keep their data by default."""
+"""The name of the folder, in the current folder, in which commands keep their data by default."""
 
 
 def make_folders(path: Path) -> None:
     """Create a folder and its missing parents, all of them private. An existing folder keeps its mode. Raises OSError.
 
-    `Path.mkdir` makes parents with the permissions that the umask leaves: perhaps writable by everyone.
+    `Path.mkdir` would create the parents with the permissions that the umask allows, and then everyone might be able to
+    write to them.
     """
     for folder in (*reversed(path.parents), path):
         try:
@@ -31,7 +32,7 @@ def make_folders(path: Path) -> None:
 
 
 def private_folder(path: Path) -> None:
-    """Create a private folder, or make an existing one private. Raises OSError, also for a link."""
+    """Create a private folder; if the folder exists, make it private. Raises OSError, also if the path is a link."""
     make_folders(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -41,22 +42,22 @@ def private_folder(path: Path) -> None:
 
 
 def others_may_replace(found: os.stat_result, user: int) -> bool:
-    """Return whether someone besides this user and root may replace the files in a folder."""
+    """Return whether a user other than this user and root may replace the files in a folder."""
     open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
     return found.st_uid not in (user, 0) or (stat.S_ISDIR(found.st_mode) and bool(open_to_all))
 
 
 def check_own(folder: Path) -> None:
-    """Raise PermissionError if another user may replace the files in a folder, or the link to it."""
+    """Raise PermissionError if another user may replace the files in a folder, or may replace the link to it."""
     if any(others_may_replace(found, os.geteuid()) for found in (os.lstat(folder), os.stat(folder))):
         raise PermissionError(errno.EPERM, "another user can replace the files in it", str(folder))
 
 
 def check_own_place(path: Path) -> None:
-    """Raise PermissionError if another user may replace the data of a place in a folder `.tfoperator`.
+    """Raise PermissionError if a path is in a folder `.tfoperator` and another user may replace the data there.
 
-    In a folder that users share, another user may have made `.tfoperator` first: its records name programs to run
-    and files to use as results. Places elsewhere were chosen by the user, and are not checked.
+    In a folder that several users share, another user may have created `.tfoperator` first. The records there name
+    programs to run and files to use as results. The user has chosen all other paths, so they are not checked.
     """
     for folder in (*reversed(path.parents), path):
         if OWN in folder.parts and (folder.exists() or folder.is_symlink()):

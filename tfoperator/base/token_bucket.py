@@ -1,7 +1,7 @@
-"""A token bucket that returns waiting times, or refuses, and never sleeps itself.
+"""A token bucket that returns waiting times, or refuses; it never sleeps itself.
 
-A caller reserves a token and waits for it. So callers are served in their order of arrival, evenly spread, and the
-caller sleeps itself, and can be interrupted.
+A caller reserves a token, and then waits until it may use the token. So callers get their tokens in the order of their
+calls and at even intervals. The callers themselves sleep, so they can be interrupted.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from tfoperator.base.clock import Clock, SystemClock
 
 
 class TokenBucket:
-    """`qps` tokens per second, at most `burst` saved up; no limit with a `qps` of 0 or less. Thread-safe.
+    """Gives `qps` tokens per second and saves up to `burst` tokens; with a `qps` of 0 or less there is no limit.
 
-    Raises ValueError for a limit with a `burst` below 1, which would block for ever.
+    Thread-safe. Raises ValueError for a limit with a `burst` below 1, because callers would wait for ever.
     """
 
     def __init__(self, qps: float, burst: int, *, clock: Clock | None = None) -> None:
@@ -29,7 +29,7 @@ class TokenBucket:
         self._updated = -math.inf
 
     def reserve(self) -> float:
-        """Take one token and return the seconds to wait before using it (0.0: go ahead)."""
+        """Take one token, and return after how many seconds the caller may use it (0.0: at once)."""
         if self._qps <= 0:
             return 0.0
         with self._lock:
@@ -38,7 +38,7 @@ class TokenBucket:
             return max(0.0, -self._tokens / self._qps)
 
     def take(self, now: float) -> bool:
-        """Take one token if there is one at `now` (monotonic)."""
+        """Take one token if there is a token at the time `now` (monotonic); return whether there was a token."""
         if self._qps <= 0:
             return True
         with self._lock:

@@ -1,4 +1,4 @@
-"""Shows URLs that users give: without users, passwords, queries and fragments, which may be secrets. Pure."""
+"""Shows URLs from users without the parts that may be secrets: users, passwords, queries and fragments. Pure."""
 
 from __future__ import annotations
 

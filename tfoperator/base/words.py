@@ -1,4 +1,4 @@
-"""The base of tables of words that programs read: each row has a word, and the facts about it."""
+"""The base class for tables of words that programs read: each row has a word, and the facts about the word."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ class Word(StrEnum):
     traits: msgspec.Struct
 
     def __new__(cls, value: str, traits: msgspec.Struct | None = None) -> Self:
-        """Make a member that is its word, and has its traits.
+        """Create a member of the enumeration: its value is the word, and it has the traits.
 
-        `traits` has a default only for type checkers: to them the look-up `ConditionType("Ready")` is a call of this.
+        `traits` has a default only for type checkers: for them, the look-up `ConditionType("Ready")` is a call of this
+        method.
         """
         if traits is None:
             raise TypeError(f"{value} has no traits: add them after the word in its row of {cls.__name__}")

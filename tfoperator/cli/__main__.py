@@ -1,4 +1,7 @@
-"""Starts the command. `tfoperator operator` is dispatched before the libraries of the command line are imported."""
+"""Starts the command.
+
+For `tfoperator operator`, it starts the operator before it imports the libraries of the command line.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,24 @@ import sys
 from collections.abc import Sequence
 
 _FIRST_SEARCH = 200_000
-"""New containers from which on the garbage collector first looks for cycles among them (700 in Python 3.11).
+"""The number of new container objects after which the garbage collector first searches for reference cycles (700 in
+Python 3.11).
 
-A short run makes 150,000, and nearly all are parts of modules, which stay: the searches took a tenth of its CPU time.
+A short run creates 150,000 such objects. Nearly all of them are parts of modules, which are never freed. The searches
+took a tenth of the CPU time of the run.
 """
 
 _LATER_SEARCHES = 20_000
-"""The same, for a command that goes on: what a connection leaves behind may be in cycles, with large buffers."""
+"""The threshold for later searches, in a command that continues to run: closed connections may leave cycles with large
+buffers.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments (default: the process's) name; return the exit code."""
+    """Run the command that the arguments name, and return the exit code.
+
+    Without `arguments`, use the arguments of the process.
+    """
     if arguments is None:  # the process is ours: only then its garbage collector is, too
         _collect_rarely()
         arguments = sys.argv[1:]
@@ -35,10 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _collect_rarely() -> None:
-    """Have the garbage collector of this process work rarely, and not at the end.
+    """Make the garbage collector of this process run rarely, and never when the process ends.
 
-    At its end the interpreter searches all that was ever imported, several times. The operating system frees the memory
-    anyway. The function that is registered first is called last: after logs and streams are written.
+    When a process ends, the interpreter searches all modules that were ever imported, several times. The operating
+    system frees the memory anyway. Python calls exit functions in reverse order, so this function is registered first:
+    it runs after logs and streams are written.
     """
     gc.set_threshold(_FIRST_SEARCH, *gc.get_threshold()[1:])
     gc.callbacks.append(_after_first_search)
@@ -46,7 +57,7 @@ def _collect_rarely() -> None:
 
 
 def _after_first_search(phase: str, _info: dict[str, int]) -> None:
-    """Leave modules and classes, which are permanent, out of later searches, and let these come more often."""
+    """Exclude modules and classes, which are never freed, from later searches, and make searches more frequent."""
     if phase == "stop":
         gc.callbacks.remove(_after_first_search)
         gc.freeze()

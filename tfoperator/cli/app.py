@@ -1,4 +1,4 @@
-"""Assembles the commands and runs one, converting every failure into a message and an exit code."""
+"""Assembles the commands and runs a command; converts each failure into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from tfoperator.cli.terminal.stdio import discard_unwritable, prepare
 
 _NAME: Final = "tfoperator"
 _COMPLETION_VARIABLE: Final = "_TFOPERATOR_COMPLETE"
-"""Typer's name of the variable through which a shell asks for completions."""
+"""The name that Typer gives to the variable with which a shell requests completions."""
 
 
 def make_app(words: Sequence[str] | None = None) -> typer.Typer:
-    """Return the application; with `words`, the arguments without options, only the command that they name is loaded.
+    """Return the application.
 
-    The other commands have then only their line in the help.
+    `words` are the arguments without options: with them, only the command that they name is loaded. The application
+    then has only the help line of each other command.
     """
     app = typer.Typer(
         name=_NAME,
@@ -74,7 +75,7 @@ def _not_loaded() -> None:
 
 
 def _words(arguments: Sequence[str]) -> list[str] | None:
-    """Return the arguments without options; None where a shell asks for completions, which are of any command."""
+    """Return the arguments without options; None if a shell requests completions, which may be for any command."""
     if _COMPLETION_VARIABLE in os.environ:
         return None
     return [word for word in arguments if not word.startswith("-")]

@@ -1,7 +1,7 @@
-"""The commands of `tfoperator` by name, with the place of each one's code and its line in the help.
+"""The commands of `tfoperator` by name, each with the location of its code and its line in the help.
 
-A command starts as fast as its own imports: the application loads the module of the command that runs, and of no
-other. The list of all commands, as `--help` prints it, needs no module at all.
+The application imports only the module of the command that runs. So the start of a command takes only the time of its
+own imports. To print the list of all commands, `--help` needs none of these modules.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Command(NamedTuple):
-    """The code of a command, below `tfoperator.cli.commands`, and the first line of its docstring."""
+    """The location of a command's code in `tfoperator.cli.commands`, and the first paragraph of its docstring."""
 
     module: str
     function: str
@@ -86,7 +86,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
 class CommandGroup(NamedTuple):
     """The commands of a group, and its line in the help.
 
-    `itself` is the command that runs where no command of the group is named; by default that prints the group's help.
+    `itself` is the command that runs if the user names no command of the group; by default the help of the group is
+    printed.
     """
 
     summary: str
@@ -178,4 +179,4 @@ GROUPS: Final[Mapping[str, CommandGroup]] = {
     ),
     "pipeline": CommandGroup("Pipelines of components, and the lineage of their artifacts.", _PIPELINE),
 }
-"""Groups of commands by name. They stand behind the commands in the help."""
+"""Groups of commands by name. The help lists them after the commands."""

@@ -1,4 +1,4 @@
-"""Manifests of commands: finding TFJobs, converting older versions, checking them before any action."""
+"""Handles manifests for commands: finds TFJobs, converts older versions, and checks the jobs before any action."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tfoperator.kube.protocol.resources import NAMESPACES
 
 
 def is_tfjob(obj: dict[str, Any]) -> bool:
-    """Return whether an object is meant to be a TFJob: by its kind, which may be misspelt, or for want of a kind.
+    """Return whether the author means an object as a TFJob: its kind is TFJob, perhaps misspelt, or it has no kind.
 
-    The group of TFJob has many other kinds, such as PyTorchJob, Experiment and Profile: these are other objects.
+    TFJob's API group has many other kinds, such as PyTorchJob, Experiment and Profile: such an object is no TFJob.
     """
     kind, version = obj.get("kind"), obj.get("apiVersion")
     if not isinstance(kind, str) or kind == TFJOBS.kind or older_version(obj) is not None:
@@ -39,18 +39,20 @@ def is_tfjob(obj: dict[str, Any]) -> bool:
 
 _OTHER_SPELLINGS = ("tensorflowjob", "tensorjob")
 _MIN_SIMILARITY = 0.75
-"""The least similarity of a misspelt kind to TFJob, by difflib: TFJobs and TJob are above it, TrainJob (0.6) is not."""
+"""The minimum similarity (by difflib) of a misspelt kind to TFJob: TFJobs and TJob are more similar than this, TrainJob
+(0.6) is less similar.
+"""
 
 
 def _is_misspelt(kind: str) -> bool:
-    """Return whether a kind of TFJob's group looks like another spelling of TFJob."""
+    """Return whether a kind in TFJob's API group looks like a misspelt TFJob."""
     word = kind.lower()
     similarity = difflib.SequenceMatcher(None, word, TFJOBS.kind.lower()).ratio()
     return word in _OTHER_SPELLINGS or similarity >= _MIN_SIMILARITY
 
 
 def conversion_lines(manifest: Manifest, conversion: Conversion) -> Iterator[str]:
-    """Yield a line about the job's conversion, and one for each note; none if it is v1 already."""
+    """Yield a line about the job's conversion, and a line for each note; yield nothing if the job is already v1."""
     version = older_version(manifest.obj)
     if version is None or conversion.obj is manifest.obj:
         return
@@ -59,7 +61,10 @@ def conversion_lines(manifest: Manifest, conversion: Conversion) -> Iterator[str
 
 
 def note_lines(manifest: Manifest, notes: Iterable[Note]) -> Iterator[str]:
-    """Yield a line for each note on an object. A note on a feature that v1 lacks is called a warning."""
+    """Yield a line for each note on an object.
+
+    If a note is about a feature that v1 lacks, its line begins with "warning".
+    """
     for said in notes:
         kind = "warning" if said.lost else "note"
         yield f"{manifest.place(said.field)}: {kind}: {said}"
@@ -68,7 +73,10 @@ def note_lines(manifest: Manifest, notes: Iterable[Note]) -> Iterator[str]:
 def checked_manifests(
     files: Sequence[str], *, consequence: str, exit_code: int, idle: Collection[str] = ()
 ) -> list[Manifest]:
-    """Return the objects of the files, in order, checked as by `checked`. Also raises ManifestError."""
+    """Return the objects in the files, in order; `checked` has checked them.
+
+    It raises the errors of `checked`, and ManifestError.
+    """
     # Every file is read before the first warning is printed.
     manifests = [manifest for file in files for manifest in load_manifests(file)]
     return checked(manifests, ", ".join(files), consequence=consequence, exit_code=exit_code, idle=idle)
@@ -77,10 +85,11 @@ def checked_manifests(
 def checked(
     manifests: Sequence[Manifest], source: str, *, consequence: str, exit_code: int, idle: Collection[str] = ()
 ) -> list[Manifest]:
-    """Return the objects, in order, TFJobs as v1. Warnings about them, except `idle` warnings, go to standard error.
+    """Return the objects in the same order, with TFJobs converted to v1.
 
-    Raises CliError: with every problem and with `exit_code` if a TFJob is not valid, with EXIT_USAGE if there is no
-    TFJob. `consequence` is the hint of both errors.
+    Warnings about the TFJobs go to standard error, except the warnings in `idle`. If a TFJob is not valid, raises
+    CliError with all problems and with `exit_code`. If there is no TFJob, raises CliError with EXIT_USAGE.
+    `consequence` is the hint in both errors.
     """
     bad: list[str] = []
     good: list[Manifest] = []
@@ -107,7 +116,10 @@ def checked(
 
 
 def in_namespace(manifest: Manifest, asked: str | None, default: str) -> str:
-    """Return the namespace of an object. Raises CliError if the manifest and the option differ."""
+    """Return the namespace of an object.
+
+    Raises CliError if the manifest and the command's option name different namespaces.
+    """
     metadata = manifest.obj.get("metadata") or {}
     named = metadata.get("namespace")
     if named and asked and named != asked:
@@ -117,14 +129,14 @@ def in_namespace(manifest: Manifest, asked: str | None, default: str) -> str:
 
 
 def metadata_text(obj: dict[str, Any], field: str) -> str:
-    """Return a member of the object's metadata; empty if there is no such text."""
+    """Return a member of the object's metadata that is a text; empty if there is none."""
     metadata = obj.get("metadata")
     value = metadata.get(field) if isinstance(metadata, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def title(manifest: Manifest) -> str:
-    """Return `TFJob mnist`."""
+    """Return the kind and the name of the object, such as `TFJob mnist`."""
     metadata = manifest.obj.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName") or ""
     return f"{manifest.obj.get('kind', 'object')} {name}".strip()
@@ -134,10 +146,10 @@ _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") -> None:
-    """Refuse jobs that never start, so that no command waits for their end, and duplicate objects.
+    """Refuse jobs that never start or never end, so that no command waits for them for ever.
 
-    `manifests` are as `checked` returns them; `namespace` is for objects that don't name one. Raises CliError with
-    every reason.
+    Also refuse duplicate objects. `manifests` come from `checked`; `namespace` applies to objects without a namespace.
+    Raises CliError with every reason.
     """
     if not _NAMESPACE.fullmatch(namespace):
         raise CliError(f"--namespace: {namespace!r} is not a valid name of a namespace", "Nothing was started.")
@@ -160,10 +172,10 @@ _CLAIM = "PersistentVolumeClaim"
 
 
 def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[tuple[str, str, str]]:
-    """Yield place, kind and message for each object that a job's pods need, and that no file has.
+    """Yield place, kind and message for each object that a job's pods need, but that is not in any of the files.
 
-    On this machine nothing else makes one: without a ConfigMap or a Secret the pods would wait for ever, and without
-    their service account API servers refuse them. An empty directory stands for a claim.
+    On this machine nothing else creates such an object. Without a ConfigMap or a Secret, the pods would wait for ever.
+    Without the service account, the API server refuses the pods. For a missing claim, the run uses an empty directory.
     """
     present = {
         (
@@ -189,7 +201,7 @@ def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[
 
 
 def _pods(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the path and the spec of each pod that a job describes: of its replicas, and of its TensorBoard."""
+    """Yield the path and the spec of each pod that a job describes: the pods of replicas and of the TensorBoard."""
     for kind, replica in (spec.get("tfReplicaSpecs") or {}).items():
         yield f"spec.tfReplicaSpecs[{kind}].template.spec", ((replica or {}).get("template") or {}).get("spec") or {}
     yield "spec.tensorBoard", spec.get("tensorBoard") or {}
@@ -210,7 +222,7 @@ def _missing(reference: Reference) -> str:
 
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:
-    """Return objects that have the name of another object of their kind, or an invalid namespace."""
+    """Yield a message for each object with the kind and name of an earlier object, or with an invalid namespace."""
     from tfoperator.local.manifest_resources import resource_of
 
     first: dict[tuple[str, str, str], Manifest] = {}
@@ -230,7 +242,7 @@ def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str
 
 
 def _obstacles(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return the fields that prevent a job's end, and how."""
+    """Yield the fields because of which a job never begins or never ends, each with an explanation."""
     policy = spec.get("runPolicy") or {}
     if policy.get("suspend"):
         yield (

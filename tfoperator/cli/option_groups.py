@@ -1,6 +1,6 @@
-"""Groups of options, and options that give values to names.
+"""Groups of options, and options of the form `NAME=VALUE`.
 
-A parameter of a command whose type is a struct stands for an option for each field.
+If the type of a command's parameter is a struct, the command has an option for each field of the struct.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tfoperator.cli.terminal.errors import CliError
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command as Typer needs it: with the options themselves instead of groups of them."""
+    """Return the command in the form that Typer needs: with single options in place of the groups."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, type[msgspec.Struct]] = {}
     parameters: list[inspect.Parameter] = []
@@ -62,7 +62,7 @@ def pairs(option: str, given: Iterable[str] | None) -> list[tuple[str, str]]:
 
 
 def single_values(option: str, given: Iterable[str] | None) -> dict[str, str]:
-    """Return the values of `NAME=VALUE` arguments, each name once. Raises CliError."""
+    """Return the values of `NAME=VALUE` arguments; each name may occur only once. Raises CliError."""
     found = pairs(option, given)
     if len(dict(found)) < len(found):
         raise CliError(f"{option}: the same parameter is given twice")

@@ -1,4 +1,4 @@
-"""Refuses files that are, by their name, neither a manifest nor a Python program, and shows how to run them."""
+"""Refuses files whose names show that they are neither a manifest nor a Python program, and shows how to run them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tfoperator.cli.terminal.errors import CliError
 _NOTEBOOK = ".ipynb"
 _SHELLS = (".sh", ".bash", ".zsh", ".ksh")
 _BEGIN = 256
-"""Bytes of a file that are read: a first line that names an interpreter is shorter."""
+"""The number of bytes that are read from a file: a first line that names an interpreter is shorter."""
 
 
 def refuse_other_programs(file: str) -> None:
-    """Raise CliError if a file is a notebook, a shell's script or another script that names its interpreter."""
+    """Raise CliError if a file is a notebook, a shell script, or another script whose first line has an interpreter."""
     if file == "-" or not Path(file).is_file():
         return
     if PurePath(file).suffix == _NOTEBOOK:
@@ -35,7 +35,7 @@ def refuse_other_programs(file: str) -> None:
 
 
 def _from_notebook(file: str) -> str:
-    """Return how a notebook is run: as the program that nbconvert makes of it."""
+    """Return how to run a notebook: nbconvert turns it into a program first."""
     script = shlex.quote(str(PurePath(file).with_suffix(".py")))
     steps = f"python -m nbconvert --to script {shlex.quote(file)} && tfoperator run {script} --workers 2"
     if importlib.util.find_spec("nbconvert") is None:
@@ -44,7 +44,7 @@ def _from_notebook(file: str) -> str:
 
 
 def _interpreter(file: str) -> str:
-    """Return the name of the interpreter that the first line of a script names; "" if it names none."""
+    """Return the name of the interpreter in the first line of a script; "" if there is none."""
     try:
         with open(file, "rb") as stream:
             first = stream.read(_BEGIN).partition(b"\n")[0].decode(errors="replace")

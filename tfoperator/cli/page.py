@@ -1,4 +1,4 @@
-"""Pages on this machine: of an embedded control plane, or only of pipeline runs."""
+"""Pages on this machine: the page of an embedded control plane, or a page with only pipeline runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
-"""The default place of pipelines' records."""
+"""The default directory for the records of pipelines."""
 
 
 def make_page(
@@ -33,7 +33,7 @@ def make_page(
     attempts: LogAttempts,
     commands: str | None = "",
 ) -> UiServer:
-    """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
+    """Make the page of a control plane, as `tfoperator.local.controlplane.PageMaker` describes. Raises ListenError."""
     # Imported only if used.
     from tfoperator.ui import PageContent, UiServer
 
@@ -49,17 +49,20 @@ def make_page(
 
 
 class LastingPage:
-    """The page of a run, which may stay when the run has ended. The methods of `Page` are for its control plane."""
+    """The page of a run; it may stay after the run has ended.
+
+    The control plane of the run calls the methods of `Page`.
+    """
 
     def __init__(self, *, stays: bool) -> None:
-        """With `stays`, the end of the plane leaves it: enter `ended`, or call `close`, then."""
+        """With `stays`, the page stays after the control plane has ended: then enter `ended`, or call `close`."""
         self._stays = stays
         self._server: UiServer | None = None
 
     def make(
         self, client: Client, on_link: Callable[[str], object], archive_dir: Path | None, attempts: LogAttempts
     ) -> LastingPage:
-        """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
+        """Make the page of the run, as `tfoperator.local.controlplane.PageMaker` describes. Raises ListenError."""
         self._server = make_page(client, on_link, archive_dir, attempts, None)
         return self
 
@@ -69,7 +72,7 @@ class LastingPage:
             self._server.start()
 
     def hold(self) -> None:
-        """Show what is known, and no later change."""
+        """Keep the page as it is now, and show no later change."""
         if self._server is not None:
             self._server.hold()
 
@@ -80,7 +83,7 @@ class LastingPage:
 
     @contextmanager
     def ended(self, run_dir: Path) -> Iterator[None]:
-        """Serve what is kept of the run, and then no more. Raises OSError, ValueError."""
+        """Serve the records of the run while this block runs, and then stop to serve. Raises OSError, ValueError."""
         from tfoperator.local.run.recorded_run import RecordedRun
 
         with RecordedRun(run_dir) as recorded:
@@ -96,9 +99,10 @@ class LastingPage:
 
 
 def is_local(client: Client) -> bool:
-    """Return whether the client's server is the control plane of this machine, by its address and its version.
+    """Return whether the client's server is a control plane on this machine.
 
-    A server's own word is not enough: the page of this machine's control plane may have frames of loopback addresses.
+    Its address and its version must show this. The version alone is not enough, because any server can report any
+    version: the page of a local control plane may show frames with loopback addresses.
     """
     host = urlsplit(client.server).hostname or ""
     if host not in _LOOPBACK:
@@ -123,7 +127,7 @@ def checked_home(place: str) -> Path | str:
 def served_page(
     client: Client | None, on_link: Callable[[str], object], *, port: int = 0, **content: Any
 ) -> Iterator[None]:
-    """Serve a page in this block, with this content: fields of `PageContent`. Raises CliError."""
+    """Serve a page while this block runs; the arguments are fields of `PageContent`. Raises CliError."""
     # Imported only if used.
     from tfoperator.servers.http.limits import ListenError
     from tfoperator.ui import PageContent, UiServer
@@ -140,7 +144,7 @@ def served_page(
 
 
 def serve_until_interrupted(client: Client | None, *, port: int = 0, **content: Any) -> None:
-    """Serve a page with this content until Ctrl-C. Raises CliError."""
+    """Serve a page with this content until the user presses Ctrl-C. Raises CliError."""
     ended = threading.Event()
     with Interruptions(ended.set), served_page(client, say, port=port, **content):
         ended.wait()

@@ -1,7 +1,7 @@
-"""The TFJob of a program given by its file instead of a manifest, as with `torchrun`. No I/O.
+"""Makes the TFJob for a program whose file the user gives instead of a manifest, as with `torchrun`. No I/O.
 
-The process runtime starts the program in the user's directory, with tfoperator's own interpreter (`python` means that
-there). In a cluster it must be in the image.
+The process runtime starts the program in the user's directory, with tfoperator's own interpreter (which replaces
+`python` in the command there). In a cluster, the program must be in the image.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.views.pod_spec import GPU, verbatim
 
 LOCAL_IMAGE = "local/program"
-"""An image for programs on this machine, where it is only a name."""
+"""The image of a program on this machine; no such image exists, because the process runtime needs none."""
 
 _LONGEST_NAME = 40
-"""Characters of a name made from a file's: with the suffix `-worker-9999` it is still a valid service name."""
+"""The maximum number of characters of a name that is made from a file name: with the suffix `-worker-9999` it must be a
+valid service name.
+"""
 
 LOCAL_GRACE = 10
-"""Seconds that a program of this machine has to end: TensorFlow swallows SIGTERM, and a person waits for it."""
+"""The grace period of a program on this machine, in seconds. It is short because TensorFlow ignores SIGTERM and a
+person waits.
+"""
 
 _CHECKPOINT_PATH = "/checkpoint"  # not a path of this machine: $TFOPERATOR_CHECKPOINT_DIR names the real path
 
@@ -41,16 +45,18 @@ class WorkerNumbers(NamedTuple):
 
 
 class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The program to run, and the number of replicas. `command` is the command line before the program's own `args`.
+    """The program to run, and the number of replicas.
 
-    Without `workers` the job has 1 worker, or 0 if a chief trains. With `elastic` the number may change between these
-    two numbers. Each training replica gets `gpus`; parameter servers and evaluators get no GPU. With `data_workers` the
-    job has a data service; its dispatcher keeps a journal beside the checkpoints. After `max_restarts` restarts the
-    next failure of a replica ends the job. With `restart_together` the failure of one replica restarts all, as a
-    collective needs it. `parameters` are a function's parameters, for the record: the first parameters, and the first
-    characters of each. `limits` are each replica's, by resource. `checkpoints` is a folder of this machine for
-    spec.checkpoint, and `log_dir` the folder that a TensorBoard shows. A job without progress for `stall_seconds` is
-    `Stalled`. Programs have `grace_seconds` to end.
+    `command` is the part of the command line before the program's own `args`. If `workers` is None, the job has 1
+    worker, or no worker if a chief trains. With `elastic`, the number of workers may change between the two numbers of
+    `elastic`. Each training replica gets `gpus` GPUs; parameter servers and evaluators get no GPU. With `data_workers`,
+    the job has a data service; the service's dispatcher keeps a journal in a directory beside the checkpoints. After
+    `max_restarts` restarts the next failure of a replica ends the job. With `restart_together`, the failure of one
+    replica restarts all replicas, which programs with collective operations need. `parameters` are the parameters of a
+    Python function, for the records: only the first parameters, and only the first characters of each value. `limits`
+    has the limits of each replica, by resource. `checkpoints` is a folder of this machine for spec.checkpoint, and
+    `log_dir` the folder that a TensorBoard shows. A job without progress for `stall_seconds` is `Stalled`. Programs
+    have `grace_seconds` to end.
     """
 
     name: str
@@ -153,11 +159,14 @@ def _tensorboard(log_dir: str) -> dict[str, Any]:
 
 
 def is_program(file: str) -> bool:
-    """Return whether a file is a Python program and not a manifest, by its name."""
+    """Return whether a file name is the name of a Python program and not of a manifest."""
     return PurePath(file).suffix in (".py", ".pyc", ".pyw")
 
 
 def job_name(program: str) -> str:
-    """Return a job name from the valid characters of a program's file name; `job` if there are none."""
+    """Return a job name with the valid characters of a program's file name.
+
+    Return `job` if there are no valid characters.
+    """
     words = re.sub(r"[^a-z0-9]+", "-", PurePath(program).stem.lower())
     return re.sub(r"^[^a-z]+", "", words)[:_LONGEST_NAME].strip("-") or "job"

@@ -1,4 +1,4 @@
-"""The options of the pod runtime, and of `run` for a program instead of a manifest; and their combination."""
+"""The options of the pod runtime, the options of `run` for a program, and the checks that combine them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tfoperator.local.runtime.selection import PROCESSES, RuntimeName, RuntimeOp
 from tfoperator.local.usage import usable_cpus
 
 DEFAULT_CHECKPOINTS = Path(".tfoperator", "checkpoints")
-"""Where `--resume` alone keeps them."""
+"""The folder of the checkpoints if the user gives `--resume` without a folder."""
 
 
 class LocalPodOptions(msgspec.Struct, frozen=True):
@@ -58,7 +58,10 @@ class LocalPodOptions(msgspec.Struct, frozen=True):
     ] = False
 
     def chosen(self, work_dir: Path | None = None, *, keep_volumes: bool = False) -> RuntimeOptions:
-        """Return the choice, for processes that start in `work_dir`; a pod's volumes outlive it with `keep_volumes`."""
+        """Return the chosen runtime, for processes that start in `work_dir`.
+
+        With `keep_volumes`, volumes stay after their pod has ended.
+        """
         return RuntimeOptions(self.runtime, work_dir, self.allow_privileged, self.enforce_limits, keep_volumes)
 
 
@@ -71,7 +74,7 @@ def _option(name: str, text: str, **limits: Any) -> Any:
 
 
 def _worker_numbers(text: str) -> WorkerNumbers:
-    """Return the numbers of `4` or `1..4`. Raises typer.BadParameter."""
+    """Return the minimum and the maximum from a text such as `4` or `1..4`. Raises typer.BadParameter."""
     first, dots, last = text.partition("..")
     numbers = [
         int(word) if word.isascii() and word.isdigit() and len(word) <= 5 else -1 for word in (first, last or first)
@@ -87,14 +90,14 @@ def _worker_numbers(text: str) -> WorkerNumbers:
 
 
 class Scope(StrEnum):
-    """The part of a job that is started again after a failure."""
+    """The replicas that are restarted after a failure."""
 
     REPLICA = "replica"
     JOB = "job"
 
 
 class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The values of the options. The defaults are the same as on the command line."""
+    """The values of the options for a program. The defaults are the same as on the command line."""
 
     workers: Annotated[
         WorkerNumbers | None,
@@ -187,17 +190,16 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
 
     def given(self) -> list[str]:
-        """Return the options that are not at their defaults, as typed."""
+        """Return the options whose values are not the defaults, in the form in which the user types them."""
         said, default = msgspec.structs.asdict(self), msgspec.structs.asdict(ProgramOptions())
         return ["--" + name.replace("_", "-") for name, value in said.items() if value != default[name]]
 
 
 def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOptions = PROCESSES) -> ProgramJob | None:
-    """Return the job of the program named first, with its own arguments; None if the words name manifests.
+    """Return the job of the program whose file is the first word; the other words are the program's arguments.
 
-    On this machine an elastic job begins with as many workers as there are CPUs, within its limits; for a cluster it
-    begins with the most.
-    The program is found even if processes start elsewhere. Raises CliError.
+    None for manifests. On this machine, an elastic job begins with one worker for each CPU, within the job's limits.
+    For a cluster, it begins with the maximum. The program is found even if processes start elsewhere. Raises CliError.
     """
     file, *args = words
     if not options.module and not is_program(file):
@@ -292,7 +294,10 @@ def _command(file: str, options: ProgramOptions, pods: RuntimeOptions) -> list[s
 
 
 def _stall_seconds(stall: str) -> int:
-    """Return the progress deadline. Raises CliError for a deadline that no job may have, here or in a cluster."""
+    """Return the deadline for progress, in seconds.
+
+    Raises CliError for a deadline that is not allowed for any job, on this machine or in a cluster.
+    """
     seconds = math.ceil(timeout_seconds(stall, "--stall"))
     if seconds < LEAST_PROGRESS_DEADLINE:
         raise CliError(f"--stall: {stall} must be {LEAST_PROGRESS_DEADLINE}s or more")
@@ -333,7 +338,10 @@ def _need_this_machine(option: str, field: str, options: ProgramOptions, pods: R
 
 
 def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) -> None:
-    """Refuse to mix a run with the checkpoints of an earlier run, unless the user asked for it. Raises CliError."""
+    """Refuse to run with the checkpoints of an earlier run, unless the user has requested to resume.
+
+    Raises CliError.
+    """
     folder = Path(job.checkpoints, namespace, job.name)
     if not job.checkpoints or options.resume or not folder.is_dir() or not any(folder.iterdir()):
         return

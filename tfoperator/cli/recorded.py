@@ -1,6 +1,7 @@
-"""Runs of `tfoperator run` that are kept in a folder: which there are, and commands on one of them.
+"""Runs of `tfoperator run` whose records are kept in a folder: lists the runs, and opens one of them for a command.
 
-A word names a run if this folder has one of that name, or if it has a slash, which no job's name has.
+A word names a run if this folder has a run of that name, or if the word contains a slash, which a job's name can't
+have.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _STAMP = len("20260131-235959")  # of a name; in one second several can begin
 def kept_runs(limit: int) -> tuple[list[KeptRun], int]:
     """Return the newest runs of the current directory, and how many there are in all. Raises CliError.
 
-    Only those that are returned are read: a folder may have thousands.
+    Only the runs that are returned are read, because a folder may have thousands of runs.
     """
     _check_own(RUNS)
     try:
@@ -48,7 +49,7 @@ def find_run(word: str) -> KeptRun:
 
 
 def _check_own(place: Path) -> None:
-    """Raise CliError for a place below `.tfoperator` that another user may replace."""
+    """Raise CliError for a path in `.tfoperator` whose files another user may replace."""
     try:
         check_own_place(place.absolute())
     except PermissionError as error:
@@ -110,7 +111,7 @@ def _job_of(word: str, run: KeptRun, job: str, recorded: RecordedRun) -> tuple[s
 
 
 def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
-    """Return some jobs of a run as words for commands, those first that have not succeeded."""
+    """Return the names of some jobs of a run, as a command accepts them; jobs that have not succeeded come first."""
     good = {job.name for job in run.result.jobs if job.succeeded} if run.result is not None else set()
     words = [f"{prefix}/{job}" for job in sorted(jobs, key=good.__contains__)]
     more = f" and {len(words) - _MAX_CHOICES} more" if len(words) > _MAX_CHOICES else ""
@@ -119,7 +120,7 @@ def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
 
 @contextmanager
 def opened(run: KeptRun) -> Iterator[RecordedRun]:
-    """Serve what is kept of a run, for this process. Raises CliError."""
+    """Serve the records of a run to this process, while the block runs. Raises CliError."""
     from tfoperator.local.run.recorded_run import RecordedRun
 
     logs = run.directory / "logs"
@@ -137,9 +138,9 @@ def opened(run: KeptRun) -> Iterator[RecordedRun]:
 
 
 def of_run(word: str, cluster: ClusterOptions) -> tuple[KeptRun | None, str]:
-    """Return the run that a word names, and the job after it if the word has a job; None for a job of a cluster.
+    """Return the run that a word names, and the name of a job if the word has it.
 
-    Raises CliError for a path that is not a run's.
+    Return None if the word names a job of a cluster. Raises CliError for a path that is not the directory of a run.
     """
     if cluster != ClusterOptions() or not word:
         return None, ""

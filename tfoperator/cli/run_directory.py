@@ -37,9 +37,10 @@ _DIRECTORY_HINT = "Choose another directory for the run's logs with --logs-dir."
 
 
 def make_run_dir(wanted: Path | None, job: str) -> Path:
-    """Return the directory `wanted`, or a new one named by time and job. Raises CliError.
+    """Return the directory `wanted`; without it, return a new directory whose name has the time and the job.
 
-    A new directory is closed to other users. An existing directory keeps its mode: only its new content is closed.
+    Raises CliError. Other users can't read a new directory. An existing directory keeps its mode: other users can't
+    read the new files in it.
     """
     try:
         if wanted is not None:
@@ -83,13 +84,16 @@ def _point_latest_to(path: Path) -> None:
 
 
 class _RunLog(logging.FileHandler):
-    """The log of a run. On a full disk its lines are lost without a message, which would hide the job's output."""
+    """The log of a run.
+
+    If the disk is full, lines are lost without a message, because messages would hide the job's output.
+    """
 
     def _open(self) -> TextIOWrapper:
         return open(self.baseFilename, "a", encoding=self.encoding, opener=private_opener)
 
     def close(self) -> None:
-        """Close the file, whether or not its last lines fit."""
+        """Close the file, even if the disk has no room for the last lines."""
         with suppress(OSError):
             super().close()
 
@@ -133,10 +137,10 @@ def logging_to(path: Path) -> Iterator[None]:
 
 
 def execute(run_dir: Path, engine: JobRun) -> RunResult:
-    """Run the jobs and write their records meanwhile: other commands can show the run, also after it was killed.
+    """Run the jobs, and write records during the run, so that other commands can show the run, even if it is killed.
 
-    The caller writes the records of the run's end. If the run fails by an error, this function writes them and raises
-    the error: see `JobRun.execute`.
+    At the end of the run, the caller writes the final records. If an error ends the run, this function writes the final
+    records and raises the error: see `JobRun.execute`.
     """
     from tfoperator.local.run.journal import RunJournal
 
@@ -149,7 +153,7 @@ def execute(run_dir: Path, engine: JobRun) -> RunResult:
 
 
 def keep_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
-    """Write the final jobs, the events and the result; on a full disk as far as possible."""
+    """Write the final jobs, the events and the result; if the disk is full, write as much as possible."""
     try:
         _write_records(run_dir, engine, result)
     except OSError as error:  # the job has ended, and its result matters more

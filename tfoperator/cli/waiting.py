@@ -1,4 +1,4 @@
-"""Waiting for jobs with a display: the same for `wait`, `submit --wait` and `delete --wait`."""
+"""Waits for jobs and shows their state; `wait`, `submit --wait` and `delete --wait` use the same code."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from tfoperator.sdk import TFJobClient
 
 _QUEUE_SECONDS = 3.0
-"""Seconds between two looks at a job's queue, whose state Kueue changes without changing the job."""
+"""The number of seconds between two reads of a job's queue: Kueue changes the queue's state without
+changing the job.
+"""
 
 
 class Deadline:
-    """A limit that several waits share; None is no limit."""
+    """A time limit that several waits share; without `seconds` there is no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
@@ -37,7 +39,10 @@ class Deadline:
 
 
 def timeout_seconds(text: str, option: str = "--timeout") -> float:
-    """Return the seconds of `90`, `90s`, `1.5h` or `1h30m`, given with an option. Raises typer.BadParameter."""
+    """Return the seconds of a duration such as `90`, `90s`, `1.5h` or `1h30m`, which is the value of an option.
+
+    Raises typer.BadParameter.
+    """
     try:
         seconds = parse_duration(text.lower())
     except ValueError:
@@ -49,7 +54,7 @@ def timeout_seconds(text: str, option: str = "--timeout") -> float:
 
 
 def optional_deadline(wait: bool, timeout: str | None) -> Deadline:
-    """Return the deadline of --wait and --timeout. Raises typer.BadParameter for a timeout of nothing."""
+    """Return the deadline of --wait and --timeout. Raises typer.BadParameter if there is a timeout without --wait."""
     if timeout and not wait:
         raise typer.BadParameter("needs --wait", param_hint="--timeout")
     return Deadline(timeout_seconds(timeout) if timeout else None)
@@ -58,7 +63,10 @@ def optional_deadline(wait: bool, timeout: str | None) -> Deadline:
 def await_conditions(
     client: TFJobClient, name: str, namespace: str, expected: Collection[str], deadline: Deadline
 ) -> TFJob:
-    """Return the job once one of the conditions is true, showing its state meanwhile. Raises the SDK's errors."""
+    """Wait until one of the conditions is true, and return the job; show the job's state during the wait.
+
+    Raises the SDK's errors.
+    """
     with StatusLine(f"waiting for {name}") as progress:
 
         def show(job: TFJob, queue: JobQueue | None) -> None:
@@ -71,15 +79,15 @@ def await_conditions(
 
 
 class QueueLooks:
-    """Reports the state of a job and its queue, whenever the job changes and every few seconds. A context manager.
+    """Shows the state of a job and of its queue, each time the job changes and every few seconds.
 
-    A job without a queue costs no request.
+    Use it as a context manager. It sends no request for a job without a queue.
     """
 
     def __init__(
         self, client: Client, show: Callable[[TFJob, JobQueue | None], object], *, seconds: float = _QUEUE_SECONDS
     ) -> None:
-        """`show` is called from the thread that calls `saw_job` and from another thread, never concurrently."""
+        """Initialize; the thread that calls `saw_job` and a second thread call `show`, but never at the same time."""
         self._client = client
         self._show = show
         self._lock = threading.Lock()  # guards the fields below, and calls of _show, which only sets a text
@@ -111,6 +119,6 @@ class QueueLooks:
 
 
 def await_deletion(client: TFJobClient, name: str, namespace: str, deadline: Deadline) -> None:
-    """Return when the job is deleted."""
+    """Wait until the job is deleted."""
     with StatusLine(f"waiting until {name} is deleted"):
         client.wait_for_job_deletion(name, namespace, deadline.left)

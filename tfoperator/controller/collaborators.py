@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Recorder(Protocol):
-    """A sink for events: `tfoperator.events.EventRecorder`, or a list in tests."""
+    """A receiver of events: `tfoperator.events.EventRecorder`, or a list in tests."""
 
     def event(
         self,
@@ -36,16 +36,17 @@ class Recorder(Protocol):
 
 
 class LogLooks(Protocol):
-    """Looks at the newest lines of logs. Its methods never block."""
+    """Reads the newest lines of logs. Its methods never block."""
 
     def known(self, uid: str) -> LogLines:
-        """Return the result of the last look at the logs of the job with this UID."""
+        """Return the result of the last reading of the logs of the job with this UID."""
         ...
 
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
-        """Begin to look, unless a look at this job's logs is under way; `done` is called when planning is worthwhile.
+        """Begin to read this job's logs, unless they are being read now.
 
-        The pods are examined in order, up to the first with a line that is newer.
+        Call `done` when there is a reason for a new plan. The logs of the pods are read in order, until a log has a
+        line that is newer than `newer_than`.
         """
         ...
 
@@ -62,7 +63,7 @@ class StackKeeper(Protocol):
         ...
 
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to take stacks, unless that is under way; `done` is called when planning is worthwhile."""
+        """Begin to take stacks, unless they are being taken now; call `done` when there is a reason for a new plan."""
         ...
 
     def forget(self, uid: str) -> None:
@@ -71,7 +72,10 @@ class StackKeeper(Protocol):
 
 
 class PodWitnesses(msgspec.Struct, frozen=True):
-    """Inspectors of running pods. Without `logs` only reports show progress; without `stacks` none are taken."""
+    """The objects that inspect running pods.
+
+    Without `logs`, only reports show progress. Without `stacks`, no stacks are taken.
+    """
 
     logs: LogLooks | None = None
     stacks: StackKeeper | None = None
@@ -84,11 +88,12 @@ class PodWitnesses(msgspec.Struct, frozen=True):
 
 
 class Collaborators(msgspec.Struct, frozen=True):
-    """The dependencies of a controller, the same for all jobs.
+    """The objects that a controller needs; they are the same for all jobs.
 
-    With an `archive`, a pod is deleted only when its logs are kept or the archive's timeout is over. `progress_of`
-    returns the progress that a job has reported so far: each status write includes it, above all the last write.
-    `witnesses` inspect the pods of jobs that have a progress deadline.
+    If there is an `archive`, the controller deletes a pod only after the pod's logs are archived, or after the
+    archive's timeout. `progress_of` returns the progress that a job has reported so far. Each write of a status
+    includes it; this matters most for the last write. `witnesses` inspect the pods of jobs that have a progress
+    deadline.
     """
 
     client: ApiClient

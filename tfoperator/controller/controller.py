@@ -1,8 +1,8 @@
-"""The TFJob controller: events become keys, worker threads take keys, and `sync_tfjob` brings a job closer to its spec.
+"""The TFJob controller: events queue keys, worker threads take keys, and `sync_tfjob` brings a job closer to its spec.
 
-A sync is five steps: observe, plan, verify, execute, requeue. It looks at the caches only (no API call), lets the pure
-`plan()` decide, and has the plan executed. It is level-triggered: it acts on the whole observed state, so the event
-that caused it, the number of runs, and the moment at which the process was killed do not matter.
+A sync is five steps: observe, plan, verify, execute, requeue. It reads only the caches (without an API call), calls the
+pure function `plan()` for all decisions, and executes the plan. It is level-triggered: it acts on the whole observed
+state. So it does not matter which event caused it, how often it runs, and at which moment the process was killed.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ logger = logging.getLogger(__name__)
 class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a controller.
 
-    `threadiness` is the number of jobs that are synced at a time. `batch_period` (seconds) is how long events of pods
-    and services are gathered before their job is synced: the pods of one job start and end together, and the API server
-    can bear one status write for all of them, not one for each. `urgent_batch_period` is the same for events that a
-    stopped replica waits for: pods that have failed, names that have become free. It need not exceed the time in which
-    simultaneous events arrive.
+    `threadiness` is the number of jobs that are synced at a time. `batch_period` (in seconds) is how long the
+    controller collects events of pods and services before it syncs their job. The pods of one job start and end at the
+    same time, and the API server can handle one status write for all of them, but not a write for each.
+    `urgent_batch_period` is the period for events for which a stopped replica waits: a pod has failed, or a name has
+    become free. It needs to be only as long as the time within which simultaneous events arrive.
     """
 
     threadiness: int
@@ -54,11 +54,12 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TFJobController:
-    """Keeps every TFJob in the caches as its spec wants it.
+    """Brings every TFJob in the caches to the state in its spec, and keeps it there.
 
-    `start()` queues every job, and from then on each job that an event concerns; call it once the caches are complete,
-    for a half-filled cache looks like lost pods. Before `start()`, as on a standby, no key is kept: the caches contain
-    every change made meanwhile. `stop()` lets running syncs finish and takes no new key.
+    `start()` queues all jobs; after that, each event queues its job. Call it only when the caches are complete: in a
+    cache that is half filled, pods look lost. Before `start()`, for example on a standby, no key is queued: that is not
+    necessary, because the caches contain all changes until then. `stop()` lets running syncs finish and takes no new
+    key.
     """
 
     def __init__(
@@ -129,9 +130,10 @@ class TFJobController:
         self._queue.add_after(key, seconds)
 
     def look_at_left(self) -> Set[str]:
-        """Queue a look at each Workload whose job the cache does not have; return their keys.
+        """Queue a check of each Workload whose job is not in the cache; return the keys of these Workloads.
 
-        A look makes no request while pods of the job are there, or the garbage collector has not deleted the Workload.
+        The check sends no request if pods of the job still exist, or if the garbage collector has not deleted the
+        Workload yet.
         """
         keys = frozenset() if self._left is None else self._left.without_job(self._jobs)
         for key in keys:
@@ -143,11 +145,11 @@ class TFJobController:
         self._plan_options = options
 
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
-        """Record a comparison with the live state; queue the job, too, if it needs a write."""
+        """Record a comparison of a job with the live state; if the comparison requires a write, also queue the job."""
         self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:
-        """Trust the caches again: the API server was restored from a backup and does not have the last writes."""
+        """Trust the caches again: the API server was restored from a backup, which does not contain the last writes."""
         self._ledger.cache_lag.forget_writes()
 
     def is_settled(self, job: TFJob) -> bool:
@@ -155,7 +157,10 @@ class TFJobController:
         return self._ledger.memory.settled(job.metadata.uid) == self._observer.versions(job)
 
     def newer_usage(self, job: TFJob) -> JobUsage | None:
-        """Return the job's usage, with the goodput of now, if it is newer than the status's usage. Thread-safe."""
+        """Return the job's usage, with the goodput at this moment, if it is newer than the usage in the status.
+
+        Otherwise it returns None. Thread-safe.
+        """
         usage, written = self._ledger.memory.usage(job.metadata.uid), job.status.usage
         if usage is None or (written is not None and usage.time <= written.time):
             return None
@@ -181,13 +186,13 @@ class TFJobController:
             syncs.ended(result, self._clock.monotonic() - began)
 
     def sync_tfjob(self, key: str) -> Requeue:
-        """Bring one job (`namespace/name`) closer to its spec. At most one call per key at a time.
+        """Bring one job (`namespace/name`) closer to its spec. For each key, only one call may run at a time.
 
-        Return when it is looked at again; that has been arranged on return.
+        Return the time of the next sync; when this method returns, that sync is queued.
 
-        Reads the caches only, unless an orphan is to be adopted, a name is taken, a pod has vanished, or the job was
-        inherited from another leader. Raises KubeError if the job's objects can't be claimed or the cache is stale;
-        later failures have been requeued on return.
+        It reads only the caches, except in four cases: an orphan must be adopted, a name is taken, a pod has vanished,
+        or the job was taken over from another leader. Raises KubeError if the job's objects can't be claimed, or if the
+        cache is stale. After any later failure, the job is already queued again when the method returns.
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
@@ -223,13 +228,19 @@ class TFJobController:
         return requeue
 
     def _versions_after(self, observed: Observed) -> frozenset[str]:
-        """Return the versions of a job's objects after its plan was carried out, which changed its status at most."""
+        """Return the versions of a job's objects after its plan was executed.
+
+        The plan changed at most the job's status.
+        """
         group = () if observed.pod_group is None else (observed.pod_group,)
         owned = (*observed.pods, *observed.services, *observed.deployments, *group)
         return versions_of(self._ledger.cache_lag.version(observed.job), owned)
 
     def _planned(self, observed: Observed) -> tuple[Looked, Plan]:
-        """Return the plan and its input, which has what the job's queue allows. Raises NotKept, StaleCache."""
+        """Return the plan, and the input from which it was made, which includes the job's state in its queue.
+
+        Raises NotKept, StaleCache.
+        """
         looked = Looked(observed)
         if self._keeper is not None:
             looked = self._keeper.look(observed, self._plan_options.default_ps_image)
@@ -261,14 +272,17 @@ class TFJobController:
         logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
 
     def _has_seen(self, job: TFJob) -> bool:
-        """Return whether the last sync left the job at rest in this state, so that it needs no sync."""
+        """Return whether the last sync left nothing to do in exactly this state, so that no sync is needed."""
         seen = self.is_settled(job)
         if seen:
             self._ledger.cache_lag.shows(job)
         return seen
 
     def _gone(self, job: TFJob) -> None:
-        """Forget everything about a deleted job. The garbage collector deletes its objects; its quota is given back."""
+        """Forget everything about a deleted job.
+
+        The garbage collector deletes the job's objects, and the operator gives the job's quota back.
+        """
         if self._leading:
             self._metrics.job_deleted(job.metadata.namespace)
         self._queue.forget(job.metadata.key)
@@ -280,7 +294,7 @@ class TFJobController:
             self._forget(job.metadata)
 
     def _forget(self, job: ObjectMeta) -> None:
-        """Forget a job that is gone, and look at what is left of it, if something is."""
+        """Forget a deleted job; if a Workload of the job still exists, queue a check of that Workload."""
         self._ledger.forget(job.uid)
         self._witnesses.forget(job.uid)
         if self._keeper is not None:
@@ -289,7 +303,10 @@ class TFJobController:
             self._queue.add(job.key)
 
     def _release(self, key: str) -> None:
-        """Release the Workloads, and so the quota, of a job that is gone or being deleted. Raises KubeError."""
+        """Release the Workloads of a job that is deleted or being deleted, and so give back its quota.
+
+        Raises KubeError.
+        """
         if self._left is not None:
             self._left.release(key)
 
@@ -302,7 +319,7 @@ class TFJobController:
 
 
 def _result(requeue: Requeue) -> SyncResult:
-    """Return how a sync ended, by when its job is looked at again."""
+    """Return the result of a sync, which follows from the time of the next sync."""
     if requeue.errors and requeue.retry:
         return SyncResult.ERROR
     if requeue.retry or requeue.at_once:

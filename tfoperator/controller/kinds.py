@@ -8,7 +8,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 
 OwnedKind = Literal["pods", "services", "podgroups", "deployments"]
-"""The kinds of objects that a job owns, spelled like their resources."""
+"""The kinds of objects that a job owns, spelled as the names of their resources."""
 
 ObjectKind = OwnedKind | Literal["tfjobs"]
 """The same kinds and the job itself, which is deleted when its time to live is over."""
@@ -19,7 +19,7 @@ RESOURCES: dict[ObjectKind, Resource] = {
     "deployments": DEPLOYMENTS,
     "tfjobs": TFJOBS,
 }
-"""The resource of each kind except PodGroups: theirs depends on the gang scheduler."""
+"""The resource of each kind except PodGroups, whose resource depends on the gang scheduler."""
 
 NOUNS: dict[ObjectKind, str] = {
     "pods": "pod",

@@ -1,7 +1,8 @@
 """Prometheus metrics of jobs, their objects and their syncs.
 
-The Go operator's counters of jobs and pods keep their names and labels, and syncs are also shown under the names of
-controller-runtime, so that dashboards for other controllers work; ours begin with `tfoperator_`.
+The counters of jobs and pods have the same names and labels as in the Go operator. Metrics of syncs also exist under
+the names of controller-runtime, so that dashboards for other controllers work. The names of all other metrics begin
+with `tfoperator_`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ CONTROLLER_NAME = "tfjobs"
 """The value of the labels `controller` and `name` of the metrics of syncs and their queue."""
 
 _SYNC_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Upper bounds in seconds; some of the bounds of controller-runtime, which has 35."""
+"""The upper bounds of histograms in seconds; controller-runtime has 35 bounds, and these are some of them."""
 
 
 class SyncResult(StrEnum):
-    """How a sync ended, in the words of controller-runtime."""
+    """The result of a sync, with the words of controller-runtime."""
 
     SUCCESS = "success"
     ERROR = "error"
@@ -43,7 +44,7 @@ class SyncResult(StrEnum):
 
 
 class SyncMetrics:
-    """The `controller_runtime_` metrics of syncs; shown if there is a registry. Thread-safe.
+    """The `controller_runtime_` metrics of syncs; they are published only if there is a registry. Thread-safe.
 
     Each result has a sample from the start, so that the first increase of a counter is visible.
     """
@@ -85,9 +86,9 @@ class SyncMetrics:
 
 
 class ControllerMetrics:
-    """Counts of jobs and of their objects, and times of jobs; shown if there is a registry. Thread-safe.
+    """Counts of jobs and of their objects, and durations of jobs; they are published only if there is a registry.
 
-    `syncs` has the metrics of syncs.
+    Thread-safe. `syncs` has the metrics of syncs.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -160,5 +161,8 @@ class ControllerMetrics:
             self._pod_groups["deleted"].inc(count)
 
     def sync_failed(self, reason: str) -> None:
-        """Note that a sync will be repeated; `reason` is an error's class name (bounded in number)."""
+        """Record that a sync will be repeated.
+
+        `reason` is the class name of an error (there are only a few different names).
+        """
         self._sync_failures.labels(reason).inc()

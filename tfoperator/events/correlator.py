@@ -1,9 +1,10 @@
-"""Turns a stream of occurrences into few events: similar events are combined, equal events counted, floods cut off.
+"""Turns many occurrences into few events.
 
-Every event is stored in etcd and costs an API call, so a job that fails in the same way for hours must not fill etcd
-or cost many calls. The three steps and their numbers are client-go's, and run in its order: aggregate, count, filter.
-Pure except for its state: time comes with each occurrence. A correlator serves one source (component and host), so
-its keys don't contain the source.
+It combines similar events, counts equal events, and drops events when there are too many. Every event is stored in etcd
+and costs an API call, so a job that fails in the same way for hours must not fill etcd or cost many calls. The three
+steps and their numbers are client-go's. They run in client-go's order: aggregate, count, filter. The code is pure
+except for its state. Each occurrence contains its time. A correlator serves one source (component and host), so the
+keys of its state don't contain the source.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.views.event import ObjectReference
 
 MAX_MESSAGE = 1024
-"""The most characters of a message; a longer message is cut, because the events API refuses it."""
+"""The maximum number of characters of a message. Longer messages are cut, because the events API refuses them."""
 
 AGGREGATED_PREFIX = "(combined from similar events): "
 
@@ -43,13 +44,14 @@ class Occurrence(msgspec.Struct, frozen=True):
     at: datetime
     """Wall-clock time, for people."""
     monotonic: float
-    """The same moment in seconds on a clock that never jumps, for intervals."""
+    """The same moment in seconds on a clock that never jumps. It is used for intervals."""
 
 
 class CorrelatedEvent(msgspec.Struct, frozen=True):
-    """The wanted state on the API server: a new event if `count` is 1, else the next state of the event `name`.
+    """The state that the API server should have: a new event if `count` is 1, or else the next state of the event
+    `name`.
 
-    `last` has the message to show, which may have a prefix for combined events.
+    `last` has the message to show. The message of combined events may have a prefix.
     """
 
     name: str
@@ -59,7 +61,7 @@ class CorrelatedEvent(msgspec.Struct, frozen=True):
 
 
 class Correlator:
-    """The state of all three steps, each bounded to the 4096 keys used last. Not thread-safe."""
+    """The state of all three steps. Each step keeps at most the 4096 keys that were used last. Not thread-safe."""
 
     def __init__(self) -> None:
         self._now = 0.0  # of the last occurrence, monotonic
@@ -103,7 +105,7 @@ class Correlator:
         return allowance.take(occurrence.monotonic)
 
     def _new_name(self, occurrence: Occurrence) -> str:
-        """Return `{object}.{nanoseconds in hex}`; two events of one moment still get different names."""
+        """Return `{object}.{nanoseconds in hex}`. Two events of the same moment still get different names."""
         stamp = (occurrence.at - _EPOCH) // timedelta(microseconds=1) * 1000
         self._last_stamp = stamp = max(stamp, self._last_stamp + 1)
         suffix = f".{stamp:x}"
@@ -111,7 +113,7 @@ class Correlator:
 
 
 def bounded(message: str) -> str:
-    """Return the message as valid UTF-8, cut with an ellipsis if it is longer than an event may carry."""
+    """Return the message as valid UTF-8. If it is longer than an event allows, cut it and add an ellipsis."""
     message = in_utf8(message)
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 

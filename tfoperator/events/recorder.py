@@ -1,8 +1,9 @@
-"""Writes events to the API server, off the caller's path: recording an event must never delay or break work.
+"""Writes events to the API server in a background thread.
 
-Callers put occurrences into a bounded queue; one thread correlates and writes them. Events are a convenience for
-people. So when the server can't keep up, events are dropped and counted, and the log has one warning. Events are
-written after objects: a burst of new jobs starts sooner if its events come later.
+Recording an event must never delay or break the caller's work. Callers put occurrences into a bounded queue. One thread
+correlates them and writes the events. Events only help people to understand what happened. So if the API server is too
+slow, the recorder drops and counts events, and logs one warning. The recorder writes events after objects: a burst of
+new jobs starts sooner if the operator sends its events later.
 """
 
 from __future__ import annotations
@@ -46,19 +47,21 @@ _NAMESPACE_OF_CLUSTER_OBJECTS = "default"  # an Event must have a namespace, eve
 
 
 class _Stopping(Exception):
-    """The recorder was stopped between two tries."""
+    """The recorder was stopped between two attempts to write an event."""
 
 
 class EventRecorder:
     """Records events of one source. Thread-safe.
 
-    Call `start()` once and `stop()` once. Events from before the start wait in the queue; events after the stop are
-    dropped. A write that gets no answer is tried again, 12 times in all, 10 s apart (the first pause is random, so
-    that operators don't retry in step). Any answer of the API server is final.
+    Call `start()` once and `stop()` once. Events that are recorded before the start wait in the queue. Events that are
+    recorded after the stop are dropped. If a write gets no response, the recorder retries: 12 attempts in all, 10 s
+    apart. The first pause is random, so several operators don't retry at the same time. Any response of the API server
+    is final: the recorder does not retry.
 
-    While `behind()` returns True, other work has priority: the recorder calls it before each event. It holds the event
-    for at most 5 s, and then writes it and all events recorded meanwhile. `behind` must not block. A warning is never
-    held, nor are earlier events about the same object: the events of one object keep their order.
+    Before each event the recorder calls `behind()`. While it returns True, other work has priority. The recorder then
+    delays the event for at most 5 s. After that it writes this event and all events that were recorded meanwhile.
+    `behind` must not block. The recorder never delays a warning, or earlier events about the same object: the events of
+    one object keep their order.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class EventRecorder:
         self._queue: deque[Occurrence] = deque()  # to be written now
         self._held: deque[Occurrence] = deque()  # until no other work has priority, or the time is over
         self.dropped = 0
-        """The number of occurrences not written because the queue was full or the recorder stopped."""
+        """The number of occurrences that were not written because the queue was full or the recorder had stopped."""
         self._overflowing = False  # from the first drop until half of the room is free again
         self._flush_until = float("inf")
         self._thread: threading.Thread | None = None
@@ -97,9 +100,9 @@ class EventRecorder:
         )
 
     def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the API's name
-        """Report something about an object: `reason` in CamelCase for machines, `message` for people.
+        """Report an occurrence about an object. `reason` is in CamelCase for machines, `message` is for people.
 
-        Never blocks and never raises. A message is cut at 1024 characters.
+        It never blocks and never raises. A message is cut at 1024 characters.
         """
         occurrence = Occurrence(regarding, type, reason, bounded(message), self._clock.now(), self._clock.monotonic())
         with self._changed:
@@ -131,7 +134,7 @@ class EventRecorder:
             self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> bool:
-        """Write the queued events, for at most `timeout` seconds and without retrying, then end. Idempotent.
+        """Write the queued events without retries, for at most `timeout` seconds, then end. Idempotent.
 
         Returns whether the thread has ended (a request in flight can delay it).
         """
@@ -170,7 +173,7 @@ class EventRecorder:
         return None
 
     def _await_due(self) -> None:
-        """Wait until an event is to be written, or the recorder stops; under the lock."""
+        """Wait until there is an event to write, or until the recorder stops. The caller holds the lock."""
         while not self._queue:
             if self._stop.is_set():
                 self._release()
@@ -188,7 +191,7 @@ class EventRecorder:
             self._clock.wait_until(self._changed, deadline)
 
     def _release(self, regarding: ObjectReference | None = None) -> None:
-        """Schedule held events for writing now: all of them, or the events about an object; under the lock."""
+        """Write delayed events now: all of them, or all events about one object. The caller holds the lock."""
         held, self._held = self._held, deque()
         for event in held:
             (self._queue if regarding is None or event.regarding == regarding else self._held).append(event)

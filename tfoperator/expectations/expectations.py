@@ -1,8 +1,9 @@
-"""Changes that were requested and not observed yet: a sync must not act on a cache older than its own writes.
+"""Records changes that were requested but not observed yet.
 
-Without expectations, a sync that runs before the watch has delivered the pods it just created would create them again.
-They are kept per owner, replica type and kind, so a slow replica type doesn't delay the others. They expire
-(5 minutes, as in Kubernetes' own controllers), so a lost event can delay a job but never block it.
+A sync must not act on a cache that is older than its own writes. Without expectations, a sync may run before the watch
+has delivered the pods that it has just created. The sync would create these pods again. Expectations are kept per
+owner, replica type and kind, so a slow replica type doesn't delay the other types. Expectations expire after 5 minutes,
+as in Kubernetes' own controllers. So a lost watch event can delay a job, but never block it.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from tfoperator.base.clock import Clock, SystemClock
 logger = logging.getLogger(__name__)
 
 DEFAULT_TTL = 300.0
-"""Seconds after which an expectation no longer counts; the value of Kubernetes' controllers."""
+"""Seconds after which an expectation no longer counts. The value is the same as in Kubernetes' controllers."""
 
 DEFAULT_MAX_KEYS = 1 << 20
-"""Bound on the keys held. A job uses at most thirteen (two kinds for each of five replica types, its PodGroup, and the
-two objects of its TensorBoard), so this is 80,000 jobs that all created something within one TTL. Reaching the bound
-means a leak, not load."""
+"""The maximum number of keys. A job uses at most thirteen keys: two kinds for each of five replica types, its PodGroup,
+and the two objects of its TensorBoard. So the maximum is enough for 80,000 jobs that all created something within one
+TTL. If the maximum is reached, the reason is a leak, not load.
+"""
 
 
 class ExpectationKey(msgspec.Struct, frozen=True):
-    """The group of objects that are awaited."""
+    """The group of objects that a key covers."""
 
     owner_uid: str
     replica_type: str
@@ -37,12 +39,18 @@ class ExpectationKey(msgspec.Struct, frozen=True):
 
 
 def expectation_key(owner_uid: str, replica_type: str | None, kind: str) -> ExpectationKey:
-    """Return the key for objects of one replica type (in any case), or, with None or "", for objects of no replica."""
+    """Return the key for objects of one replica type, in upper or lower case.
+
+    With None or "", return the key for objects that belong to no replica.
+    """
     return ExpectationKey(owner_uid, (replica_type or "").lower(), kind)
 
 
 class _Outstanding(msgspec.Struct):
-    """The changes still awaited under one key; mutable, guarded by the lock of its `Expectations`."""
+    """The changes under one key that are not observed yet.
+
+    It is mutable, and the lock of its `Expectations` guards it.
+    """
 
     creations: int = 0  # negative when more was seen than expected
     deletions: set[str] = set()
@@ -53,7 +61,7 @@ class _Outstanding(msgspec.Struct):
 
 
 class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
-    """A TTLCache that also has the keys of each owner, however an entry is removed. Not thread-safe."""
+    """A TTLCache that also records the keys of each owner, even when it removes an entry itself. Not thread-safe."""
 
     def __init__(self, maxsize: int, ttl: float, clock: Clock) -> None:
         super().__init__(maxsize, ttl, timer=clock.monotonic)
@@ -64,14 +72,14 @@ class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
         return tuple(self._keys_of.get(owner_uid, ()))
 
     def find(self, key: ExpectationKey) -> _Outstanding | None:
-        """Return the value as `get` does, but faster for keys that mostly exist: `get` reads the time twice."""
+        """Return the same value as `get`, but faster for keys that mostly exist: `get` reads the time twice."""
         try:
             return self[key]
         except KeyError:
             return None
 
     def put(self, key: ExpectationKey, value: _Outstanding) -> None:
-        """Store and restart the key's time to live."""
+        """Store the value, and restart the key's time to live."""
         self[key] = value
         self._keys_of.setdefault(key.owner_uid, set()).add(key)
 
@@ -86,7 +94,7 @@ class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
         return gone
 
     def popitem(self) -> tuple[ExpectationKey, _Outstanding]:
-        """Remove an entry; the cache itself calls this to make room when it is full."""
+        """Remove an entry. The cache itself calls this method to make room when it is full."""
         key, value = super().popitem()
         self._unindex(key)
         if not value.fulfilled:
@@ -102,13 +110,14 @@ class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
 
 
 class Expectations:
-    """A thread-safe, bounded record of creations and deletions that a controller has yet to see in its cache.
+    """A thread-safe, bounded record of creations and deletions that a controller has not seen in its cache yet.
 
-    The order matters: expect *before* the API call. Observe in the event handler or, if the call failed, right after
-    the call. A key that was never set, was forgotten or has expired is satisfied.
+    The order of calls matters: call `expect_creations` or `expect_deletions` *before* the API call. Call the method
+    that observes the change in the event handler. If the API call failed, call it right after the API call. A key
+    counts as satisfied if it was never set, was forgotten or has expired.
 
-    At the bound the least recently used key is dropped, and counts as satisfied from then on; if it still had
-    outstanding changes a warning is logged. The worst consequence is a create that the API server refuses with
+    At the maximum, the least recently used key is dropped, and counts as satisfied from then on. If changes under this
+    key were still pending, a warning is logged. The worst consequence is a create that the API server refuses with
     AlreadyExists, because replica names are deterministic.
     """
 
@@ -121,9 +130,9 @@ class Expectations:
         self._cache = _OwnerIndexedCache(max_keys, ttl, clock or SystemClock())
 
     def expect_creations(self, key: ExpectationKey, count: int) -> None:
-        """Expect `count` objects to appear, replacing the creations expected before; restarts the TTL.
+        """Expect `count` objects to appear. Replace the creations that were expected before, and restart the TTL.
 
-        Deletions still pending under the key stay: one sync may both create and delete.
+        Deletions that are still pending under the key stay: the same sync may create and delete objects.
         """
         with self._lock:
             self._renewed(key).creations = count
@@ -131,12 +140,13 @@ class Expectations:
         self._report(evicted)
 
     def expect_deletions(self, key: ExpectationKey, uids: Iterable[str]) -> None:
-        """Expect the objects with these UIDs to vanish, besides those expected before; restarts the TTL.
+        """Expect the objects with these UIDs to disappear.
 
-        Creations still pending under the key stay. Deletions are tracked by UID because the deletion of one object is
-        often observed twice (marked for deletion, then gone), which a counter would count twice. Unlike client-go's
-        expectations they add up: one sync may delete in several steps. An object whose deletion is forgotten would
-        count as an existing object, and later as a lost object.
+        Add them to the deletions that were expected before, and restart the TTL. Creations that are still pending under
+        the key stay. Deletions are tracked by UID because the watch often shows the deletion of one object twice
+        (marked for deletion, then gone). A counter would count it twice. Unlike client-go's expectations, deletions are
+        added to the deletions that are already expected: one sync may delete in several steps. If the record forgot a
+        deletion, the operator would take the deleted object for an existing object, and later for a lost object.
         """
         pending = set(uids)
         with self._lock:
@@ -145,16 +155,19 @@ class Expectations:
         self._report(evicted)
 
     def creation_observed(self, key: ExpectationKey) -> None:
-        """Note that one creation was seen, or failed. No-op under a key that isn't set; may go below zero."""
+        """Record that one creation was seen, or that it failed.
+
+        It does nothing if the key isn't set. The count may become negative.
+        """
         with self._lock:
             outstanding = self._cache.find(key)
             if outstanding is not None:
                 outstanding.creations -= 1
 
     def deletion_observed(self, key: ExpectationKey, uid: str) -> bool:
-        """Note that the deletion of `uid` was seen, or failed. Only a UID that is pending counts.
+        """Record that the deletion of `uid` was seen, or that it failed. It ignores a UID that is not pending.
 
-        Returns True if it was the last change that was outstanding under the key.
+        It returns True if this was the last pending change under the key.
         """
         with self._lock:
             outstanding = self._cache.find(key)
@@ -164,9 +177,10 @@ class Expectations:
             return outstanding.fulfilled
 
     def outstanding(self, owner_uid: str) -> dict[ExpectationKey, frozenset[str]]:
-        """Return the keys of this owner that are not satisfied, each with the UIDs that are still to vanish.
+        """Return the keys of this owner that are not satisfied, each with the UIDs that have not disappeared yet.
 
-        Call it before reading the caches: they show the changes of all satisfied keys. O(keys of the owner).
+        Call this method before you read the caches: the caches then show all changes of satisfied keys. O(keys of the
+        owner).
         """
         with self._lock:
             found = ((key, self._cache.get(key)) for key in self._cache.keys_of(owner_uid))
@@ -182,7 +196,7 @@ class Expectations:
             self._cache.discard(key)
 
     def forget_owner(self, owner_uid: str) -> None:
-        """Expect nothing more for this owner: it is gone. O(keys of the owner)."""
+        """Expect nothing more for this owner, which no longer exists. O(keys of the owner)."""
         with self._lock:
             for key in self._cache.keys_of(owner_uid):
                 self._cache.discard(key)

@@ -1,7 +1,8 @@
 """Caches that follow collections of the API server: indexer, lister, shared informer, factory.
 
-The design is client-go's (an informer lists once, watches for ever, and hands each change to handlers in order);
-the code notes the differences. A reader never calls the API server, and a handler never delays the cache.
+The design is client-go's: an informer lists once, then watches without end, and passes each change to its handlers in
+order. Comments in the code describe the differences. A reader never calls the API server, and a handler never delays
+the cache.
 """
 
 from tfoperator.informers.delivery import Callbacks, InformerMetrics

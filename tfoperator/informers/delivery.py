@@ -1,8 +1,9 @@
-"""Handlers and hooks of an informer, and the queues between its threads: one for the cache, and one for each handler.
+"""Handlers and hooks of an informer, and the queues between its threads.
 
-Items are not merged or reordered, so an item can't become stale. The queues decouple reading the socket from processing
-a change, and a slow handler from the cache and the other handlers. They are unbounded on purpose: with a bound the
-slowest handler would delay all others. Instead, the length of a handler's queue is a metric.
+One thread updates the cache, and each handler has a thread. The queue never merges or reorders items, so an item never
+becomes stale. Because of the queues, processing a change does not delay reading from the socket, and a slow handler
+delays neither the cache nor other handlers. The queues have no size limit, on purpose: with a limit the slowest handler
+would delay all other handlers. Instead, the length of a handler's queue is a metric.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ logger = logging.getLogger(__name__)
 
 
 class ResourceEventHandler(Protocol[T_contra]):
-    """Called for every change of the cache, after the cache has changed, and first for the existing objects.
+    """Its methods are called for every change of the cache, after the cache has changed.
 
-    The calls of one registration come one at a time, from their own thread, in the order of the changes. A slow
-    handler does not delay other handlers. The objects are the cache's objects: read-only. An exception in a call is
-    logged, counted, and dropped; the next call follows.
+    The first calls are for the objects that already exist. A thread makes the calls of one registration one after the
+    other, in the order of the changes. Each registration has its own thread. A slow handler does not delay other
+    handlers. The calls pass the objects of the cache itself, so treat them as read-only. If a call raises an exception,
+    the exception is logged and counted, and is not raised again. The next call follows.
     """
 
     def on_add(self, obj: T_contra) -> None:
@@ -37,24 +39,28 @@ class ResourceEventHandler(Protocol[T_contra]):
         ...
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
-        """Handle a changed object, or a resync (same `resource_version`, then usually the same object).
+        """Handle a changed object.
 
-        Compare UIDs: if an object was deleted and recreated while the watch was interrupted, both arrive as one update.
+        Also called for a resync, with the same `resource_version`, and then usually with the same object twice. Compare
+        the UIDs: if an object was deleted and recreated while the watch was interrupted, the handler gets only one
+        update for both changes.
         """
         ...
 
     def on_delete(self, obj: T_contra) -> None:
-        """Handle a deleted object: `obj` is its last state, or the cache's last state if the watch missed the deletion.
+        """Handle a deleted object.
 
-        May also be called for an object without an earlier call.
+        `obj` is its last state; if the watch missed the deletion, `obj` is the last state in the cache. This may also
+        be called for an object for which no other call was made before.
         """
         ...
 
 
 class Callbacks(Generic[T]):
-    """A `ResourceEventHandler` that calls `changed` for each object added or updated, `gone` for each deleted.
+    """A `ResourceEventHandler` that calls `changed` for each added or updated object, and `gone` for each deleted
+    object.
 
-    An update to an object of another UID counts as a deletion, too.
+    If an update has an object with another UID, it also counts as the deletion of the old object.
     """
 
     def __init__(
@@ -68,7 +74,7 @@ class Callbacks(Generic[T]):
         self._changed(obj)
 
     def on_update(self, old: T, new: T) -> None:
-        """Call `changed` with the new object; if its UID is new, call `gone` with the old object first."""
+        """Call `changed` with the new object. If its UID is new, first call `gone` with the old object."""
         if old.metadata.uid != new.metadata.uid:
             self._gone(old)
         self._changed(new)
@@ -79,27 +85,36 @@ class Callbacks(Generic[T]):
 
 
 class InformerMetrics(ReflectorMetrics):
-    """Hooks that do nothing here; they also show whether the handlers keep up and whether a handler fails."""
+    """Hooks that do nothing in this class.
+
+    Subclasses can use them to observe whether handlers are too slow, or fail.
+    """
 
     def store_size(self, informer: str, read: Callable[[], int]) -> None:
-        """Receive `read`, once: it returns, at any time and from any thread, the number of objects in the cache.
+        """Receive the function `read`, in a single call.
 
-        A reference to `read` keeps the cache alive.
+        `read` returns the number of objects in the cache, at any time and from any thread. A reference to `read` keeps
+        the cache alive.
         """
 
     def handler_backlog(self, informer: str, handler: str, read: Callable[[], int]) -> None:
-        """Receive `read`, once per handler: it returns, from any thread, the number of pending calls."""
+        """Receive the function `read`, in one call per handler.
+
+        `read` returns the number of pending calls, from any thread.
+        """
 
     def handler_failed(self, informer: str, handler: str) -> None:
-        """Record that a handler raised; it misses that call, and continues with the next."""
+        """Record that a handler raised an exception. The handler misses this call, and continues with the next call."""
 
 
 Notification = tuple[T | None, T | None]
-"""A pending call, as the old and the new object: the old is None for an add, the new is None for a delete."""
+"""A pending call, as the old and the new object. The old object is None for an add, and the new object is None for a
+delete.
+"""
 
 
 class FifoClosed(Exception):
-    """The queue was closed; no more items come."""
+    """The queue was closed, so no more items will come."""
 
 
 class Fifo(Generic[V]):
@@ -117,7 +132,7 @@ class Fifo(Generic[V]):
         return len(self._items)
 
     def push(self, items: Sequence[V]) -> None:
-        """Queue these items; no-op once closed."""
+        """Put these items into the queue. Do nothing if the queue is closed."""
         with self._condition:
             if self._closed:
                 return
@@ -129,9 +144,10 @@ class Fifo(Generic[V]):
                 self._condition.notify_all()
 
     def pop(self, deadline: float | None = None) -> V | None:
-        """Wait for the next item, and take it.
+        """Wait for the next item, and remove it from the queue.
 
-        None if `deadline` (on the clock's `monotonic()`) has passed or `poke()` was called. Raises FifoClosed.
+        Return None if `deadline` (a time of the clock's `monotonic()`) has passed, or if `poke()` was called. Raises
+        FifoClosed.
         """
         if not self._poked:
             try:
@@ -149,7 +165,7 @@ class Fifo(Generic[V]):
             return self._items.popleft()
 
     def poke(self) -> None:
-        """Make a waiting `pop`, or else the next `pop`, return None, so that its caller can set another deadline."""
+        """Make a waiting `pop`, or else the next `pop`, return None. Its caller can then set another deadline."""
         with self._condition:
             self._poked = True
             self._condition.notify_all()
@@ -163,9 +179,10 @@ class Fifo(Generic[V]):
 
 
 class Delivery(Generic[T]):
-    """Calls one handler, from its own thread; any thread may call `push`.
+    """Calls one handler from a thread of its own. Any thread may call `push`.
 
-    `next_resync` (on the clock's `monotonic()`, None: never) belongs to the informer: only under the informer's lock.
+    `next_resync` (a time of the clock's `monotonic()`; None: never) belongs to the informer. Use it only while you hold
+    the informer's lock.
     """
 
     def __init__(
@@ -190,22 +207,22 @@ class Delivery(Generic[T]):
         metrics.handler_backlog(informer, name, self._fifo.__len__)  # keeps the queue, but not the handler
 
     def start(self) -> None:
-        """Start calling the handler, and count the resync period from now."""
+        """Start to call the handler. The resync period starts now."""
         if self.resync_period > 0:
             self.next_resync = self._clock.monotonic() + self.resync_period
         self._thread.start()
 
     def push(self, notifications: Sequence[Notification[T]]) -> None:
-        """Queue these calls; no-op once closed."""
+        """Put these calls into the queue. Do nothing if the queue is closed."""
         if notifications:
             self._fifo.push(notifications)
 
     def close(self) -> None:
-        """Make no further call after the present call, and drop the queued calls. Does not wait. Idempotent."""
+        """Make no more calls after the current call, and drop the calls in the queue. It does not wait. Idempotent."""
         self._fifo.close()
 
     def join(self, timeout: float) -> bool:
-        """Wait (real seconds) for the thread's end; return True if it ended, never ran, or is the calling thread."""
+        """Wait (real seconds) until the thread ends. Return True if it ended, never ran, or is the calling thread."""
         if self._thread.ident is None or self._thread is threading.current_thread():
             return True
         self._thread.join(max(timeout, 0))

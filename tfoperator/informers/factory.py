@@ -1,7 +1,7 @@
 """One informer per collection for a whole process: all users of a collection share its watch and cache.
 
-`--namespace a --namespace b` needs a watch per namespace, because a watch can't cover two. A controller need not know
-that: a group reads all of them together. Usually a group holds one informer, for all namespaces.
+`--namespace a --namespace b` needs a watch per namespace, because a watch can't cover two. A controller need not take
+care of this: it reads all informers of a group together. Usually a group holds one informer, for all namespaces.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Together(ABC):
-    """Informers, or groups of them, that are awaited and stopped as one."""
+    """Informers, or groups of informers. The caller waits for them and stops them together."""
 
     _clock: Clock
 
@@ -41,7 +41,7 @@ class Together(ABC):
         return next((member.failure for member in self.members if member.failure is not None), None)
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds of the clock (None: without limit) until every cache is complete."""
+        """Wait until every cache is complete, for at most `timeout` seconds of the clock (None: no limit)."""
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         for member in self.members:
             if not member.wait_for_sync(None if deadline is None else max(deadline - self._clock.monotonic(), 0)):
@@ -49,12 +49,15 @@ class Together(ABC):
         return True
 
     def signal_stop(self) -> None:
-        """Begin to stop every member, without waiting."""
+        """Tell every member to stop, without waiting."""
         for member in self.members:
             member.signal_stop()
 
     def stop(self, timeout: float = 10) -> bool:
-        """Stop all members at once; return False if a member was still busy after `timeout` real seconds in all."""
+        """Stop all members at the same time.
+
+        Return False if a member is still busy after `timeout` real seconds in all.
+        """
         self.signal_stop()
         deadline = time.monotonic() + timeout
         ended = [member.stop(max(deadline - time.monotonic(), 0)) for member in self.members]
@@ -62,10 +65,13 @@ class Together(ABC):
 
 
 class InformerGroup(Together, Generic[T]):
-    """Informers of disjoint collections (one resource, different namespaces) as one. Thread-safe."""
+    """Several informers of disjoint collections, used like a single informer.
+
+    The collections have the same resource, but different namespaces. Thread-safe.
+    """
 
     def __init__(self, informers: Mapping[str, SharedInformer[T]], *, name: str, clock: Clock | None = None) -> None:
-        """`informers` are by namespace; "" is all."""
+        """`informers` contains the informers by namespace. The key "" stands for all namespaces."""
         self._by_namespace = dict(informers)
         self.informers = tuple(informers.values())
         self.name = name
@@ -79,21 +85,27 @@ class InformerGroup(Together, Generic[T]):
 
     @property
     def members(self) -> Sequence[SharedInformer[T]]:
-        """One informer per namespace, or one for all."""
+        """One informer per namespace, or one informer for all namespaces."""
         return self.informers
 
     @property
     def versions(self) -> Sequence[str]:
-        """The version that each member has reached; empty before its first list."""
+        """The resource version that each member has reached. It is empty before the first list."""
         return [informer.last_sync_resource_version for informer in self.informers]
 
     def version_of(self, namespace: str) -> str:
-        """Return the version that the member with this namespace has reached. Raises KeyError if there is none."""
+        """Return the resource version that the member for this namespace has reached.
+
+        Raises KeyError if there is no such member.
+        """
         member = namespace if namespace in self._by_namespace else ""  # the member of all namespaces
         return self._by_namespace[member].last_sync_resource_version
 
     def add_handler(self, handler: ResourceEventHandler[T], *, resync_period: float = 0, name: str = "") -> None:
-        """Call `SharedInformer.add_handler` of every member. Calls are in order only per namespace: one thread each."""
+        """Call `SharedInformer.add_handler` of every member.
+
+        Calls are in order only within a namespace: each namespace has its own thread.
+        """
         for informer in self.informers:
             informer.add_handler(handler, resync_period=resync_period, name=name)
 
@@ -120,7 +132,11 @@ class SharedInformerFactory(Together):
         clock: Clock | None = None,
         metrics: InformerMetrics | None = None,
     ) -> None:
-        """Initialize; each of `namespaces` has a watch, "" is all. Cluster-scoped resources are watched once."""
+        """Initialize.
+
+        Each entry of `namespaces` gets a watch; "" stands for all namespaces. Cluster-scoped resources are watched
+        once.
+        """
         if not namespaces or (len(namespaces) > 1 and "" in namespaces):
             raise ValueError(f'namespaces must be ("",) for all namespaces, or names, but is {tuple(namespaces)!r}')
         self._client = client
@@ -139,9 +155,9 @@ class SharedInformerFactory(Together):
         *,
         indexers: Mapping[str, IndexFunction[T]] | None = None,
     ) -> InformerGroup[T]:
-        """Return new informers of a collection, as one; `start()` starts them.
+        """Return new informers of a collection, combined into one. Call `start()` to start them.
 
-        Raises ValueError if there are informers of this collection: share them.
+        Raises ValueError if informers of this collection already exist. Use these instead.
         """
         collection, name = (resource, selection), resource.plural
         with self._lock:
@@ -162,12 +178,12 @@ class SharedInformerFactory(Together):
             return group
 
     def start(self) -> None:
-        """Start every informer that has not been started. Call it again after requesting more."""
+        """Start every informer that has not been started. Call it again after you have requested more informers."""
         for group in self.members:
             group.start()
 
     @property
     def members(self) -> list[InformerGroup[Any]]:
-        """The groups requested so far."""
+        """The groups that were requested so far."""
         with self._lock:
             return [*self._groups.values()]

@@ -1,7 +1,8 @@
 """A shared cache of one collection: one watch on the server, any number of handlers and readers.
 
-The cache changes first, and then the handlers are called, so a handler that reads the cache finds at least the change
-it is called for. Threads: one reads the server (reflector), one changes the cache, and each handler has its own.
+The informer first changes the cache, and then calls the handlers. So if a handler reads the cache, it finds at least
+the change for which it is called. Threads: the reflector's thread reads from the server, another thread changes the
+cache, and each handler has its own thread.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ T = TypeVar("T", bound=HasMetadata)
 logger = logging.getLogger(__name__)
 
 MIN_RESYNC_PERIOD = 1.0
-"""Seconds; a shorter resync period (except 0: none) is raised to this."""
+"""The minimum resync period in seconds. A shorter period is raised to this value, except 0, which means no resync."""
 
 
 class InformerStopped(RuntimeError):
@@ -40,7 +41,7 @@ class InformerStopped(RuntimeError):
 
 
 class SharedInformer(Generic[T]):
-    """Mirrors one collection and calls handlers, from `start()` to `stop()`; it can't be restarted.
+    """Mirrors one collection and calls handlers, from `start()` to `stop()`. It can't be started again after `stop()`.
 
     All methods are thread-safe; `stop` may be called from a handler.
     """
@@ -55,7 +56,7 @@ class SharedInformer(Generic[T]):
         rng: random.Random | None = None,
         metrics: InformerMetrics | None = None,
     ) -> None:
-        """Initialize; `name` is used in logs, thread names and metrics."""
+        """Initialize. Logs, thread names and metrics contain `name`."""
         self.name = name
         self._clock = clock or SystemClock()
         self._metrics = metrics or InformerMetrics()
@@ -83,12 +84,18 @@ class SharedInformer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the cache shows (at least) the server's state at the time of the start. False after a failure."""
+        """Whether the cache shows at least the state that the server had when the informer started.
+
+        It is False after a failure.
+        """
         return self._synced and self._failure is None
 
     @property
     def failure(self) -> Exception | None:
-        """The error that stopped the cache, if any: an index function raised. Server responses never cause it."""
+        """The error that stopped the cache, if there is one: an index function has raised an exception.
+
+        Responses of the server never cause such an error.
+        """
         return self._failure
 
     @property
@@ -98,19 +105,20 @@ class SharedInformer(Generic[T]):
 
     @property
     def last_sync_resource_version(self) -> str:
-        """The version that the cache has reached, also by bookmarks, as client-go's stores report it since 1.35.
+        """The resource version that the cache has reached, also by bookmarks.
 
-        Empty before the first list. Calls of handlers may still be pending, and the reflector may be ahead.
+        Since 1.35 client-go's stores report it in the same manner. It is empty before the first list. At this version,
+        calls of handlers may still be pending, and the reflector may have read a later version.
         """
         return self._version
 
     # --- handlers
 
     def add_handler(self, handler: ResourceEventHandler[T], *, resync_period: float = 0, name: str = "") -> None:
-        """Call `handler` for every change from now on, after an add for each existing object.
+        """Call `handler` for every change from now on. First call it with an add for each existing object.
 
-        Every `resync_period` seconds (0: never) `handler` gets an update for every object, from the object to itself.
-        Raises InformerStopped after `stop()`.
+        Every `resync_period` seconds (0: never) `handler` gets an update for every object. The old and the new object
+        of this update are the same. Raises InformerStopped after `stop()`.
         """
         if 0 < resync_period < MIN_RESYNC_PERIOD:
             logger.warning(
@@ -140,7 +148,10 @@ class SharedInformer(Generic[T]):
     # --- lifecycle
 
     def start(self) -> None:
-        """Start following the server. A second start, or one after `stop()`, is ignored with a warning."""
+        """Start to follow the changes on the server.
+
+        A second start, or a start after `stop()`, does nothing except log a warning.
+        """
         with self._state:
             if self._started or self._stopped:
                 logger.warning("%s: informer was already %s", self.name, "stopped" if self._stopped else "started")
@@ -152,7 +163,10 @@ class SharedInformer(Generic[T]):
                 thread.start()
 
     def signal_stop(self) -> None:
-        """Begin to stop, without waiting: closes the watch, cuts waits short, drops pending calls of handlers."""
+        """Tell the informer to stop, without waiting.
+
+        Close the watch, end all waits, and drop the pending calls of handlers.
+        """
         with self._state:
             self._stopped = True
             for delivery in self._deliveries:
@@ -162,10 +176,10 @@ class SharedInformer(Generic[T]):
         self._fifo.close()
 
     def stop(self, timeout: float = 10) -> bool:
-        """Stop, and wait up to `timeout` real seconds for every thread to end. Idempotent.
+        """Stop, and wait up to `timeout` real seconds until every thread has ended. Idempotent.
 
-        Returns False if a thread is still busy: in a handler that does not return, or in a request that the transport
-        can't cancel.
+        Returns False if a thread is still busy, because a handler does not return, or because the transport can't
+        cancel a request.
         """
         self.signal_stop()
         deadline = time.monotonic() + timeout
@@ -184,13 +198,16 @@ class SharedInformer(Generic[T]):
         return ended
 
     def relist(self) -> None:
-        """Read everything from the server again, soon: the cache is known to have missed a change. Does not block."""
+        """Make the informer read everything from the server again, soon.
+
+        Call this if the cache has missed a change. It does not block.
+        """
         self._reflector.relist()
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds of the clock (None: without limit) until `has_synced`; return that.
+        """Wait until `has_synced`, for at most `timeout` seconds of the clock (None: no limit).
 
-        Returns early when the informer is stopped or has failed.
+        Return the value of `has_synced`. It returns earlier if the informer is stopped or has failed.
         """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         with self._state:
@@ -270,7 +287,10 @@ class SharedInformer(Generic[T]):
             delivery.push([*deleted, *shown] if delivery in due else changes)
 
     def _resync(self) -> float | None:
-        """Resync the handlers that are due; return the time at which the next handler is due."""
+        """Resync all handlers that have reached their resync time.
+
+        Return the time of the next resync of any handler.
+        """
         # It shows the present cache, in order with the changes: a resync never shows an older state after a newer
         # state.
         with self._state:
@@ -284,7 +304,7 @@ class SharedInformer(Generic[T]):
             )
 
     def _take_due(self) -> list[Delivery[T]]:
-        """Return the deliveries whose resync is due, and set the time of their next resync."""
+        """Return the deliveries that have reached their resync time, and set the time of their next resync."""
         now = self._clock.monotonic()
         due = [
             delivery

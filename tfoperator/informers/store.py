@@ -1,10 +1,11 @@
-"""The cache of an informer: objects by key and by index, and the interface for reading them.
+"""The cache of an informer, which stores objects by key and by index, and the interface for reading from it.
 
-The cache stores references to objects, so a cache of thousands of pods needs only the memory of the pods, and a look-up
-copies a list at most. That is safe because views are frozen: all readers share the object, and can't write to it.
+The cache stores references to objects. So a cache of thousands of pods needs little more memory than the pods, and a
+look-up copies at most a list. That is safe because views are frozen: all readers share the object, and can't write to
+it.
 
-The children of a job, and the objects that it might adopt, are found by one dictionary look-up, as in the controllers
-of Kubernetes since 1.34; the Go operator scans a namespace for every sync of every job.
+One dictionary look-up finds the children of a job, and the objects that the job might adopt. The controllers of
+Kubernetes do the same since 1.34. The Go operator scans a namespace for every sync of every job.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ T = TypeVar("T", bound=HasMetadata)
 V = TypeVar("V")
 
 IndexFunction = Callable[[V], Sequence[str]]
-"""The values under which an object is found. Pure and quick: it runs under the indexer's lock, twice per update."""
+"""Returns the index values under which readers find an object. It must be pure and quick, because it runs while the
+indexer's lock is held, twice per update.
+"""
 
 CONTROLLER_UID_INDEX = "controller-uid"
-"""Index name: objects by the UID of the owner that controls them. Not by its name, which may be taken again."""
+"""The name of an index of objects by the UID of the owner that controls them. The index does not use the owner's name,
+because a new object may get the same name.
+"""
 
 ORPHANS_INDEX = "orphans"
-"""Index name: objects without a controller, by their namespace. Objects with a controller are not in it at all."""
+"""The name of an index of objects without a controller, by their namespace. This index does not contain objects that
+have a controller.
+"""
 
 
 def index_by_controller_uid(obj: HasMetadata) -> Sequence[str]:
@@ -41,11 +48,14 @@ def index_orphans(obj: HasMetadata) -> Sequence[str]:
 
 
 class UnknownIndex(LookupError):
-    """There is no index of that name: the caller made an error, not the data."""
+    """An index with this name does not exist. The caller made this error; the data are not the cause."""
 
 
 class IndexFunctionError(Exception):
-    """An index function raised. Fatal: an object that can't be indexed would be missing for ever, unnoticed."""
+    """An index function raised an exception.
+
+    This error is fatal: otherwise an object that can't be indexed would be missing without notice.
+    """
 
 
 # Buckets are dictionaries rather than sets: they hold the objects and return them in a stable order.
@@ -55,7 +65,7 @@ _Buckets = dict[str, dict[str, T]]
 class Indexer(Generic[T]):
     """A thread-safe map from `metadata.key` to object with secondary indexes.
 
-    Every method is atomic: a reader sees an object in the store and in all its index buckets, or in none. The caller
+    Every method is atomic: a reader finds an object in the store and in all its indexes, or in none of them. The caller
     may change the returned lists, but the objects are shared and must be treated as read-only.
     """
 
@@ -71,12 +81,15 @@ class Indexer(Generic[T]):
     # --- reading
 
     def get(self, key: str) -> T | None:
-        """Return the object with this `object_key`, None if there is no such object."""
+        """Return the object with this `object_key`. Return None if there is no such object."""
         with self._lock:
             return self._items.get(key)
 
     def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
-        """Return the objects under these keys at one moment, None for each missing object."""
+        """Return the objects under these keys, all read at the same moment.
+
+        The result contains None for each missing object.
+        """
         with self._lock:
             return [*map(self._items.get, keys)]
 
@@ -91,7 +104,7 @@ class Indexer(Generic[T]):
             return [*self._items]
 
     def by_index(self, name: str, value: str) -> builtins.list[T]:
-        """Return the objects for which index `name` has this value. Raises UnknownIndex."""
+        """Return the objects that have this value in the index `name`. Raises UnknownIndex."""
         with self._lock:
             bucket = self._buckets(name).get(value)
             return [*bucket.values()] if bucket else []
@@ -99,9 +112,10 @@ class Indexer(Generic[T]):
     # --- writing, for the informer that owns this store
 
     def add(self, obj: T) -> T | None:
-        """Put an object in place of the object with its key; return the old object. Raises IndexFunctionError.
+        """Store an object, and replace an object with the same key.
 
-        The index functions run before anything changes: if an index function fails, the store stays as it was.
+        Return the replaced object. Raises IndexFunctionError. The index functions run before anything changes: if an
+        index function fails, the store is unchanged.
         """
         key = obj.metadata.key
         with self._lock:
@@ -114,7 +128,7 @@ class Indexer(Generic[T]):
             return old
 
     def delete(self, key: str) -> T | None:
-        """Remove the object with this key; return it, None if there was none."""
+        """Remove the object with this key and return it. Return None if there was no such object."""
         with self._lock:
             old = self._items.pop(key, None)
             if old is not None:
@@ -122,7 +136,10 @@ class Indexer(Generic[T]):
             return old
 
     def replace(self, objects: Iterable[T]) -> dict[str, T]:
-        """Hold exactly these objects from now on; return the previous objects, by key. Raises IndexFunctionError."""
+        """Replace the whole content by exactly these objects.
+
+        Return the previous objects, by key. Raises IndexFunctionError.
+        """
         items = {obj.metadata.key: obj for obj in objects}
         with self._lock:
             indexes = _build_indexes(self._functions, items)
@@ -160,14 +177,17 @@ class Indexer(Generic[T]):
 
 
 class Lister(Generic[T]):
-    """Reads from the cache only, never from the server. Thread-safe; the objects are shared and read-only."""
+    """It reads only from the cache, never from the server. It is thread-safe. The objects are shared and read-only."""
 
     def __init__(self, *indexers: Indexer[T]) -> None:
-        """Initialize; `indexers` hold disjoint sets of objects."""
+        """Initialize. `indexers` contain disjoint sets of objects."""
         self._indexers = indexers
 
     def find(self, key: str) -> T | None:
-        """Return the object with this `object_key`, None if the cache has none: the API server may have it."""
+        """Return the object with this `object_key`.
+
+        Return None if the cache lacks it; the API server may still have it.
+        """
         for indexer in self._indexers:
             obj = indexer.get(key)
             if obj is not None:
@@ -175,26 +195,26 @@ class Lister(Generic[T]):
         return None
 
     def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
-        """Return the objects with these keys, None for each missing object."""
+        """Return the objects with these keys. The result contains None for each missing object."""
         found = self._indexers[0].get_all(keys)
         for indexer in self._indexers[1:]:
             found = [other if obj is None else obj for obj, other in zip(found, indexer.get_all(keys), strict=True)]
         return found
 
     def keys(self, namespace: str = "") -> builtins.list[str]:
-        """Return the keys of all objects of a namespace ("": of all), found by a scan."""
+        """Return the keys of all objects in a namespace ("": in all namespaces). The method scans the whole cache."""
         keys = [key for indexer in self._indexers for key in indexer.keys()]  # noqa: SIM118 - it is no dict
         return [key for key in keys if key.startswith(f"{namespace}/")] if namespace else keys
 
     def list(self, namespace: str = "") -> builtins.list[T]:
-        """Return all objects of a namespace ("": of all), found by a scan."""
+        """Return all objects in a namespace ("": in all namespaces). The method scans the whole cache."""
         found: builtins.list[T] = []
         for indexer in self._indexers:
             found += indexer.list()
         return [obj for obj in found if obj.metadata.namespace == namespace] if namespace else found
 
     def by_index(self, name: str, value: str) -> builtins.list[T]:
-        """Return the objects for which index `name` has this value. Raises UnknownIndex."""
+        """Return the objects that have this value in the index `name`. Raises UnknownIndex."""
         if len(self._indexers) == 1:
             return self._indexers[0].by_index(name, value)
         return [obj for indexer in self._indexers for obj in indexer.by_index(name, value)]

@@ -1,8 +1,8 @@
-"""Talking to an API server: configuration, transport, verbs, watch, errors, rate limit.
+"""Communicates with an API server: configuration, transport, verbs, watch, errors, rate limit.
 
-`Client(load_config())` is the way in; components that use a client depend on `protocol.verbs.ApiClient` instead.
-`views` has the objects, `protocol` the interface for callers, `config` the address and credentials of a server, `http`
-the requests, and `watching` the lists and watches.
+Create a client with `Client(load_config())`. Components that use a client depend only on `protocol.verbs.ApiClient`.
+`views` contains the types of objects, `protocol` the interface for callers, `config` the address and credentials of a
+server, `http` the requests, and `watching` the lists and watches.
 """
 
 from tfoperator.kube.client import Client

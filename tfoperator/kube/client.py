@@ -1,4 +1,7 @@
-"""A client of an API server over HTTP: the verbs on one session, watches on separate sessions, and pod subresources."""
+"""A client of an API server over HTTP.
+
+It sends the verbs on one session and watches on separate sessions, and calls subresources of pods.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,14 @@ if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
 
 DEFAULT_BURST = 100
-"""The number of requests at once before a rate limit applies, if a limit is set."""
+"""The number of requests that may be sent at once before the rate limit applies, if a limit is set."""
 
 REQUEST_TIMEOUT = 60.0
-"""Seconds without a byte of an answer; an API server itself gives up after 60 s."""
+"""The maximum number of seconds without any byte of a response. An API server itself stops after 60 s."""
 WATCH_READ_DEADLINE = 90.0
-"""Seconds without event or bookmark: API servers send bookmarks every 60 s, plus up to a quarter."""
+"""The maximum number of seconds without an event or a bookmark. API servers send bookmarks every 60 s, plus up to a
+quarter of this time.
+"""
 
 DEFAULT_PARALLELISM = 16
 """The number of chains of requests that may run at the same time."""
@@ -43,9 +48,10 @@ class RateLimit(msgspec.Struct, frozen=True):
 
 
 class WatchPace(msgspec.Struct, frozen=True):
-    """The pace of watches: how many seconds of silence end a watch, and how many lie between wake-ups of a busy watch.
+    """The timing of watches.
 
-    With a `batch_period` of 0 a watch wakes for each event.
+    A watch ends after a number of seconds without data, and a number of seconds lies between two wake-ups of a busy
+    watch. With a `batch_period` of 0 a watch wakes its thread for each event.
     """
 
     read_deadline: float = WATCH_READ_DEADLINE
@@ -53,18 +59,18 @@ class WatchPace(msgspec.Struct, frozen=True):
 
 
 EACH_EVENT = WatchPace()
-"""A watch wakes for each event."""
+"""By default a watch wakes its thread for each event."""
 
 
 class Client(HttpVerbs):
-    """A `kube.protocol.verbs.ApiClient` over HTTP; also a context manager. Thread-safe: one per process is enough.
+    """A `kube.protocol.verbs.ApiClient` over HTTP.
 
-    By default there is no client-side rate limit, as in controller-runtime since 0.21: API servers have priority and
-    fairness, and the client waits as long as the `Retry-After` of a 429 asks. With a `limit` of a positive rate, all
-    requests except watches wait for it.
-    `request_timeout` bounds the time without a byte of a response; a whole request may take five times that. Leader
-    election uses a short `request_timeout`.
-    `parallelism` is the maximum number of concurrent chains of requests in `send`. Do not `send` after a fork.
+    It is also a context manager. It is thread-safe: one client per process is enough. By default the client has no rate
+    limit, as in controller-runtime since 0.21: API servers have priority and fairness, and the client waits for the
+    time in the `Retry-After` header of a 429 response. With a `limit` of a positive rate, all requests except watches
+    are limited to this rate. `request_timeout` limits the time without any byte of a response. A whole request may take
+    five times as long. Leader election uses a short `request_timeout`. `parallelism` is the maximum number of
+    concurrent chains of requests in `send`. Do not call `send` after a fork.
     """
 
     def __init__(
@@ -96,7 +102,7 @@ class Client(HttpVerbs):
         self._request_timeout = request_timeout
         self.server = config.server
         self.namespace = config.namespace
-        """The namespace of the configuration, used when the user names none."""
+        """The namespace in the configuration. It is used if the user names no namespace."""
 
     def __enter__(self) -> Self:
         return self
@@ -117,7 +123,7 @@ class Client(HttpVerbs):
         self._session.call(Call("DELETE", target, describe("delete all", resource, namespace)))
 
     def get_raw(self, path: str, *, accept: str = "application/json") -> bytes:
-        """GET any path, with its query, e.g. `/version` or `/readyz`; return the body unparsed."""
+        """GET any path with its query, for example `/version` or `/readyz`. Return the body unparsed."""
         return self._session.call(Call("GET", path, f"get {path}", accept=accept)).body
 
     def pod_log(
@@ -132,11 +138,12 @@ class Client(HttpVerbs):
         since: str | int | None = None,
         timestamps: bool = False,
     ) -> ByteStream:
-        """Return the log of a container (default: the pod's only one) up to now or, with `follow`, until it ends.
+        """Return the log of a container (by default of the pod's only container) up to now.
 
-        With `previous` it is the log of the container's run before the present run. `since` is a time in RFC 3339, or
-        a number of seconds before the present time of the server's clock. With `timestamps` each line begins with the
-        time of writing. Raises KubeError, e.g. 400 if the container has not started.
+        With `follow`, continue until the log ends. With `previous` it returns the log of the container's previous run,
+        before its last restart. `since` is a time in RFC 3339, or a number of seconds before the current time on the
+        server's clock. With `timestamps` each line begins with the time when it was written. Raises KubeError, for
+        example with status 400 if the container has not started.
         """
         query = query_string(
             container=container,
@@ -165,8 +172,8 @@ class Client(HttpVerbs):
     ) -> Executed:
         """Run a command in a container, and return its output and exit code. Raises KubeError.
 
-        The command has no stdin and no terminal. `timeout` (seconds) bounds the whole run, `max_bytes` bounds stdout
-        and stderr each.
+        The command has no stdin and no terminal. `timeout` (seconds) limits the whole run. `max_bytes` limits the
+        length of stdout and the length of stderr.
         """
         query = query_string(container=container, stdout="true", stderr="true")
         query += "".join(f"&command={quote(word, safe='')}" for word in command)
@@ -175,9 +182,9 @@ class Client(HttpVerbs):
         return self._session.execute(call, timeout=timeout, max_bytes=max_bytes)
 
     def pod_stacks(self, namespace: str, name: str, container: str) -> str:
-        """Return the stacks of a container's Python threads; only `tfoperator local up` serves them, others answer 404.
+        """Return the stacks of a container's Python threads.
 
-        Raises KubeError.
+        Only `tfoperator local up` serves this request; other API servers respond with 404. Raises KubeError.
         """
         target = object_path(PODS, namespace, name, "stacks") + query_string(container=container)
         call = Call("GET", target, describe("get", PODS, namespace, name, "stacks"), accept="*/*")

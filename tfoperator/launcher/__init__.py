@@ -1,7 +1,8 @@
 """Runs one containerised component of a pipeline: as a Docker container, a Kubernetes pod, a TFJob, or in this process.
 
-A component defines the program, platform configs where and how it runs; a launcher runs it. If the launcher crashes,
-another launcher resumes the run. The design is the TFX RFC 20190829 (container component execution).
+A component defines the program. Platform configs define where and how the program runs. A launcher runs the program. If
+the launcher crashes, another launcher resumes the run. The design is the TFX RFC 20190829 (container component
+execution).
 
 >>> from tfoperator.launcher import Artifact, Component, ExecutorContainerSpec
 >>> step = Component(

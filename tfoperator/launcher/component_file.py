@@ -1,4 +1,4 @@
-"""component.yaml: a component and its platform configs as a file, for the command line and for sharing.
+"""component.yaml: a file with a component and its platform configs, for the command line and for sharing.
 
     name: count-lines
     inputs: [text]                     # or a mapping: name to a default URI, null for none
@@ -61,7 +61,7 @@ class _Process(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Platforms(msgspec.Struct, forbid_unknown_fields=True):
-    """The platform configs of one component, as a file has them."""
+    """The platform configs of one component, as the file contains them."""
 
     docker: Json | None = None
     process: _Process | None = None
@@ -80,7 +80,10 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ComponentFile(msgspec.Struct, frozen=True):
-    """The content of a file. `inputs`, `outputs` and `parameters` are names with their defaults, None for none."""
+    """The content of a file.
+
+    `inputs`, `outputs` and `parameters` contain names with their defaults. None means that there is no default.
+    """
 
     source: str
     name: str
@@ -96,9 +99,10 @@ class ComponentFile(msgspec.Struct, frozen=True):
         outputs: Mapping[str, Sequence[str]] | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Component:
-        """Return the component with URIs and parameters given as text; ComponentError lists what is missing or unknown.
+        """Return the component with URIs and parameters that are given as text.
 
-        A parameter is text, unless its default is of another type: then it is JSON of that type.
+        ComponentError lists missing and unknown names. A parameter is text. If its default has another type, the
+        parameter is JSON of this type.
         """
         problems: list[str] = []
         arguments = (("input", self.inputs, inputs or {}), ("output", self.outputs, outputs or {}))
@@ -110,7 +114,10 @@ class ComponentFile(msgspec.Struct, frozen=True):
 
 
 def load_component_file(path: str) -> ComponentFile:
-    """Read a file. Raises ComponentError, which names the file and the field; OSError if it can't be read."""
+    """Read a file.
+
+    Raises ComponentError, which names the file and the field. Raises OSError if the file can't be read.
+    """
     try:
         loaded = read_value_of_file(path, path)
         if isinstance(loaded, dict) and "apiVersion" in loaded and "kind" in loaded:
@@ -167,7 +174,7 @@ _MAKERS: Mapping[str, Callable[[Any], PlatformConfig]] = {
 
 
 def platform_configs(platforms: Platforms) -> list[PlatformConfig]:
-    """Return the configs. Raises PlatformConfigError, which names the platform."""
+    """Return the configs. Raises PlatformConfigError. It names the platform."""
     configs: list[PlatformConfig] = []
     for name, make in _MAKERS.items():
         try:
@@ -191,7 +198,10 @@ def _artifacts(
 
 
 def parameter_values(known: Mapping[str, Any], given: Mapping[str, str], problems: list[str]) -> Json:
-    """Return parameters given as text: unchanged, or JSON of the default's type. Adds errors to `problems`."""
+    """Return parameters that are given as text.
+
+    A text is unchanged, or is decoded as JSON of the default's type. It adds errors to `problems`.
+    """
     _check_names("parameter", known, given, problems)
     values: Json = {}
     for name, default in known.items():

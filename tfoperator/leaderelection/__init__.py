@@ -1,4 +1,4 @@
-"""One leader among several replicas, by a Lease."""
+"""Elects one leader among several replicas of a program, by a Lease."""
 
 from tfoperator.leaderelection.elector import LeaderElector
 from tfoperator.leaderelection.lease import LeaseLock

@@ -1,8 +1,8 @@
-"""One attempt at the lease: a candidate's reads, decisions and writes. No loop, no thread.
+"""One attempt to get or keep the lease: what a candidate reads, decides and writes. The code has no loop and no thread.
 
-Times in the lease come from other machines' clocks and are never compared. The candidate measures the *local* monotonic
-time since the record last changed as this candidate saw it. If a holder has not renewed for the duration that it wrote
-itself, it counts as gone.
+Times in the lease come from the clocks of different machines, so the candidate never compares them. Instead, the
+candidate measures on its *local* monotonic clock how long the record in the lease has not changed. If a holder has not
+renewed the lease for the duration that the holder itself wrote, the holder counts as gone.
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ _FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Leas
 
 
 class SeenLease(msgspec.Struct, frozen=True):
-    """The lease as last seen, and the (local, monotonic) time since which its record is unchanged."""
+    """The lease in the state that was last seen, and the (local, monotonic) time since which its record has not
+    changed.
+    """
 
     lease: Lease | None = None
     since: float = -math.inf
 
     @property
     def holder(self) -> str:
-        """The lease's holder; empty if there is none or none was seen."""
+        """The lease's holder. It is empty if there is none, or if the candidate has not seen it yet."""
         return self.lease.record.holder if self.lease else ""
 
 
 class Candidate:
-    """Tries to hold one lease. Keeps no state between attempts, so an attempt that hangs can be abandoned safely.
+    """Tries to become the holder of one lease.
 
-    Methods don't raise KubeError: a server failure is logged and retried.
+    It keeps no state between attempts, so the caller can safely abandon an attempt that hangs. The methods don't raise
+    KubeError: a failure of the server is logged, and the caller retries.
     """
 
     def __init__(self, lock: LeaseLock, *, lease_duration: float, clock: Clock) -> None:
@@ -46,11 +49,14 @@ class Candidate:
         self._clock = clock
 
     def holds(self, seen: SeenLease) -> bool:
-        """Return whether the lease, as seen, is this candidate's."""
+        """Return whether the lease, in this state, belongs to this candidate."""
         return seen.holder == self._lock.identity
 
     def attempt(self, seen: SeenLease) -> tuple[bool, SeenLease]:
-        """Acquire or renew the lease; return whether it is this candidate's now, and the lease as seen."""
+        """Acquire or renew the lease.
+
+        Return whether this candidate now holds it, and the state of the lease that was seen.
+        """
         # A lease of this candidate counts from before the request: others can see the renewal no earlier than that.
         started = self._clock.monotonic()
         if seen.lease is not None and self.holds(seen) and self._valid(seen, started):
@@ -81,10 +87,11 @@ class Candidate:
         return False, seen
 
     def release(self) -> bool:
-        """Release the lease if this candidate has it, so that another can take it at once; return False if that failed.
+        """Release the lease if this candidate holds it, so another candidate can take it at once.
 
-        The *fetched* holder counts: the holder last seen may be outdated, and a release because of it would take the
-        lease from a new leader.
+        Return False if this failed. Before the candidate releases the lease, it *fetches* the lease and checks its
+        holder. The holder that was last seen may be outdated, and then the release would take the lease from a new
+        leader.
         """
         for _ in range(_RELEASE_TRIES):
             try:

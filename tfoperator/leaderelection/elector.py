@@ -1,8 +1,8 @@
-"""Elects one leader among the operator's replicas, so that two never act on the same jobs.
+"""Elects one leader among the operator's replicas, so two replicas never act on the same jobs.
 
-A leader renews its lease every `retry_period`. A candidate takes the lease over if it sees it unchanged for the lease's
-own duration. A leader that can't renew gives up `renew_deadline` after its last renewal. Other candidates may take over
-only at `lease_duration`, so the leader's work has time to end in between.
+A leader renews its lease every `retry_period`. A candidate takes over the lease if it has seen no change of the lease
+for the lease's own duration. A leader that can't renew the lease stops leading `renew_deadline` after its last renewal.
+Other candidates may take over only after `lease_duration`, so the leader's work has time to end before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _JITTER = 1.2  # candidates wait retry_period * (1 to 2.2), so that their reques
 
 
 class _Work:
-    """The leader's work in a thread of its own."""
+    """The leader's work, in its own thread."""
 
     def __init__(self, body: Callable[[StopSignal], None]) -> None:
         self.stop = StopSignal()
@@ -50,14 +50,14 @@ class _Work:
 
 
 class LeaderElector:
-    """Competes for a lease, works while holding it, and reports the holder.
+    """Competes for a lease, works while this process holds the lease, and reports the holder.
 
-    `on_new_leader(identity)` is called whenever a new holder is seen, which may be this process. It must be quick.
+    The elector calls `on_new_leader(identity)` when it sees a new holder. The new holder may be this process. It must
+    be quick.
 
-    Durations are in seconds; `lease_duration > renew_deadline > 1.2 * retry_period` must hold, so that a leader can
-    miss a renewal and still notice in time that it has lost: the operator's options are checked for that. Any thread
-    may read the properties.
-    be read from any thread.
+    Durations are in seconds. They must satisfy `lease_duration > renew_deadline > 1.2 * retry_period`, so a leader can
+    miss one renewal, and still notices in time that it has lost the lease. The operator's options are checked for this.
+    Any thread may read the properties.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process may act as leader *now*: it holds the lease and the lease is still good.
+        """Whether this process may act as leader *now*: it holds the lease, and the lease has not run out.
 
-        Turns False by itself when the lease runs out, even if `run` is held up.
+        The value becomes False without any call when the lease runs out, even if `run` is blocked.
         """
         seen = self._seen
         return (
@@ -98,15 +98,15 @@ class LeaderElector:
         )
 
     def run(self, stop: StopSignal, on_started_leading: Callable[[StopSignal], None]) -> None:
-        """Wait for the lease, lead, and return when stopped or when the lease is lost.
+        """Wait for the lease, then lead. Return after a stop, or when the lease is lost.
 
-        `on_started_leading(stop)` runs in its own thread once this process holds the lease. It must not return before
-        its work has ended, and must end it when `stop` is set: the lease is renewed until it returns, and only then
-        released. If it raises, the lease is released and `run` raises the same error.
+        `on_started_leading(stop)` runs in its own thread once this process holds the lease. It must end its work when
+        `stop` is set, and must return only after its work has ended: the elector renews the lease until it returns, and
+        only then releases the lease. If it raises, the lease is released and `run` raises the same error.
 
-        Blocks. A stop is noticed at once, unless a request hangs: then after `renew_deadline` at most. After a lost
-        lease the process should exit, because work that it could not stop in time may still run. Must not be called
-        twice.
+        Blocks. A stop takes effect at once, unless a request hangs. Then it takes effect after at most
+        `renew_deadline`. If the lease was lost, the process should exit, because work that it could not stop in time
+        may still run. `run` must not be called twice.
         """
         try:
             if self._acquire(stop):
@@ -142,7 +142,10 @@ class LeaderElector:
             raise work.error
 
     def _keep(self, until: StopSignal, work: _Work) -> bool:
-        """Renew the lease until the signal is set or the work has failed; return False as soon as the lease is lost."""
+        """Renew the lease until the signal is set, or until the work has failed.
+
+        Return False as soon as the lease is lost.
+        """
         renewed = self._seen.since
         while not until.wait(self._clock, self._pause(renewed)) and work.error is None:
             deadline = renewed + self._renew_deadline
@@ -193,11 +196,12 @@ class LeaderElector:
 
 
 def call_with_deadline(call: Callable[[], R], *, clock: Clock, deadline: float, name: str) -> R:
-    """Return or raise the result of `call`, or raise TimeoutError at `deadline` (on `clock.monotonic()`).
+    """Return the result of `call`, or raise its error.
 
-    A blocked socket can't be interrupted from outside, so the call runs in its own thread, which is abandoned at
-    the deadline; the thread ends at the client's own time-out. A later result is discarded.
-    `call` must have no effect except its return value, since it may end after the deadline. `name` names the thread.
+    Raise TimeoutError at `deadline` (a time of `clock.monotonic()`). A blocked socket can't be interrupted from
+    outside. So the call runs in its own thread, which is abandoned at the deadline. This thread ends at the client's
+    own time-out. A result after the deadline is discarded. `call` must have no effect except its return value, since it
+    may end after the deadline. `name` is the name of the thread.
     """
     outcome: Future[R] = Future()
     ended = StopSignal()

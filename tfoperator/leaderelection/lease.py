@@ -1,7 +1,7 @@
 """The Lease object that candidates compete for, and the client that reads and writes it.
 
-Optimistic concurrency decides: every write carries the resourceVersion that was read, so the API server lets exactly
-one of two candidates win. `LeaseLock` keeps no state; the state that was read is in a `Lease`, so an abandoned
+Optimistic concurrency decides who wins: every write contains the resourceVersion that was read, so the API server lets
+exactly one of two candidates win. `LeaseLock` keeps no state; the state that was read is in a `Lease`, so an abandoned
 attempt can't disturb a later attempt.
 """
 
@@ -25,29 +25,31 @@ _NAMES = {
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, rename=_NAMES):
-    """The lease's holder, the times of its acquisition and renewal, and its duration, from its `spec`."""
+    """The fields of a lease's `spec`: its holder, the times when it was acquired and renewed, and its duration."""
 
     holder: str = ""
-    """Empty for a lease without a holder."""
+    """It is empty for a lease without a holder."""
     duration_seconds: int = 0
     acquired: datetime | None = None
     renewed: datetime | None = None
     transitions: int = 0
-    """The number of changes of the holder."""
+    """How many times the holder has changed."""
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """One state of the Lease object: its record, and the whole object with its resourceVersion for the next write."""
+    """One state of the Lease object: its record, and the whole object with the resourceVersion that the next write
+    needs.
+    """
 
     record: LeaseRecord
     manifest: dict[str, Any]
 
 
 class LeaseLock:
-    """Reads and writes one Lease for one candidate. Thread-safe; raises KubeError as the client does.
+    """Reads and writes one Lease for one candidate. It is thread-safe. It raises KubeError, as the client does.
 
-    `identity` must be unique among all processes that ever compete (host name plus something random): a
-    process that finds its own identity in the lease believes that it leads.
+    `identity` must be unique among all processes that ever compete for the lease (host name plus a random part): a
+    process that finds its own identity in the lease regards itself as the leader.
     """
 
     def __init__(self, client: ApiClient, *, namespace: str, name: str, identity: str) -> None:
@@ -60,11 +62,11 @@ class LeaseLock:
         return f"{self._namespace}/{self._name}"
 
     def get(self) -> Lease:
-        """Fetch the lease. Raises NotFoundError if there is none."""
+        """Fetch the lease. Raises NotFoundError if there is no lease."""
         return self._client.get(LEASES, self._namespace, self._name, _decode)
 
     def create(self, record: LeaseRecord) -> Lease:
-        """Create the lease. Raises AlreadyExistsError if another candidate was faster."""
+        """Create the lease. Raises AlreadyExistsError if another candidate has created it before."""
         manifest = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
@@ -74,7 +76,7 @@ class LeaseLock:
         return self._client.create(LEASES, self._namespace, manifest, _decode)
 
     def update(self, lease: Lease, record: LeaseRecord) -> Lease:
-        """Write a new record over exactly this state of the lease; the other parts of the lease stay.
+        """Write a new record, only if the lease is still in this state. The other parts of the lease stay.
 
         Raises ConflictError if the lease has changed since it was read.
         """
@@ -95,5 +97,5 @@ def _spec(record: LeaseRecord) -> dict[str, Any]:
 
 
 def _micro_time(time: datetime | None) -> str | None:
-    """Return the `metav1.MicroTime`: RFC 3339 with exactly six digits of fraction."""
+    """Return the `metav1.MicroTime`: RFC 3339 with exactly six digits after the decimal point."""
     return None if time is None else f"{time:%Y-%m-%dT%H:%M:%S.%fZ}"

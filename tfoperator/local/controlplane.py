@@ -1,6 +1,6 @@
-"""The embedded control plane: API server, operator, node agent and deployments, in one process over real HTTP.
+"""The embedded control plane: API server, operator, node agent and deployment controller, in one process.
 
-It is independent of jobs and terminals; `run` and the background process of `local up` use it.
+They use real HTTP. It does not depend on jobs and terminals. `run` and the background process of `local up` use it.
 """
 
 from __future__ import annotations
@@ -49,50 +49,56 @@ _ARCHIVE_BYTES = 1 << 30
 
 _SYSTEM_NAMESPACE = "kube-system"
 _PROGRESS_WRITES = 50.0
-"""Maximum writes of progress per second; there is only one replica here."""
+"""The maximum number of writes of progress per second. Here there is only one replica of the operator."""
 
 _MAX_STALLED_PODS = 10_000
-"""All pods of a job: they are on this machine, and their stacks in files of their own."""
+"""The maximum number of stalled pods. It is large enough for all pods of a job: they run on this machine, and each
+writes its stacks to a separate file.
+"""
 
 _DEFAULT_PS_IMAGE = "tensorflow/tensorflow"
 
 
 class Page(Protocol):
-    """A page that shows the jobs, implemented in a higher layer. `start()` and `stop()` once each."""
+    """A page that shows the jobs. A higher layer implements it. Call `start()` once and `stop()` once."""
 
     def start(self) -> None:
         """Start to serve the page."""
 
     def hold(self) -> None:
-        """Go on to show the known state, and no later change: the run is over, and its jobs are being removed."""
+        """Continue to show the present state, and show no later change: the run has ended, and its jobs are being
+        removed.
+        """
 
     def stop(self) -> None:
-        """Stop serving, and close the client passed to the page."""
+        """Stop serving, and close the client that the page got."""
 
 
 LogAttempts = Callable[[str, str, str], Sequence[LogFile]]
 """Returns the logs of a container's attempts, by the pod's namespace and name: see `LogStore.attempts`."""
 
 PageMaker = Callable[[Client, Callable[[str], object], Path | None, LogAttempts], Page]
-"""Makes a page from a client, a function to be called with each link that opens it, the log archive, if any, and the
-logs of the containers."""
+"""Makes a page. The arguments are a client, a function that is called with each link that opens the page, the log
+archive (if any), and the logs of the containers.
+"""
 
 
 class ServedPage(msgspec.Struct, frozen=True):
-    """How to make the page. `on_link` is called with each link that opens it, from any thread."""
+    """How to create the page. `on_link` is called with each link that opens the page. Any thread may call it."""
 
     make: PageMaker
     on_link: Callable[[str], object]
 
 
 class ControlPlane:
-    """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
+    """Starts and stops all components in order. One thread calls `start()` once and `stop()` once.
 
-    `run_dir` gets logs, volumes and process records. `port` 0 selects a free port. The operator keeps the logs of
-    containers in `archive_dir`. `pods` selects the runtime of pods; making that runtime raises RuntimeUnavailable. With
-    `progress`, jobs that request it can report progress. `on_failure(reason)` is called, from another thread, if the
-    operator has failed. `page` is served, too. `stop()` calls `on_quiet` when only the API server still runs, so that
-    all writes of the components are done.
+    `run_dir` is the directory for logs, volumes and process records. If `port` is 0, a free port is selected. The
+    operator keeps the logs of containers in `archive_dir`. `pods` selects the runtime that runs pods. If this runtime
+    can't be created, RuntimeUnavailable is raised. With `progress`, jobs that request it can report their progress. If
+    the operator has failed, `on_failure(reason)` is called from another thread. The control plane also serves `page`.
+    `stop()` calls `on_quiet` when only the API server still runs. At that time all writes of the components are
+    complete.
     """
 
     def __init__(
@@ -168,9 +174,9 @@ class ControlPlane:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Start everything, the server first and the operator last. If a start fails, stop what has started.
+        """Start all components, the server first and the operator last.
 
-        Raises OSError, RuntimeUnavailable.
+        If a start fails, stop the components that have started. Raises OSError, RuntimeUnavailable.
         """
         raise_file_limit()
         with ExitStack() as undo:
@@ -198,21 +204,30 @@ class ControlPlane:
             self._cleanup = undo.pop_all()
 
     def stop(self) -> None:
-        """Stop in the opposite order, so that a component can't restart a stopped component. Idempotent."""
+        """Stop the components in the opposite order, so a component can't restart another component that has stopped.
+
+        Idempotent.
+        """
         self._cleanup.close()
 
     def hold_page(self) -> None:
-        """Let the page show the known state, and no later change."""
+        """Let the page show the present state, and no later change."""
         if self._page is not None:
             self._page.hold()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
-        """Take the progress that was read from a pod's output, if this control plane takes reports. From any thread."""
+        """Take the progress that was read from a pod's output, if this control plane takes reports.
+
+        Any thread may call it.
+        """
         if self._operator.progress is not None:
             self._operator.progress.observe(pod_key, report)
 
     def _newest_line(self, pod: Pod) -> Seen:
-        """Return when the training container last wrote: its log is a file here, without timestamps."""
+        """Return when the training container last wrote output.
+
+        Its log is a file on this machine, and has no timestamps.
+        """
         where = (pod.metadata.namespace, pod.metadata.name, DEFAULT_CONTAINER_NAME)
         logs = self.agent.logs.attempts(*where)
         pid = logs[-1].pid if logs else None
@@ -226,7 +241,10 @@ class ControlPlane:
 
 
 class _AgentStacks:
-    """Takes a pod's stacks for a `StackTaker`: the agent takes them, from outside, of all containers of the pod."""
+    """Takes a pod's stacks for a `StackTaker`.
+
+    The agent takes the stacks of all containers of the pod, from outside of the containers.
+    """
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent

@@ -1,7 +1,7 @@
-"""The identity of a process: a process ID alone is not enough, since the system reuses it.
+"""The identity of a process. A process ID alone is not enough, because the system uses IDs again.
 
-The ID together with the process's start time is unique while the machine runs. `tfoperator local up` records that pair,
-so that `down` can never kill another process that has reused the ID.
+The ID together with the start time of the process is unique while the machine runs. `tfoperator local up` records both
+values. So `down` can never kill another process that has got the same ID.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ _PROC = Path("/proc/self/stat")
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
-    """A process ID and its start time, in the system's units (compare only)."""
+    """A process ID and its start time, in the system's units (only compare such times)."""
 
     pid: int
     started: str
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Return the identity of a running process, None if there is none. A zombie counts as ended."""
+    """Return the identity of a running process. Return None if there is no such process. A zombie counts as ended."""
     if _PROC.exists():  # psutil's start times there depend on the clock, which may be set meanwhile
         return _identify_linux(pid)
     return _identify_elsewhere(pid)
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
-    """Return whether this very process still runs."""
+    """Return whether this process still runs. Another process with the same ID does not count."""
     return identify(identity.pid) == identity
 
 
 def signal_process(identity: ProcessIdentity, number: signal.Signals, *, group: bool = False) -> bool:
-    """Signal this process, or the process group that it leads; return False if it is gone or not ours.
+    """Send a signal to this process, or to the process group that it leads.
 
-    A record that names init is spoilt: the kernel takes its group for all processes that we may signal.
+    Return False if it has ended or belongs to another user. A record that names the process init is broken: the kernel
+    would send the signal to all processes that this user may signal.
     """
     if not is_alive(identity) or identity.pid <= 1:
         return False

@@ -40,14 +40,14 @@ _decode = decoder(HasMetadata)
 
 
 def resource_of(obj: Mapping[str, Any]) -> Resource | None:
-    """Return the resource of an object, None if the embedded API server has no such kind."""
+    """Return the resource of an object. Return None if the embedded API server does not have this kind."""
     return KNOWN.get((str(obj.get("apiVersion", "")), str(obj.get("kind", ""))))
 
 
 def apply(client: ApiClient, objects: Sequence[Mapping[str, Any]], namespace: str) -> None:
-    """Create objects in order, and their namespaces. Raises KubeError for the first object that is rejected.
+    """Create objects in order, and create their namespaces.
 
-    `namespace` is for objects without a namespace.
+    Raises KubeError for the first object that the API server rejects. Objects without a namespace get `namespace`.
     """
     made = {"default"}
     for obj in objects:

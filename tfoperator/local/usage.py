@@ -1,8 +1,8 @@
-"""The containers' use of the machine: rates between two measurements, taken in a thread when a reader wants them.
+"""The containers' use of the machine: rates between two measurements.
 
-Without a reader or subscriber, there is only one measurement every ten seconds, for the memory peaks (`Runtime.peaks`),
-and only the peaks are kept. A container has no CPU time when it starts, so any two measurements make a rate, and a
-reader never has to wait for a second measurement.
+A thread measures when a reader requests the usage. Without a reader or subscriber, the thread measures only every ten
+seconds, for the memory peaks (`Runtime.peaks`). It then keeps only the peaks. A container has used no CPU time when it
+starts. So any two measurements give a rate, and a reader never has to wait for a second measurement.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from tfoperator.local.runtime.protocol import Runtime
 logger = logging.getLogger(__name__)
 
 PEAKS_EVERY = 10.0
-"""Seconds between two measurements without a reader: a shorter peak may be missed."""
+"""Seconds between two measurements without a reader. The meter may miss a peak that is shorter than this."""
 FRESH = 1.0
-"""Seconds for which a measurement serves all readers: shorter windows show more noise than use."""
+"""Seconds for which a measurement serves all readers. In a shorter window, the rates would show more noise than use."""
 _READ_TIMEOUT = 5.0
 _STOP_TIMEOUT = 5.0
 
 _IDLE_TIMES = ("idle", "iowait")
-"""The CPU times in which the CPUs were idle."""
+"""The names of the CPU times in which the CPUs were idle."""
 _DOUBLE_COUNTED_TIMES = ("guest", "guest_nice")
-"""Linux includes these in `user` and `nice`: proc_stat(5)."""
+"""The CPU times that Linux also counts in `user` and `nice`: proc_stat(5)."""
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The resources of a machine: CPUs that this process may use, and bytes of memory."""
+    """The resources of a machine: the number of CPUs that this process may use, and bytes of memory."""
 
     cpus: int
     memory: int
@@ -49,14 +49,21 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class MachineUse(msgspec.Struct, frozen=True):
-    """CPU time of all CPUs in seconds, from an arbitrary start; bytes of memory that are not available to programs."""
+    """The use of the whole machine.
+
+    It has the CPU time of all CPUs in seconds since an arbitrary start, and the bytes of memory that are not available
+    to programs.
+    """
 
     cpu_seconds: float
     memory: int
 
 
 def usable_cpus() -> int:
-    """Return the number of CPUs for child processes: a cpuset or `taskset` may allow fewer than the machine has."""
+    """Return the number of CPUs for child processes.
+
+    A cpuset or `taskset` may allow fewer CPUs than the machine has.
+    """
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -71,7 +78,10 @@ def read_machine() -> MachineUse:
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """All measurements of one moment; `monotonic` in seconds, for the time between two readings."""
+    """All measurements of a moment.
+
+    `monotonic` is the time in seconds, from which the time between two readings is computed.
+    """
 
     taken: datetime
     monotonic: float
@@ -81,7 +91,11 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class ContainerUsage(msgspec.Struct, frozen=True):
-    """The usage of a container: average CPUs over the window, bytes of memory at its end, its GPUs if it has any."""
+    """The usage of a container.
+
+    It has the average number of CPUs in the window, the bytes of memory at the window's end, and the container's GPUs
+    if it has any.
+    """
 
     name: ContainerName
     pod_uid: str
@@ -91,7 +105,10 @@ class ContainerUsage(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """The usage of all containers, and of the whole machine: over `window` seconds, ending at `taken`."""
+    """The usage of all containers and of the whole machine.
+
+    The window has a length of `window` seconds and ends at `taken`.
+    """
 
     taken: datetime
     window: float
@@ -103,8 +120,8 @@ class Usage(msgspec.Struct, frozen=True):
 def usage_between(before: Reading, now: Reading) -> Usage:
     """Return the usage between two readings.
 
-    A new or restarted container began with no CPU time within this window. CPU time never decreases; a measurement may,
-    when a process's children are adopted by another.
+    If a container started or restarted within the window, it began with no CPU time. A container's CPU time never
+    decreases. But a measured value may decrease, when a process outside the container adopts the children of a process.
     """
     window = max(now.monotonic - before.monotonic, 1e-3)
     cpu_before = {(container.name, container.attempt): container.cpu_seconds for container in before.containers}
@@ -126,9 +143,9 @@ Listener = Callable[[Usage], None]
 
 
 class UsageMeter:
-    """Thread-safe; `start()` and `stop()` once each, while the runtime runs.
+    """Thread-safe. Call `start()` and `stop()` once each, while the runtime is running.
 
-    `gpus` reports the utilisation of containers' GPUs; `machine` reads the whole machine.
+    `gpus` reports the utilisation of containers' GPUs. `machine` reads the use of the whole machine.
     """
 
     def __init__(
@@ -152,12 +169,12 @@ class UsageMeter:
         self._thread = threading.Thread(target=self._run, name="usage-meter", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that measures."""
         self._reading = self._read_now(containers=False)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; readers get the last known usage. Idempotent."""
+        """End the thread. After that, readers get the last known usage. Idempotent."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -165,9 +182,10 @@ class UsageMeter:
             self._thread.join(_STOP_TIMEOUT)
 
     def read(self) -> Usage | None:
-        """Return the usage, measured at most `FRESH` seconds ago. Blocks for a measurement, some seconds at most.
+        """Return the usage, measured at most `FRESH` seconds ago.
 
-        If that takes longer, returns the previous usage; None if there was no measurement.
+        If there is no such measurement, the call blocks until the thread has measured, for some seconds at most. If the
+        measurement takes longer, the call returns the previous usage. It returns None if there was no measurement.
         """
         with self._wake:
             end = self._clock.monotonic() + _READ_TIMEOUT
@@ -179,7 +197,9 @@ class UsageMeter:
             return self._usage
 
     def subscribe(self, listener: Listener, every: float) -> None:
-        """Call `listener` with usage at least every `every` seconds, in the meter's thread, until it is stopped."""
+        """Call `listener` with the usage at least every `every` seconds, in the meter's thread, until the
+        meter stops.
+        """
         with self._wake:
             self._listeners.append((listener, every))
             self._wake.notify_all()
@@ -210,7 +230,7 @@ class UsageMeter:
                 listener(usage)
 
     def _await_turn(self) -> bool:
-        """Wait until the next measurement is due. Return False to stop."""
+        """Wait until the next measurement is due. Return False if the meter must stop."""
         with self._wake:
             while not self._stopping:
                 assert self._reading is not None

@@ -1,1 +1,5 @@
-"""Logs of containers: read line by line, kept as files; and the stacks that processes print into them."""
+"""The logs of containers.
+
+The package has code that reads logs line by line, code that keeps them as files, and the stacks that processes print
+into them.
+"""

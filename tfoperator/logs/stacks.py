@@ -1,7 +1,7 @@
-"""The result of a command in a pod's container that prints the stacks of its Python threads. No I/O.
+"""The result of a command that prints the stacks of the Python threads in a pod's container. The module does no I/O.
 
-The command is the users' library (`tfoperator.progress.stacks`): it sends a signal to the programs that registered
-for it, and prints their output.
+The command is a part of the users' library (`tfoperator.progress.stacks`). It sends a signal to the programs that have
+registered for it, and prints their output.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
 
 STACKS_COMMAND = ("python3", "-m", "tfoperator.progress.stacks")
-"""The command for the container that trains."""
+"""The command for the container in which the training runs."""
 
 _NO_STACKS = "No stacks: "
 _NO_MODULE = "No module named"
@@ -27,7 +27,7 @@ _NO_LIBRARY = (
 
 
 class PodStacks(msgspec.Struct, frozen=True):
-    """The stacks of a pod's threads, or one sentence with the reason for none."""
+    """The stacks of a pod's threads, or a sentence with the reason why there are none."""
 
     text: str = ""
     problem: str = ""
@@ -41,7 +41,7 @@ def stacks_printed(ran: Executed) -> PodStacks:
 
 
 def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStacks:
-    """Return the stacks in another component's answer, or the reason after `No stacks: `."""
+    """Return the stacks in another component's answer, or the reason that follows `No stacks: `."""
     if not failed and not text.startswith(_NO_STACKS):
         return PodStacks(text)
     lines = (errors or text).strip().removeprefix(_NO_STACKS).splitlines()
@@ -49,7 +49,7 @@ def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStac
 
 
 def stacks_refused(error: KubeError, who: str) -> PodStacks:
-    """Return the meaning of a refusal to run the command for `who` ("you")."""
+    """Return an explanation for a refusal to run the command. `who` ("you") is the user who was refused."""
     if isinstance(error, ForbiddenError):
         return PodStacks(problem=f"{who} may not run a command in its pod (pods/exec): {error.status.message}")
     said = error.status.message if isinstance(error, ApiError) else ""

@@ -1,9 +1,11 @@
-"""Distributed training from a notebook, or any Python program, on this machine: no cluster, no terminal, no files.
+"""Distributed training on this machine from a notebook, or from any Python program.
+
+It needs no cluster, no terminal and no files.
 
 >>> from tfoperator.notebook import run_locally
 >>> run_locally(train, num_workers=2)  # doctest: +SKIP
 
-Output goes to `sys.stdout`, which a notebook shows in the cell.
+The output of the processes goes to `sys.stdout`, which a notebook shows in the cell.
 """
 
 from tfoperator.notebook.run import EnvironmentFailed, LocalRunFailed, LocalRunResult, run_locally

@@ -1,4 +1,4 @@
-"""`run_locally`: a function as a distributed job on this machine, from its start to its result."""
+"""`run_locally` runs a function as a distributed job on this machine, and returns its result."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _PIP_SECONDS = 1800.0  # seconds, the limit for pip
 
 
 class EnvironmentFailed(Exception):
-    """The packages can't be installed; the message has pip's last lines."""
+    """The packages can't be installed. The message contains the last lines of pip's output."""
 
 
 def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | None = None) -> Path:
-    """Make an environment with the packages of this process and these packages; return the path of its Python.
+    """Make an environment with the packages of this process and with these packages. Return the path of its Python.
 
-    The user's own environment stays unchanged: pip installs into the new environment, and reuses suitable packages of
+    The user's own environment stays unchanged. pip installs into the new environment, and reuses suitable packages of
     this process. Raises EnvironmentFailed.
     """
     venv.create(folder, with_pip=False, symlinks=True)
@@ -66,7 +66,10 @@ def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | 
 
 
 def variables(python: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that programs of the environment need, and pass on to programs that they start."""
+    """Return the variables that programs of the environment need.
+
+    These programs pass the variables on to programs that they start.
+    """
     return {
         "VIRTUAL_ENV": str(python.parent.parent),
         "PATH": os.pathsep.join([str(python.parent), environ.get("PATH", os.defpath)]),
@@ -74,7 +77,7 @@ def variables(python: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class LocalRunResult(msgspec.Struct, frozen=True):
-    """The result of a run. A notebook shows it as a table."""
+    """The result of a run. A notebook shows the result as a table."""
 
     run: RunResult
 
@@ -85,11 +88,11 @@ class LocalRunResult(msgspec.Struct, frozen=True):
 
     @property
     def run_directory(self) -> Path:
-        """The directory of logs, events and the final TFJob."""
+        """The directory that contains the logs, the events and the final TFJob."""
         return Path(self.run.run_directory)
 
     def log(self, replica: str = "worker-0") -> str:
-        """Return the output of a replica's last attempt. Raises KeyError if there was no such replica."""
+        """Return the output of the last attempt of a replica. Raises KeyError if there was no such replica."""
         logs = {result.name: result.logs for result in self.job.replicas}[replica]
         return Path(logs[-1]).read_text(errors="replace") if logs else ""
 
@@ -101,7 +104,10 @@ class LocalRunResult(msgspec.Struct, frozen=True):
 
 
 class LocalRunFailed(Exception):
-    """A run that did not succeed. The message has the culprit's last lines; `result` is the run's result."""
+    """The run did not succeed.
+
+    The message contains the last lines of the replica that caused the failure. `result` is the result of the run.
+    """
 
     def __init__(self, result: LocalRunResult, message: str) -> None:
         self.result = result
@@ -125,18 +131,19 @@ def run_locally(
     name: str | None = None,
     logs_dir: str | os.PathLike[str] | None = None,
 ) -> LocalRunResult:
-    """Run a function on several processes of this machine, which find each other by TF_CONFIG; return the result.
+    """Run a function in several processes of this machine, and return the result.
 
-    `train_func` is self-contained: it imports its modules inside. It is called with `parameters`, a dictionary, as its
-    only argument, or without arguments if there are no `parameters`. Its processes start in the current directory.
-    `packages_to_install` are installed in an environment of this run, never in yours. With `restart_together`, each of
-    `max_restarts` starts all processes again, as a collective needs it. `timeout` is in seconds. Logs are kept in
-    `logs_dir`, by default in `.tfoperator/runs`.
+    The processes find each other by TF_CONFIG. `train_func` must be self-contained: it imports all modules that it
+    needs in its body. It is called with `parameters`, a dictionary, as its only argument, or without arguments if there
+    are no `parameters`. The processes start in the current directory. `packages_to_install` are installed in an
+    environment of this run, and never in your own environment. With `restart_together`, each of the `max_restarts`
+    restarts starts all processes again. Collective communication needs this. `timeout` is a number of seconds. The logs
+    are kept in `logs_dir`. Its default is `.tfoperator/runs`.
 
-    Raises LocalRunFailed if the run fails, is interrupted or takes too long; FunctionSourceError if the function can't
-    be sent; EnvironmentFailed if a package can't be installed; PermissionError if another user may replace the files in
-    `logs_dir`; ValueError for invalid arguments; KeyboardInterrupt when the notebook interrupts it. In every case, all
-    processes of the run have ended. Callable from any thread.
+    Raises LocalRunFailed if the run fails, is interrupted or takes too long. Raises FunctionSourceError if the function
+    can't be sent, EnvironmentFailed if a package can't be installed, PermissionError if another user may replace the
+    files in `logs_dir`, ValueError for invalid arguments, and KeyboardInterrupt if the notebook interrupts it. When the
+    function returns or raises an exception, all processes of the run have ended. Any thread may call it.
     """
     script = function_script(train_func, parameters)
     if min(num_workers or 0, num_ps_replicas, num_chief_replicas, gpus_per_worker, max_restarts) < 0:

@@ -1,4 +1,4 @@
-"""The display of a run in a notebook's cell: the lines of all replicas, and a live table of them."""
+"""Shows a run in a notebook's cell: the lines of all replicas, and a table of the replicas that is kept up to date."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from tfoperator.local.run.results import RunOutcome, RunResult
 
 
 def make_cell_view() -> View:
-    """Return a view for the current cell; outside of notebooks, as in IPython on a terminal, it prints plain lines."""
+    """Return a view for the current cell.
+
+    Outside of notebooks, for example in IPython on a terminal, the view prints plain lines.
+    """
     display = _display()
     return PlainView(sys.stdout) if display is None else CellView(display)
 
 
 class CellView(View):
-    """Lines on `sys.stdout`, and a table that `display` (IPython's) shows above them."""
+    """Prints lines on `sys.stdout`. Above them, IPython's `display` shows a table."""
 
     def __init__(self, display: Any) -> None:
         super().__init__()
@@ -33,17 +36,17 @@ class CellView(View):
         self._handle = display(_Html(self._shown), display_id=True)
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Print; the notebook shows it."""
+        """Print the lines. The notebook shows them in the cell."""
         sys.stdout.write("".join([without_controls(f"[{prefix}] {text}") + "\n" for prefix, text in lines]))
         sys.stdout.flush()
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """From now on, keep deleted pods in the table: they are deleted because the run is over."""
+        """Keep deleted pods in the table from now on, because they are deleted only because the run is over."""
         self._stopping = True
         super().stopping(outcome)
 
     def pod_gone(self, pod: Pod) -> None:
-        """Remove a pod from the table while the job continues."""
+        """Remove a pod from the table, unless the run is stopping."""
         if not self._stopping:
             super().pod_gone(pod)
 
@@ -57,7 +60,7 @@ class CellView(View):
             self._handle.update(_Html(table))
 
     def close(self) -> None:
-        """Show the last state."""
+        """Show the last state of the replicas."""
         self.tick()
 
     def _with_bar(self, uid: str, row: ReplicaRow) -> ReplicaRow:
@@ -66,7 +69,7 @@ class CellView(View):
 
 
 class _Html:
-    """An object that IPython displays as HTML, without importing IPython."""
+    """An object that IPython displays as HTML. IPython need not be imported for this."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -85,7 +88,7 @@ def rows_table(rows: Iterable[ReplicaRow]) -> str:
 
 
 def result_table(result: RunResult) -> str:
-    """Return a run's result as HTML: a line per job, and its replicas."""
+    """Return the result of a run as HTML: a line for each job, and the job's replicas."""
     parts = []
     for job in result.jobs:
         word = job.condition or str(result.outcome)
@@ -107,7 +110,7 @@ def result_table(result: RunResult) -> str:
 
 
 def _display() -> Any:
-    """Return IPython's `display` where a notebook shows its output, else None."""
+    """Return IPython's `display` function if a notebook shows its output. Otherwise return None."""
     module = sys.modules.get("IPython")  # a notebook has imported it
     shell = module.get_ipython() if module is not None else None
     if shell is None or not hasattr(shell, "kernel"):

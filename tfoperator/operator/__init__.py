@@ -1,4 +1,4 @@
-"""The assembled operator: an object to embed (`Operator`) and a process (`python -m tfoperator.operator`)."""
+"""The assembled operator: an object for embedding (`Operator`), and a process (`python -m tfoperator.operator`)."""
 
 from tfoperator.operator.operator import Operator
 from tfoperator.operator.options.settings import Options

@@ -1,11 +1,11 @@
-"""Compares the CRD that the API server has with the fields of this release, at the start and then each hour.
+"""Compares the CRD in the API server with the fields of this release, at the start and then each hour.
 
-After an upgrade the Deployment may be new and the CRD old, for example after `kubectl apply --server-side` without
-`--force-conflicts`. The API server then removes new fields from jobs and from their status. The log, a metric, and
-events on the jobs that use such fields show it.
+After an upgrade, the Deployment may be new while the CRD is still old, for example after `kubectl apply --server-side`
+without `--force-conflicts`. Then the API server removes new fields from jobs, and from their status. The operator shows
+this in its log, in a metric, and in events on the jobs that use such fields.
 
-The fields come from the API server's OpenAPI document, which needs no right over CRDs, and no write. So the check works
-in an installation of a namespace, too.
+The check reads the CRD's fields from the API server's OpenAPI document. For this, the operator needs no rights on CRDs,
+and it writes nothing. So the check also works if the operator is installed for a single namespace.
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ logger = logging.getLogger(__name__)
 
 _CHECK_SECONDS = 3600.0
 _AGAIN_SECONDS = 60.0
-"""Seconds until the next check while fields are missing: the API server renews the document some seconds after a change
-of the CRD, and people who apply the CRD want to see the result."""
+"""Seconds until the next check if fields are missing. The API server renews the document some seconds after the CRD has
+changed, and people who apply the CRD expect to see the result soon.
+"""
 
 _CONFIRM_SECONDS = 5.0
-"""Seconds for which fields must be missing: after an upgrade the operator may start before the new CRD is served."""
+"""Seconds for which fields must be missing before this is reported. After an upgrade, the operator may start before the
+API server serves the new CRD.
+"""
 
 _JOBS_SECONDS = 600.0
 """Seconds between two lists of all jobs while fields are missing."""
 
 _NAMED = 5
-"""Fields that a message names."""
+"""The maximum number of fields that a message names."""
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -60,15 +63,15 @@ class _Metadata(ObjectMeta, frozen=True, rename="camel"):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """A job's records of the fields that people wrote, which the API server does not prune."""
+    """The records of the fields that people wrote in a job. The API server does not prune these records."""
 
     metadata: _Metadata
 
 
 def missing_fields_of(fetch: Callable[[str], bytes]) -> tuple[str, ...]:
-    """Return the paths of the fields of this release that the API server does not serve; `fetch` GETs a path.
+    """Return the paths of this release's fields that the API server does not serve. `fetch` GETs a path.
 
-    Raises KubeError, and ValueError for an answer that is not understood.
+    Raises KubeError, and raises ValueError if the answer can't be decoded.
     """
     from tfoperator.api.schema.served import missing_fields
 
@@ -76,7 +79,10 @@ def missing_fields_of(fetch: Callable[[str], bytes]) -> tuple[str, ...]:
 
 
 def _trees(fetch: Callable[[str], bytes]) -> tuple[FieldTree, FieldTree]:
-    """Return the fields of this release, and the fields that the API server serves. Raises as `missing_fields_of`."""
+    """Return the fields of this release, and the fields that the API server serves.
+
+    Raises the same exceptions as `missing_fields_of`.
+    """
     # Imported late: the module is needed once an hour.
     from tfoperator.api.schema.served import OPENAPI_PATH, needed_fields, served_fields
 
@@ -87,7 +93,7 @@ def _trees(fetch: Callable[[str], bytes]) -> tuple[FieldTree, FieldTree]:
 
 
 class CrdCheck(Repetition):
-    """Checks in its own thread. `start` and `stop` as in `Repetition`."""
+    """Checks the CRD in its own thread. `start` and `stop` work as in `Repetition`."""
 
     def __init__(
         self,
@@ -100,7 +106,7 @@ class CrdCheck(Repetition):
         metrics: OperatorMetrics,
         clock: Clock,
     ) -> None:
-        """Initialize; `fetch` GETs a path, and `report` records an event on a job. Only a leader reports events."""
+        """Initialize; `fetch` GETs a path, and `report` records an event on a job. Only the leader reports events."""
         super().__init__(self._check, seconds=_CHECK_SECONDS, clock=clock, name="crd-check")
         self._time = clock
         self._client = client
@@ -145,7 +151,7 @@ class CrdCheck(Repetition):
             logger.warning("%s", message)
 
     def _look_at_jobs(self, needed: FieldTree, served: FieldTree) -> None:
-        """Report an event on each job that uses fields which the API server removes. Raises KubeError."""
+        """Report an event on each job that uses fields that the API server removes. Raises KubeError."""
         decode = msgspec.json.Decoder(_Written).decode
         found = set()
         for namespace in self._namespaces:
@@ -161,7 +167,7 @@ class CrdCheck(Repetition):
 
 
 def _pruned(job: _Written, needed: FieldTree, served: FieldTree) -> tuple[str, ...]:
-    """Return the paths of the fields in the spec of a job that people wrote, and the API server removes, sorted."""
+    """Return the sorted paths of the fields in a job's spec that people wrote and that the API server removes."""
     from tfoperator.api.schema.served import pruned_fields, value_of_fields
 
     applied = _decoded(job.metadata.annotations.get(_APPLIED, "").encode())
@@ -175,7 +181,7 @@ def _pruned(job: _Written, needed: FieldTree, served: FieldTree) -> tuple[str, .
 
 
 def _decoded(data: msgspec.Raw | bytes) -> object:
-    """Return JSON as plain data; None for other bytes, since anybody may write an annotation."""
+    """Return JSON as plain data. Return None if the bytes are not JSON, because anybody may write an annotation."""
     try:
         return msgspec.json.decode(data)
     except UNDECODABLE:
@@ -190,7 +196,7 @@ def _pruned_text(paths: Sequence[str]) -> str:
 
 
 def outdated(missing: Sequence[str]) -> str:
-    """Return the sentence about a CRD that lacks these fields, with the remedy."""
+    """Return a sentence that reports that the CRD lacks these fields, with the remedy."""
     return (
         f"the CRD of TFJobs is older than tfoperator {tfoperator.__version__}: "
         f"the API server removes {_listed(missing)} from jobs; "

@@ -1,8 +1,9 @@
 """Archives the logs of containers when they end, no matter which client deletes their pods later.
 
-A handler of pods queues those whose logs the archive needs; a few workers take them one by one. Syncs and deletions by
-other clients don't wait for that. It is level-triggered: containers that ended without a leader are found among the
-existing pods, as are those that did not fit into the queue.
+A handler of pods puts a pod into a queue if the archive needs its logs. A few workers take the pods one by one. Syncs
+don't wait for this, and deletions by other clients don't wait either. The work is level-triggered. When a process
+begins to lead, it checks all existing pods, so it finds containers that ended while no process led. It also finds the
+pods that did not fit into the queue.
 """
 
 from __future__ import annotations
@@ -20,23 +21,29 @@ from tfoperator.workqueue import QueueMetrics, RateLimitingQueue, Workers
 logger = logging.getLogger(__name__)
 
 _CONCURRENT_PODS = 4
-"""Pods whose logs are fetched at a time: a thousand that end together must leave the CPU to the syncs."""
+"""The number of pods whose logs are fetched in parallel. If a thousand pods end together, the CPU must remain free for
+syncs.
+"""
 _MAX_WAITING = 10_000
-"""The maximum number of pods in the queue. Others are looked up in the cache once it is empty."""
+"""The maximum number of pods in the queue. Pods that do not fit are found in the cache when the queue is empty."""
 _MAX_TRIES = 5
 _RETRY_BASE = 10.0
 _RETRY_CAP = 300.0
-"""Seconds. A node that restarts its kubelet answers again within these retries; a node that doesn't in 2 1/2 minutes is
-gone."""
+"""Seconds. The maximum delay in seconds. If a node restarts its kubelet, the kubelet answers again within these
+retries. If a node doesn't answer within 2 1/2 minutes, it is gone.
+"""
 
 _LOOK_KEY = ""
-"""The queue's key, among the keys of pods, for looking at all pods again."""
+"""A special key in the queue, besides the keys of pods. It makes a worker check all pods again."""
 
 _LOOK_SECONDS = 1.0
 
 
 class EndedLogs:
-    """Registers itself with the informer of pods on construction. `start()` once leading; `stop()` joins."""
+    """The constructor registers a handler with the informer of pods.
+
+    Call `start()` when this process begins to lead. `stop()` waits for the threads.
+    """
 
     def __init__(
         self,
@@ -60,13 +67,15 @@ class EndedLogs:
         pods.add_handler(handler, resync_period=0, name="archive")
 
     def start(self) -> None:
-        """Start with all existing pods. Call it once the caches are complete, and once only."""
+        """Start with all existing pods. Call it only once, when the caches are complete."""
         self._leading = True
         self._look()
         self._workers.start()
 
     def stop(self, timeout: float) -> bool:
-        """Take no new pod, wait up to `timeout` real seconds for those under way; return False if one is left."""
+        """Take no new pod, and wait up to `timeout` seconds of real time for the pods in work; return False if a pod is
+        left.
+        """
         return self._workers.stop(timeout)
 
     def _look(self) -> None:
@@ -74,7 +83,7 @@ class EndedLogs:
             self._offer(pod)
 
     def _gone(self, pod: Pod) -> None:
-        """Forget a deleted pod; the rest of its logs is lost."""
+        """Forget a deleted pod. The parts of its logs that were not archived are lost."""
         self._archive.forget(pod)
         self._queue.forget(pod.metadata.key)
 
@@ -118,7 +127,10 @@ class EndedLogs:
             self._queue.add_rate_limited(key)
 
     def _job_of(self, pod: Pod) -> ObjectMeta | None:
-        """Return the TFJob that controls the pod, even if it is gone; None if no TFJob of this operator does."""
+        """Return the TFJob that controls the pod, even if the TFJob no longer exists.
+
+        Return None if no TFJob of this operator controls it.
+        """
         meta, owner = pod.metadata, pod.metadata.controller
         if owner is None or owner.kind != TFJOBS.kind or owner.api_version.partition("/")[0] != TFJOBS.group:
             return None

@@ -1,8 +1,9 @@
-"""Log lines: one per fact, text for people or JSON for machines, always with the job that it concerns.
+"""Log lines. Each line states a fact, as text for people or as JSON for machines, and names the job that it concerns.
 
-A line may contain untrusted text (a name, a message), but never a character that controls a terminal.
+A line may contain text from untrusted sources (a name, a message), but it never contains a character that controls a
+terminal.
 
-Records about a job carry `extra={"job": "namespace/name"}`. The lines go to stderr only.
+Code that logs about a job passes `extra={"job": "namespace/name"}`. The lines go to stderr only.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class TextFormatter(logging.Formatter):
     """`2026-01-01T12:00:00.000Z INFO  controller ns/job: is now Running`. Line breaks in a message become spaces."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line; a traceback follows on separate lines."""
+        """Return one line. If there is a traceback, it follows on separate lines."""
         job = getattr(record, "job", "")
         message = " ".join(record.getMessage().splitlines())
         where = record.name.removeprefix("tfoperator.").partition(".")[0]
@@ -34,9 +35,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: `time`, `level`, `logger`, `message`, and further fields.
+    """Formats each line as a JSON object with `time`, `level`, `logger`, `message` and further fields.
 
-    `namespace` and `name` are the job's, `reconcileID` is the same in all lines of one sync, `error` is a traceback.
+    `namespace` and `name` are the namespace and the name of the job. `reconcileID` is the same in all lines of a sync.
+    `error` is a traceback.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -57,7 +59,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(log_format: str = "text", level: str = "info") -> None:
-    """Send all log records of the process to stderr in this format (`text` or `json`), from this level up."""
+    """Send all log records of the process with at least this level to stderr, in this format (`text` or `json`)."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()

@@ -1,9 +1,10 @@
-"""The life of an operator in its process: `start()` and `stop()`. No process of its own, no signals, no ports.
+"""Starts and stops an operator within a process: `start()` and `stop()`.
 
-`process` wraps it for a cluster; the local runner starts the same object in its own process. `wiring` makes its parts;
-this file sets their order. Starting: the API server serves TFJobs, caches fill, this replica leads (if there is an
-election), workers start. Stopping: workers take no new key, running syncs finish, the lease is released, the informers
-end.
+The module starts no process, handles no signals and opens no ports. `process` runs the operator as a process of a
+cluster. The local runner starts the same object in its own process. `wiring` makes the operator's parts. This file sets
+the order in which they start and stop. The order of the start: the API server serves TFJobs, the caches fill, this
+replica becomes the leader (if there is an election), the workers start. The order of the stop: the workers take no new
+key, the running syncs finish, the operator releases the lease, the informers end.
 """
 
 from __future__ import annotations
@@ -41,27 +42,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WATCH_BATCH_PERIOD = 0.05
-"""Seconds. A watch's events wait at most this long, to be handled together with later events; the first event after a
-pause does not wait. For a burst of jobs this saves more than a third of the CPU (0.02 s saves half as much).
+"""Seconds. The maximum seconds that an event of a watch waits, so that it is handled together with later events. The
+first event after a pause does not wait. With a burst of jobs, this saves more than a third of the CPU (a period of 0.02
+s saves half as much).
 """
 
 _CERTIFICATE_SECONDS = 10.0
-"""Seconds that work waits for the progress server's certificate, which is mostly ready within a tenth of a second: pods
-that are created without it can't report."""
+"""The maximum seconds for which work waits for the progress server's certificate. The certificate is mostly ready
+within a tenth of a second. Pods that are created without it can't report their progress.
+"""
 
 _EVENT_FLUSH_SECONDS = 5.0
 _IDLE_STOP_SECONDS = 2.0
 
 _QUEUES_SECONDS = 10.0
-"""Seconds to wait for the caches of Kueue's objects before work begins without them."""
+"""The maximum seconds to wait for the caches of Kueue's objects. After that, work begins without them."""
 
 
 class Operator:
-    """One replica of the operator. Thread-safe; `start()` and `stop()` once each.
+    """One replica of the operator. Thread-safe. Call `start()` and `stop()` once each.
 
-    `start()` returns at once: waiting for the API server, for caches and for leadership happens in a thread.
-    `on_failure(reason)` is called, from that thread, if the operator can't go on by itself (its lease was lost, an
-    informer has failed); it should be stopped then.
+    `start()` returns at once. A thread waits for the API server, for the caches and for leadership. That thread calls
+    `on_failure(reason)` if the operator can't continue (it lost its lease, or an informer has failed, for example). The
+    caller should then stop the operator.
     """
 
     def __init__(
@@ -74,7 +77,10 @@ class Operator:
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
     ) -> None:
-        """Initialize. Raises OSError if the archive can't be written, ListenError if the progress address is taken."""
+        """Initialize.
+
+        Raises OSError if the archive can't be written, and ListenError if the progress address is taken.
+        """
         self._client = client
         reach = reach or Reach()
         self._fetch = reach.fetch
@@ -111,17 +117,17 @@ class Operator:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the caches are complete and it isn't stopping; a standby is ready, too."""
+        """Whether the caches are complete and the operator isn't stopping. A standby replica is ready, too."""
         return self._caches_complete and not self._stop.is_set() and not self.failure
 
     @property
     def takes_reports(self) -> bool:
-        """Whether programs can report their progress, if the options enable that."""
+        """Whether programs can report their progress. It is true if the options don't enable reports."""
         return self._parts.progress is None or self._parts.progress.is_ready
 
     @property
     def progress(self) -> ProgressServer | None:
-        """The progress server, if the options enable it."""
+        """The progress server. It is None if the options don't enable it."""
         return self._parts.progress
 
     @property
@@ -131,25 +137,25 @@ class Operator:
 
     @property
     def failure(self) -> str:
-        """The reason why it can't continue; empty while there is none."""
+        """The reason why the operator can't continue. It is empty while there is no such reason."""
         informer = self._parts.factory.failure
         return self._failure or (f"an informer has failed: {informer}" if informer is not None else "")
 
     # Lifecycle.
 
     def reload(self, options: Options) -> None:
-        """Use the accelerators and the scheduling rules of these options for pods and PodGroups from now on."""
+        """Use, from now on, the accelerators and scheduling rules of these options for pods and PodGroups."""
         self._parts.plan_with(accelerators=options.accelerators, scheduling=options.scheduling)
 
     def start(self) -> None:
-        """Start, in the background. Raises RuntimeError if called twice."""
+        """Start the operator in the background. Raises RuntimeError if it is called twice."""
         self._thread.start()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Take no new work, let running syncs finish for up to `timeout` real seconds, and end every thread.
+        """Take no new work, let running syncs finish for up to `timeout` seconds of real time, and end every thread.
 
-        Default: `shutdown_grace_period`. Idempotent. Returns whether all work has ended in time. Close the client
-        afterwards: that also ends a request that still waits for an answer.
+        The default of `timeout` is `shutdown_grace_period`. Idempotent. Returns whether all work has ended within
+        `timeout`. Close the client after this call. Closing it also ends a request that is still waiting for an answer.
         """
         grace = self._options.shutdown_grace_period if timeout is None else timeout
         self._stop.set()
@@ -227,9 +233,10 @@ class Operator:
             )
 
     def _work(self, stop: StopSignal) -> None:
-        """Work until `stop`, then until running syncs have finished. The elector calls this while we lead.
+        """Work until `stop` is called, and return when the running syncs have finished.
 
-        Unlike `stop()` it waits without limit: while a sync runs, the lease must not be released.
+        The elector calls this method while this replica leads. In contrast to `stop()`, it waits without a limit,
+        because the lease must not be released while a sync runs.
         """
         self._working = True
         self._drained = False
@@ -259,14 +266,14 @@ class Operator:
             self._on_failure(reason)
 
     def _stalled_jobs(self) -> Mapping[str, int]:
-        """Return the number of stalled jobs by namespace; empty where another replica reports them."""
+        """Return the number of stalled jobs by namespace. The result is empty if another replica reports them."""
         if not self.is_leader:
             return {}
         jobs = self._parts.informers.jobs.lister.list()
         return Counter(job.metadata.namespace for job in jobs if has_condition(job, ConditionType.STALLED))
 
     def _usages(self) -> list[tuple[TFJob, JobUsage]] | None:
-        """Return the jobs with their newest usage; None where another replica leads."""
+        """Return the jobs with their newest usage. Return None if another replica leads."""
         if not self.is_leader:
             return None
         jobs, newer = self._parts.informers.jobs.lister.list(), self._parts.controller.newer_usage

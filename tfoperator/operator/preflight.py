@@ -1,6 +1,6 @@
-"""Waits for an API server that serves the operator's resources, with one clear line about each missing resource.
+"""Waits until the API server serves the operator's resources. Logs a clear line about each missing resource.
 
-Without this, an operator that was deployed before a CRD would fill the log with 404s of its informers.
+Without this, an operator that is deployed before a CRD would fill its log with its informers' 404 errors.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ _REPEAT_SECONDS = 300.0
 
 
 _RESTART_RULES_SINCE = (1, 35)
-"""The release of Kubernetes that has containers' `restartPolicyRules` on by default."""
+"""The first release of Kubernetes in which `restartPolicyRules` of containers are enabled by default."""
 
 
 class Need(NamedTuple):
-    """A resource that must be served: its name in messages, the remedy if it isn't, and the file with the rights."""
+    """A resource that the API server must serve.
+
+    It has a name for messages, the remedy if it is missing, and the file that grants the rights.
+    """
 
     resource: Resource
     name: str
@@ -66,7 +69,9 @@ KUEUE_NEEDS = (
     Need(WORKLOADS, f"Workloads ({WORKLOADS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
     Need(FLAVORS, f"ResourceFlavors ({FLAVORS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
 )
-"""The resources without which jobs in queues wait; the operator works on all other jobs."""
+"""The resources that jobs in queues need. If they are missing, these jobs wait, and the operator works on all other
+jobs.
+"""
 
 
 _KUBERNETES_GANGS_NEED = Need(
@@ -80,7 +85,7 @@ _KUBERNETES_GANGS_NEED = Need(
 
 
 def needed_resources(gang: GangScheduler | None = None) -> tuple[Need, ...]:
-    """Return the resources without which an operator can't work, besides pods and services, which every server has."""
+    """Return the resources that the operator needs. Pods and services are left out, because every server has them."""
     if gang is None:
         return (_TFJOBS_NEED,)
     if gang.is_kubernetes:
@@ -106,11 +111,11 @@ def await_resources(
     clock: Clock,
     needs: Sequence[Need] = (_TFJOBS_NEED,),
 ) -> bool:
-    """Return True once all needed resources can be listed in all the namespaces, False when stopped before.
+    """Return True when all needed resources can be listed in all namespaces. Return False if it is stopped before.
 
-    Tries every 0.5 s at first, then more and more rarely, at last every 10 s; logs the problem when it changes, and
-    again every 5 minutes. Not by tenacity, which does not show which of the needs failed, nor how long ago that was
-    logged.
+    The function tries every 0.5 s at first, then less and less often, and at last every 10 s. It logs the problem when
+    the problem changes, and again every 5 minutes. The function does not use tenacity: tenacity does not show which
+    resource is missing, or how long ago that was logged.
     """
     pause = _FIRST_PAUSE
     said, said_at = "", float("-inf")
@@ -133,14 +138,17 @@ def await_resources(
 
 
 def warn_of_missing(client: ApiClient, namespaces: Sequence[str], needs: Sequence[Need]) -> None:
-    """Log the first of these resources that can't be listed, with the remedy."""
+    """Log the first of these resources that can't be listed, with its remedy."""
     missing = _first_missing(client, namespaces, needs)
     if missing is not None:
         logger.warning("%s", missing[0])
 
 
 def _first_missing(client: ApiClient, namespaces: Sequence[str], needs: Sequence[Need]) -> tuple[str, KubeError] | None:
-    """Return the problem of the first resource that can't be listed, in words and as an error; None if all can be."""
+    """Return the problem of the first resource that can't be listed, as text and as an error.
+
+    Return None if all can be listed.
+    """
     for need in needs:
         for namespace in namespaces if need.resource.namespaced else ("",):
             try:
@@ -156,9 +164,10 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 def has_restart_rules(fetch: Callable[[str], bytes]) -> bool:
-    """Return whether kubelets of the API server's release restart containers by rules; True if that can't be known.
+    """Return whether kubelets of the API server's release restart containers by rules.
 
-    `fetch` GETs a path. Some clouds write a `+` after their minor version.
+    Return True if the release is unknown. `fetch` GETs a path. Some cloud providers append a `+` to their minor
+    version.
     """
     try:
         version = msgspec.json.decode(fetch("/version"), type=_Version)

@@ -1,8 +1,10 @@
-"""The operator as a process: options in, exit code out; signals, ports, and no traceback for a user's mistake.
+"""The operator as a process.
 
-Exit codes: 0 after SIGTERM or SIGINT once running syncs have finished; 1 when it can't go on (the lease was lost, a
-sync did not finish in time), so that a Deployment restarts it; 2 for wrong options or no usable configuration. A second
-signal ends it at once with 128 + the signal's number.
+It reads options, handles signals, opens ports, and returns an exit code. A user's mistake causes no traceback. The exit
+code is 0 after SIGTERM or SIGINT, when the running syncs have finished. It is 1 if the operator can't continue (it lost
+the lease, or a sync did not finish in time), so that a Deployment restarts it. It is 2 if the options are wrong, or if
+there is no usable configuration. A second signal ends the process at once, with the exit code 128 + the signal's
+number.
 """
 
 from __future__ import annotations
@@ -51,11 +53,13 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 ACCESS_REVIEW_SECONDS = 5.0
-"""The maximum seconds without a byte of the answer to an access review about reading metrics."""
+"""The maximum seconds without a byte of the answer. The answer is for an access review, which checks whether a client
+may read metrics.
+"""
 
 
 class _Signals:
-    """Puts "" into the queue for SIGTERM and SIGINT; the second signal ends the process at once."""
+    """Puts "" into the queue when SIGTERM or SIGINT comes. A second signal ends the process at once."""
 
     def __init__(self, stop_reasons: queue.SimpleQueue[str]) -> None:
         self._stop_reasons = stop_reasons
@@ -76,7 +80,7 @@ class _Signals:
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
-    """Run the operator until a signal comes; return the exit code. Must be called in the main thread."""
+    """Run the operator until a signal comes; return the exit code. Call it only in the main thread."""
     try:
         options = parse_options(arguments, environ)
     except OptionsError as error:
@@ -120,7 +124,10 @@ def _complain(message: str) -> int:
 def _assemble(
     options: Options, environ: Mapping[str, str], cleanup: ExitStack, on_failure: Callable[[str], None]
 ) -> tuple[Client, Operator, ConversionWebhook | None]:
-    """Make the parts that can fail at the start. Raises KubeError, OptionsError and OSError (ports)."""
+    """Make the parts that can fail at their start.
+
+    Raises KubeError, OptionsError or OSError (if a port can't be opened).
+    """
     config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
     config.check()
     metrics = OperatorMetrics()
@@ -183,7 +190,7 @@ def _assemble(
 def _make_webhook(
     options: Options, address: Address, client: ApiClient, registry: CollectorRegistry, namespace: str
 ) -> ConversionWebhook:
-    """Return the webhook of these options; `namespace` is our own. Raises ListenError."""
+    """Return the webhook for these options. `namespace` is the operator's own namespace. Raises ListenError."""
     # Imported late: an operator for v1 alone needs no certificates.
     from tfoperator.servers.webhook.metrics import WebhookMetrics
     from tfoperator.servers.webhook.webhook import ConversionWebhook, WebhookConfig

@@ -1,8 +1,8 @@
-"""Waits in the main thread for items that signal handlers and other threads put into a queue.
+"""Waits in the main thread for items in a queue. Signal handlers and other threads put items into the queue.
 
-Python runs a signal handler when its main thread next executes bytecode. A signal that the kernel hands to another
-thread, or that comes while the main thread is about to wait, doesn't end that wait: a wait without a timeout would
-sleep through a SIGTERM until a second signal comes.
+Python runs a signal handler when its main thread next executes bytecode. The kernel may deliver a signal to another
+thread, or shortly before the main thread begins to wait. Such a signal doesn't end the wait: a wait without a timeout
+would ignore a SIGTERM until a second signal comes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ _POLL_SECONDS = 0.5  # seconds; the maximum delay until a signal is noticed
 
 
 def next_item(items: queue.SimpleQueue[str]) -> str:
-    """Take the next item, without a time limit. Signal handlers may put items, even handlers that interrupt this."""
+    """Take the next item.
+
+    Wait for it without a time limit. Signal handlers may put items into the queue, even while they interrupt this
+    function.
+    """
     while True:
         try:
             return items.get(timeout=_POLL_SECONDS)

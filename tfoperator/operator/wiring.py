@@ -49,26 +49,31 @@ if TYPE_CHECKING:
 
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
-"""Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: events don't
-show when the reason is gone."""
+"""Seconds. If a job can't be synced (a name is taken, a quota is used up), it is retried at least every two minutes,
+because no event shows that the reason is gone.
+"""
 
 _RETRY_RATE, _RETRY_BURST = 10.0, 100
-"""The rate of retries per second for all jobs together, and the burst: both as in client-go's controllers."""
+"""The rate of retries per second for all jobs together, and the burst. Both have the values of client-go's
+controllers.
+"""
 
 WRITE_DELAYS = {"first_status_period": 1.0, "counts_period": 1.0, "queue_text_period": 30.0}
-"""Seconds for which the status Created may be delayed while a job's pods have not started, and seconds between two
-writes of a job's status that only raise the counts of active or ready replicas, or that only change numbers in the text
-about why the job waits in its queue."""
+"""Three delays in seconds. The first applies to the status Created, while a job's pods have not started. The second
+applies between two writes of a job's status that only raise the counts of active or ready replicas. The third applies
+between two writes that only change numbers in the text about why the job waits in its queue.
+"""
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """An operator's connections besides the verbs of its client; None for connections that it doesn't have.
+    """The operator's connections in addition to its client. A connection that the operator doesn't have is None.
 
-    `lease_client` is used for the lease alone, so that renewing it never queues behind other work. `log_source`
-    supplies the logs that are kept with the option `archive_dir`. For jobs with a progress deadline `newest_line` reads
-    logs and `stacks` takes stacks; without it, and with the option `stall_stacks`, `log_source` takes them, into the
-    archive. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the keys by which
-    tokens are verified. `checks_crd`: the API server may have an older CRD, so that `fetch` is used to compare it.
+    `lease_client` is used only for the lease, so that a renewal of the lease never waits behind other requests.
+    `log_source` supplies the logs that the option `archive_dir` keeps. For jobs with a progress deadline, `newest_line`
+    reads logs and `stacks` takes stacks. If `stacks` is None and the option `stall_stacks` is set, `log_source` takes
+    the stacks and puts them into the archive. `fetch` GETs a path of the API server. The option `progress_bind_address`
+    needs it: it fetches the keys that verify tokens. `checks_crd` is true if the API server may have an older CRD. Then
+    `fetch` is used to compare the CRD.
     """
 
     lease_client: ApiClient | None = None
@@ -82,10 +87,10 @@ class Reach(msgspec.Struct, frozen=True):
 class Parts:
     """The parts of an operator.
 
-    `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`, `crd_check`: None if disabled.
+    `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker` and `crd_check` are None if they are disabled.
 
-    It has the same parameters as `Operator`. Raises OSError if the archive can't be written, ListenError if the address
-    of the progress server is taken.
+    The constructor has the same parameters as `Operator`. Raises OSError if the archive can't be written, and
+    ListenError if the address of the progress server is taken.
     """
 
     def __init__(
@@ -139,13 +144,16 @@ class Parts:
         self.crd_check = self._make_crd_check(reach.fetch, is_leader) if reach.checks_crd else None
 
     def plan_with(self, **changes: object) -> None:
-        """Change these members of the plan's options from now on. Thread-safe."""
+        """Use, from now on, these values for members of the plan's options. Thread-safe."""
         with self._plan_lock:
             self._plan_options = msgspec.structs.replace(self._plan_options, **changes)
             self.controller.plan_with(self._plan_options)
 
     def _trust(self, url: str, authorities: str) -> None:
-        """Make new pods report to this URL of the progress server, and trust these authorities, from now on."""
+        """Make new pods report to this URL of the progress server from now on.
+
+        Make them trust these certificate authorities.
+        """
         self.plan_with(progress=ProgressAccess(url, authorities, for_all=self._options.progress_default))
 
     def _make_controller(

@@ -1,7 +1,8 @@
-"""Pipelines: components connected by channels, run in order, each once, with a record of the lineage of artifacts.
+"""Pipelines.
 
-`dsl` defines pipelines, `graph` has them as plain values, `runner` runs them; `driver` and `store` record the inputs
-and outputs of every run. The design is the TFX RFC 20190829.
+A pipeline is a set of components that are connected by channels. They run in order, each once, and the lineage of
+artifacts is recorded. `dsl` defines pipelines, `graph` represents them as plain values, and `runner` runs them.
+`driver` and `store` record the inputs and outputs of every run. The design follows the TFX RFC 20190829.
 """
 
 from tfoperator.pipeline.dsl import standard_artifacts

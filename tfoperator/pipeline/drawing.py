@@ -1,6 +1,7 @@
-"""A pipeline, or a run of it, as a picture: boxes in columns, right of their inputs' steps; and as text. No I/O.
+"""A pipeline or a run as a picture and as text.
 
-`arrange` computes the positions, for any drawing; `draw` makes an SVG of them.
+In the picture, each step is a box, in a column to the right of the steps from which it reads. The module does no I/O.
+`arrange` computes the positions for any kind of drawing. `draw` makes an SVG from the positions.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _DEFAULT_COLOUR = "#546e7a"
 
 
 class Box(msgspec.Struct, frozen=True):
-    """A step, with its upper left corner."""
+    """A step, with the position of its upper left corner."""
 
     name: str
     x: int
@@ -39,7 +40,10 @@ class Box(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """The positions of the steps, in pixels; each box is `box_width` by `box_height`. `lines` are paths of SVG."""
+    """The positions of the steps in pixels.
+
+    Each box has the size `box_width` by `box_height`. `lines` are paths in SVG's format.
+    """
 
     width: int
     height: int
@@ -50,9 +54,10 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 def arrange(steps: Mapping[str, Sequence[str]], *, top: int = 0) -> Picture:
-    """Return the position of each step, leaving `top` pixels free above them.
+    """Return the position of each step, with `top` free pixels above the steps.
 
-    `steps` has the predecessors of each, which come before it, and are in columns left of it.
+    `steps` maps each step to its predecessors. A predecessor comes before the step, and is in a column to the left of
+    it.
     """
     column: dict[str, int] = {}
     sizes: Counter[int] = Counter()
@@ -74,7 +79,7 @@ def draw(
     states: Mapping[str, str] | None = None,
     notes: Mapping[str, str] | None = None,
 ) -> str:
-    """Return an SVG. `states` colour the boxes of a run, `notes` are text in them."""
+    """Return the drawing as an SVG. `states` determine the colours of a run's boxes. `notes` are texts in the boxes."""
     picture = arrange(steps, top=_TITLE_HEIGHT)
     width, height = picture.width, picture.height
     lines = [
@@ -112,11 +117,11 @@ def _text(text: str) -> str:
 
 
 _STATES = {"COMPLETE": "succeeded", "CANCELED": "cancelled"}
-"""Words for states; the others are their own."""
+"""The words for some states. For all other states, the state itself is the word."""
 
 
 def states_of(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, str]:
-    """Return the state of each step, from its execution, or from the execution's state."""
+    """Return the state of each step, from the step's execution or from the state of the execution."""
     found, not_begun = {}, "waiting" if run.state == "running" else "not run"
     for name in run.steps:
         one = known.get(name)
@@ -127,7 +132,7 @@ def states_of(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionSta
 
 
 def step_notes(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> dict[str, str]:
-    """Return the state of each step, and its duration."""
+    """Return the state of each step, and how long it took."""
     notes = states_of(run, known)
     for name, one in known.items():
         if name in notes and one.began is not None and one.ended is not None and one.state != "CACHED":

@@ -1,7 +1,7 @@
-"""The driver and publisher of pipelines: resolve inputs, allocate outputs and record both in the metadata store.
+"""The driver and publisher of pipelines. They resolve inputs, allocate outputs, and record both in the metadata store.
 
-URIs of artifacts are paths of this machine or of objects: for these `exists`, `remove`, `content` and `version` may
-raise ObjectStoreError.
+The URI of an artifact is a path of this machine, or the URL of objects. For objects, `exists`, `remove`, `content` and
+`version` may raise ObjectStoreError.
 """
 
 from __future__ import annotations
@@ -47,18 +47,20 @@ from tfoperator.pipeline.values import (
 logger = logging.getLogger(__name__)
 
 _STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELED"}
-"""States whose names differ: a launch's name for each, and the records' name."""
+"""The states that have different names: for each name in a launch, the name in the records."""
 
 _MAX_VALUE = 1 << 18
 """Maximum size of a value in bytes."""
 _MAX_FILES = 10_000
-"""Maximum number of files checked below a directory."""
+"""The maximum number of files that are checked below a directory."""
 _UNKNOWN = 2
-"""The code of google.rpc for an error of which only the message is known."""
+"""The code from google.rpc for an error for which only the message is known."""
 _MAX_STATUS = 20_000
-"""Maximum number of characters of the message of a status: it becomes an argument of a program."""
+"""The maximum number of characters in the message of a status. The message becomes an argument of a program, which has
+a limited length.
+"""
 _WORKSPACE, _TMP = ".workspace", ".tmp"
-"""The folders of workspaces and of `tmp_path` below `pipeline_root`. A step can't have such a name."""
+"""The names of the folders for workspaces and for `tmp_path`, below `pipeline_root`. A step can't have such a name."""
 
 
 class MetadataDriver:
@@ -70,7 +72,7 @@ class MetadataDriver:
         self._step = step
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """See `Driver`: inputs are the outputs of earlier steps, outputs get URIs of this run."""
+        """See `Driver`. Inputs are the outputs of earlier steps, and outputs get URIs of this run."""
         step = self._step
         before = self._store.executions(self._run.id, step.after | {step.name})
         if (known := before.get(step.name)) and known.state == "CACHED":  # decided before a crash
@@ -126,12 +128,18 @@ class MetadataDriver:
         return _execution(self._store.begin_execution(self._run, new, now))
 
     def publish(self, execution: Execution) -> None:
-        """See `Publisher`. Raises PermanentFailure, recorded, for an output that is no value of its type."""
+        """See `Publisher`.
+
+        If an output is not a valid value of its type, the method records this and raises PermanentFailure.
+        """
         if problem := publish(self._store, execution, self._run, self._step.outputs):
             raise PermanentFailure(problem)
 
     def _key(self, step: Step, resolved: Component, identity: str) -> str:
-        """Return the cache key of executor and inputs. Files and objects made by no step count by version."""
+        """Return the cache key, which is a hash of the executor and the inputs.
+
+        Files and objects that no step has made are included by their version.
+        """
         if not identity:
             return ""
         try:
@@ -152,11 +160,11 @@ def looked_up(
     step: str = "",
     content: bool = True,
 ) -> Any:
-    """Return the output of a step: its artifacts, or with `content` their value; or the final state of steps.
+    """Return the output of a step: its artifacts, or with `content` the value of the output.
 
-    Or a fact of the `run`, for the step named `step`; or the newest artifact of earlier runs, which is the same in the
-    whole run. Raises NotPutOut if the step with the output has not succeeded, ComponentError if the step has no such
-    output.
+    For another kind of value, return the final state of steps. For other kinds of values, return a fact of the `run`
+    (for the step named `step`), or the newest artifact of earlier runs, which is the same during the whole run. Raises
+    NotPutOut if the step with the output has not succeeded, and ComponentError if the step has no such output.
     """
     if value.op == RUN:
         return _fact(value.args[0], run, step)
@@ -179,7 +187,7 @@ def looked_up(
 
 
 def _check_names(*sides: Mapping[str, Any]) -> None:
-    """Raise ComponentError for a name that a program or a file has chosen, and that the records do not take."""
+    """Raise ComponentError if a program or a file has chosen a name that the records do not accept."""
     if wrong := [name for side in sides for name in side if not is_name(name)]:
         raise ComponentError(
             f"{wrong[0][:40]!r} is not a valid name of a parameter or property: it may have at most 255 characters "
@@ -188,9 +196,9 @@ def _check_names(*sides: Mapping[str, Any]) -> None:
 
 
 def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
-    """Return the parameters, and by output the properties, that a program which ran before a step has found.
+    """Return the values that a program found before the step ran: the parameters, and the properties of each output.
 
-    Raises ComponentError if its document is malformed.
+    Raises ComponentError if the program's document is malformed.
     """
     if report is None:
         return {}, {}
@@ -201,7 +209,7 @@ def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
 
 
 def _status(ended: Sequence[ExecutionRecord]) -> Any:
-    """Return how steps ended, as a cluster of Kubeflow Pipelines reports it: in the words of ML Metadata."""
+    """Return how steps ended, as a cluster of Kubeflow Pipelines reports it: with the state names of ML Metadata."""
     failed = [one for one in ended if one.state in ("FAILED", "CANCELED")]
     if not failed:
         return {"state": "COMPLETE", "error": {}}
@@ -210,7 +218,7 @@ def _status(ended: Sequence[ExecutionRecord]) -> Any:
 
 
 def _fact(name: str, run: RunRecord, step: str) -> str:
-    """Return a fact of a run."""
+    """Return a fact of a run, such as its id or its start."""
     if name == WORKSPACE:
         return workspace_of(run)
     facts = {
@@ -224,9 +232,9 @@ def _fact(name: str, run: RunRecord, step: str) -> str:
 
 
 def workspace_of(run: RunRecord) -> str:
-    """Return the folder that all steps of a run share, which is made when a step begins that names it.
+    """Return the folder that all steps of a run share. It is made when a step begins that uses it.
 
-    Raises ComponentError if outputs go to objects.
+    Raises ComponentError if outputs are objects in an object store.
     """
     if (root := local_path(run.root)) is None:
         raise ComponentError(f"a workspace needs a pipeline_root that is a directory, but it is {shown_url(run.root)}")
@@ -234,18 +242,21 @@ def workspace_of(run: RunRecord) -> str:
 
 
 def leads_out(root: str, path: str) -> bool:
-    """Return whether a path below a local root is elsewhere, by a link that a program has left there."""
+    """Return whether a path below a local root leads out of the root, by a link that a program has left there."""
     top = str(local_path(root) or root)
     return os.path.realpath(path) != os.path.join(os.path.realpath(top), os.path.relpath(path, top))
 
 
 def tmp_of(run: RunRecord) -> str:
-    """Return the folder below which each step of a run may write output.json, if its pod mounts `pipeline_root`."""
+    """Return the folder for `output.json`.
+
+    Each step of a run may write the file below it, if the step's pod mounts `pipeline_root`.
+    """
     return f"{local_path(run.root) or run.root}/{_TMP}/{run.id}"
 
 
 def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecord, ...]:
-    """Return the artifacts of an input; artifacts from outside have no id."""
+    """Return the artifacts of an input. Artifacts from outside the pipeline have no id."""
     if isinstance(source, FromOutside):
         artifacts = source.artifacts
         if source.uri is not None:
@@ -256,10 +267,11 @@ def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecor
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:
-    """Record the outcome of an execution; return why it has failed after all.
+    """Record the outcome of an execution. Return the reason if the execution has to count as failed.
 
-    An output is no value of its type, or the records do not take the name of a property. Values are read at planned
-    URIs only: a container may name any file of this machine, and must not get its content.
+    The execution counts as failed if an output is not a valid value of its type, or if the records do not accept the
+    name of a property. Values are read only from planned URIs. A container may name any file of this machine, and must
+    not get the file's content.
     """
     outputs, problem = {}, ""
     try:
@@ -297,7 +309,10 @@ def _artifacts(side: Mapping[str, Iterable[ArtifactRecord]]) -> dict[str, tuple[
 
 
 def _execution(record: ExecutionRecord) -> Execution:
-    """Return the execution that begins, as launchers use it; a cached execution has only the outputs that exist."""
+    """Return the execution that begins, in the form that launchers use.
+
+    A cached execution has only the outputs that exist.
+    """
     cached, outputs = record.state == "CACHED", dict[str, list[ArtifactRecord]]()
     for name, records in record.outputs.items():
         outputs[name] = [one for one in records if one.state == "LIVE" or not cached]
@@ -315,7 +330,10 @@ def _execution(record: ExecutionRecord) -> Execution:
 
 
 def _still_there(earlier: ExecutionRecord) -> bool:
-    """Return whether its outputs are usable: not removed, and still present if they were when it ended."""
+    """Return whether the earlier outputs are usable.
+
+    They must not be removed, and must still exist if they existed when the execution ended.
+    """
     known = [one for records in earlier.outputs.values() for one in records if one.state != "ABANDONED"]
     return all(one.state == "LIVE" and (not one.made or _exists(one.uri, unknown=False)) for one in known)
 
@@ -329,7 +347,7 @@ def _exists(uri: str, *, unknown: bool) -> bool:
 
 
 def exists(uri: str) -> bool:
-    """Return whether a URI is an existing path of this machine, or the URI of objects that exist."""
+    """Return whether a URI is an existing path of this machine, or the URL of objects that exist."""
     path = local_path(uri)
     if path is None:
         return is_object_url(uri) and next(Objects(uri).here(), None) is not None
@@ -337,7 +355,7 @@ def exists(uri: str) -> bool:
 
 
 def content(uri: str) -> bytes:
-    """Return the bytes of a file or an object. Raises OSError, and ValueError if it is too large."""
+    """Return the bytes of a file or an object. Raises OSError. Raises ValueError if the file or object is too large."""
     path = local_path(uri)
     if path is None:
         found = Objects(uri).get("", limit=_MAX_VALUE)
@@ -350,9 +368,9 @@ def content(uri: str) -> bytes:
 
 
 def version(uri: str) -> str:
-    """Return names, sizes and times of a file, or of the files below a directory; of objects, ETags instead of times.
+    """Return the names, sizes and times of a file, or of the files below a directory.
 
-    Empty for other URIs.
+    For objects, return ETags instead of times. The result is empty for any other URI.
     """
     path = local_path(uri)
     if path is not None:
@@ -362,7 +380,7 @@ def version(uri: str) -> str:
 
 
 def remove(uri: str) -> bool:
-    """Remove a file, a directory or objects; return whether there was anything."""
+    """Remove a file, a directory or objects. Return whether anything existed."""
     path = local_path(uri)
     if not exists(uri):
         return False

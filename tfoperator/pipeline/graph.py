@@ -1,4 +1,7 @@
-"""A pipeline as plain values: steps, the origin of their inputs, and the order of execution. No I/O."""
+"""A pipeline as plain values: its steps, the sources of their inputs, and the order of execution.
+
+The module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,16 @@ MAX_ITEMS = 1000
 """Maximum number of items of a loop."""
 MAX_STEPS = 10_000
 _MAX_NAME = 255
-"""Maximum number of characters of a context of the records, which has the names of a pipeline and a step."""
+"""The maximum number of characters of a context in the records. A context contains the names of a pipeline
+and a step.
+"""
 
 
 class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Artifacts from outside the pipeline. With `uri` (text or a value): one artifact, of that URI and `properties`."""
+    """Artifacts from outside of the pipeline.
+
+    With `uri` (a text or a value), there is one artifact, with this URI and `properties`.
+    """
 
     type_name: str
     artifacts: tuple[Artifact, ...]
@@ -45,11 +53,11 @@ class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 Source = FromOutside | Value
-"""A value is the output of a step, or a choice or list of such."""
+"""The source of an input. A value is the output of a step, or a choice or a list of outputs."""
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """The steps in it run once for each item, at most `limit` iterations at once (0: any number)."""
+    """The steps in a loop run once for each item. At most `limit` iterations run in parallel (0: no limit)."""
 
     name: str
     items: Any
@@ -57,14 +65,15 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One component. `outputs` has the type of each; parameters may be values.
+    """One component. `outputs` has the type of each output. Parameters may be values.
 
-    It is skipped unless all of `when` hold. In `loops` (the outermost first) it is a pattern, from which `Unfolded`
-    makes a step for each iteration: such a step has `pattern`, the pattern's name, and `at`, its iteration. `always`:
-    it runs even if the steps before it fail. `settings` are the settings of its container that Kubeflow Pipelines'
-    files have beside the container, by name; those that only its run determines are values. `properties` has the
-    planned properties of its outputs. `report` is a value: the document of a program that ran before the step. The
-    parameters and properties in it replace the planned values.
+    The step is skipped unless all conditions in `when` hold. If the step is in `loops` (the outermost first), it is a
+    pattern. `Unfolded` makes a step from it for each iteration. Such a step has `pattern`, the name of the pattern, and
+    `at`, its iteration. With `always`, the step runs even if the steps before it fail. `settings` are settings of the
+    step's container, by name. Kubeflow Pipelines' files have them outside of the container's description. A setting
+    that is only known during the run is a value. `properties` has the planned properties of the step's outputs.
+    `report` is a value: the document of a program that ran before the step. The parameters and properties in this
+    document replace the planned values.
     """
 
     name: str
@@ -87,7 +96,7 @@ class Step(msgspec.Struct, frozen=True):
 
     @property
     def after(self) -> frozenset[str]:
-        """The steps that it waits for."""
+        """The steps that must end before this step starts."""
         inputs = [
             value
             for one in self.inputs.values()
@@ -106,7 +115,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """All steps, in an order in which they can run."""
+    """All steps of a pipeline, in an order in which they can run."""
 
     name: str
     root: str
@@ -118,9 +127,10 @@ class Graph(msgspec.Struct, frozen=True):
         return f"{self.root.rstrip('/')}/{step}/{output}/{run_id}"
 
     def component(self, step: Step, run_id: str) -> Component:
-        """Return the component to launch, as far as known before the run.
+        """Return the component to launch, as far as it is known before the run.
 
-        Inputs have their planned URIs, and values their origin; the driver resolves them.
+        Inputs have their planned URIs. In place of a value there is a text that shows its source; the driver resolves
+        both.
         """
         inputs = {name: self._expected(source, run_id) for name, source in step.inputs.items()}
         outputs = {name: (Artifact(self.output_uri(step.name, name, run_id)),) for name in step.outputs}
@@ -128,7 +138,10 @@ class Graph(msgspec.Struct, frozen=True):
         return Component(step.name, step.executor_spec, inputs, outputs, known)
 
     def fingerprint(self) -> str:
-        """Return a hash of everything that a run does: a run is resumed only with a pipeline of the same hash."""
+        """Return a hash of everything that a run does.
+
+        A run can be resumed only with a pipeline that has the same hash.
+        """
         return fingerprint(self.name, self.root, [_described(step) for step in self.steps])
 
     def _expected(self, source: Source, run_id: str) -> tuple[Artifact, ...]:
@@ -139,7 +152,10 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 def check_fixed(graph: Graph) -> None:
-    """Raise ComponentError for a pipeline whose steps are only known in its run: an orchestrator has to know them."""
+    """Raise ComponentError for a pipeline whose steps are known only while it runs.
+
+    An orchestrator must know them before.
+    """
     steps = (one for one in graph.steps if one.when or one.loops or one.always or _is_late(one))
     if step := next(steps, None):
         raise ComponentError(
@@ -153,9 +169,10 @@ def _is_late(step: Step) -> bool:
 
 
 def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: bool) -> Graph:
-    """Return the graph of some steps, each after its inputs' steps, else in the given order.
+    """Return the graph of some steps.
 
-    Raises ComponentError for a cycle, and for names that are invalid, alike, or that iterations of loops would share.
+    Each step comes after the steps of its inputs; apart from this, the given order is kept. Raises ComponentError for a
+    cycle. Raises it also for names that are invalid, that are alike, or that iterations of loops would share.
     """
     _check_names(name, steps)
     by_name = {step.name: step for step in steps}
@@ -164,7 +181,11 @@ def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: boo
 
 
 def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return the names, each after those `before` it, else in the given order. Raises ComponentError for a cycle."""
+    """Return the names.
+
+    Each name comes after the names in its `before`; apart from this, the given order is kept. Raises ComponentError for
+    a cycle.
+    """
     try:
         return list(TopologicalSorter({name: sorted(others) for name, others in before.items()}).static_order())
     except CycleError as error:
@@ -198,9 +219,9 @@ def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
 
 
 def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Collection[str]) -> list[Step]:
-    """Return the steps that have not ended, and whose steps before them (in `after`) have all ended.
+    """Return the steps that have not ended, and for which all steps in `after` have ended.
 
-    An iteration of a loop starts once fewer of the iterations before it are unfinished than the loop's limit.
+    An iteration of a loop starts when fewer of the earlier iterations are unfinished than the loop's limit.
     """
     ended = frozenset(ended)
     found = []
@@ -218,9 +239,9 @@ def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Co
 
 
 class Unfolded:
-    """The steps of a graph as far as the items of its loops are known, and messages of loops that have no items.
+    """The steps of a graph, as far as the items of its loops are known. It also has messages about loops without items.
 
-    A step in a loop whose items are not known yet is its pattern, which can't start.
+    While the items of a loop are not known, a step in the loop is represented by its pattern. The pattern can't start.
     """
 
     def __init__(self, graph: Graph, lookup: Callable[[Value], Any]) -> None:
@@ -287,7 +308,7 @@ class Unfolded:
         )
 
     def _placed(self, value: Any, loops: tuple[Loop, ...], path: tuple[int, ...]) -> Any:
-        """Return a value with the items, and the names of steps, of one iteration."""
+        """Return a value with the items and the step names of one iteration filled in."""
 
         def change(one: Value) -> Any:
             if one.op == ITEM:
@@ -306,7 +327,7 @@ class Unfolded:
         return mapped(value, change)
 
     def _names(self, pattern: str, loops: tuple[Loop, ...], path: tuple[int, ...]) -> list[str]:
-        """Return the names of a pattern's steps in one iteration of the loops that it shares."""
+        """Return the names of the steps made from a pattern, in one iteration of the loops that it shares."""
         own, around, made = self._loops[pattern], [loop.name for loop in loops], self._made[pattern]
         shared = max(depth for depth in range(len(own) + 1) if own[:depth] == around[:depth])
         if own and not all(one.at for one in made):
@@ -319,7 +340,10 @@ def _name(pattern: str, path: tuple[int, ...]) -> str:
 
 
 def _described(step: Step) -> Any:
-    """Return a step's work. Without values, conditions and loops it has the form of the first release."""
+    """Return a description of a step's work.
+
+    If the step has no values, conditions or loops, the description has the form of the first release.
+    """
     spec = step.executor_spec
     what = spec.path if isinstance(spec, ExecutorClassSpec) else msgspec.to_builtins(spec)
     inputs = {name: msgspec.to_builtins(source) for name, source in step.inputs.items()}

@@ -1,4 +1,4 @@
-"""The data of pipelines: the metadata store, and for each run its lease, records and logs."""
+"""The data of pipelines: the metadata store, and the lease, the records and the logs of each run."""
 
 from __future__ import annotations
 
@@ -31,35 +31,38 @@ from tfoperator.pipeline.store.records import RunRecord
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
 
 LAST = "last"
-"""Stands for the id of the newest run."""
+"""A word that stands for the id of the newest run."""
 
 ORCHESTRATOR = "orchestrator"
-"""The key in a run's `place` for the system that orders its steps (argo, airflow), each in its own process."""
+"""A key in a run's `place`. Its value is the system that orders the run's steps (argo, airflow), each of which runs in
+its own process.
+"""
 
 _LOCK = "lock"
-"""The file in a folder that a runner, or a step's launcher, holds locked while it is at work."""
+"""The name of a file in a folder. A runner, or the launcher of a step, keeps the file locked while it works."""
 _LOCK_SECONDS = 0.5
-"""A process that checks the lock (`is_locked`) holds it for two system calls; a process that takes the lock waits for
-that."""
+"""The maximum seconds to wait for the lock. A process that only checks the lock (`is_locked`) holds it during two
+system calls; a process that takes the lock waits for this.
+"""
 
 _NETWORK = re.compile(r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|afs|9p|fuse\.(?!fuse-overlayfs).*")
-"""Types of file systems that other machines share."""
+"""The types of file systems that several machines can share."""
 _RUN_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?")
 
 
 class NoSuchRun(ComponentError):
-    """There is no run of this id."""
+    """No run has this id."""
 
 
 class Home:
-    """Where the data of pipelines are: a directory, or a database with a folder for logs.
+    """The place of the data of pipelines: a directory, or a database together with a folder for logs.
 
-    Several processes may use it; each run has one runner at a time. With a database the working directories of launches
-    are in a temporary directory. `close` removes it: its content is never needed later.
+    Several processes may use it. Each run has only one runner at a time. With a database the working directories of
+    launches are in a temporary directory. `close` removes this directory. Its content is never needed later.
     """
 
     def __init__(self, place: str | Path = DEFAULT_HOME) -> None:
-        """Make no request. Raises ComponentError for an invalid place."""
+        """The constructor makes no request. Raises ComponentError if the place is not valid."""
         self._opened = ExitStack()  # has the reader
         self._scratch = ExitStack()
         self._guard = threading.Lock()  # guards the two below
@@ -69,7 +72,7 @@ class Home:
         """Seconds between two checks of an unfinished run."""
         self.path = Path(place).absolute()
         self.database: Path | str = self.path / "metadata.db"
-        """The file of the metadata store, or libpq's URL of it."""
+        """The file of the metadata store, or the URL of its database in libpq's format."""
         folder, objects = self.path, None
         if url := database_url(str(place)):
             self.look_seconds = 2.0
@@ -99,11 +102,14 @@ class Home:
         self._scratch.close()
 
     def store(self, *, read_only: bool = False) -> MetadataStore:
-        """Return the metadata store; the caller closes it. With `read_only` it must exist. Raises StoreError."""
+        """Return the metadata store; the caller closes it.
+
+        With `read_only`, the store must exist. Raises StoreError.
+        """
         return MetadataStore(self.database, read_only=read_only)
 
     def exists(self) -> bool:
-        """Return whether there are any runs. Raises StoreError for a database that can't be read."""
+        """Return whether runs may exist. Raises StoreError if the database can't be read."""
         if isinstance(self.database, Path):
             return self.database.exists()
         self.reading()
@@ -112,7 +118,7 @@ class Home:
     # For repeated reads.
 
     def reading(self) -> MetadataStore:
-        """Return the metadata store, to be read only: one for all readers, until this is closed. Raises StoreError."""
+        """Return the metadata store for reading. All readers share it, until the home is closed. Raises StoreError."""
         with self._guard:
             try:
                 identity = Path(self.database).stat().st_ino  # another file may be there by now
@@ -125,9 +131,9 @@ class Home:
             return self._reader
 
     def known_launch(self, store: MetadataStore, run: RunRecord, step: str) -> LaunchRecord | None:
-        """Return the record of a step's launch, None if there is none, or it can't be read.
+        """Return the record of a step's launch. Return None if there is no record, or if it can't be read.
 
-        The names of run and step are untrusted: a writer of the store set them.
+        The names of the run and the step are untrusted, because a writer of the store has set them.
         """
         if names_files(run.id, step):
             with suppress(LauncherError):
@@ -145,7 +151,10 @@ class Home:
         return self.run_folder(run_id) / "steps" / step
 
     def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RecordKeeper | None:
-        """Return the keeper of a step's launch record, if not the working directory; in a database it is a row."""
+        """Return the keeper of a step's launch record.
+
+        With a database, the record is a row. Return None if the record is in the working directory.
+        """
         if self._local:
             return None
         read, write = partial(store.launch, run.id, step), partial(store.put_launch, run, step)
@@ -164,9 +173,10 @@ class Home:
         seconds: float = LEASE_SECONDS,
         when_lost: Callable[[], object] = lambda: None,
     ) -> Iterator[RunLease]:
-        """Be the only runner of a run, or the only launcher of one of its steps; `when_lost` is the lease's.
+        """Ensure that this is the only runner of a run, or the only launcher of one of its steps.
 
-        With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress, StoreError.
+        The lease calls `when_lost`. With `wait`, the call waits until the lease of a holder on another machine has
+        expired. Raises RunInProgress or StoreError.
         """
         name = f"{run_id}/{step}" if step else run_id
         context = context or LaunchContext()
@@ -188,7 +198,10 @@ class Home:
             yield lease
 
     def check_sharing(self) -> None:
-        """Raise ComponentError if launchers on several nodes would not see each other's locks, and lose records."""
+        """Raise ComponentError if launchers on several nodes would not see each other's locks.
+
+        They would lose records.
+        """
         if not self._local:
             return
         types: dict[Path, str] = {}
@@ -204,7 +217,7 @@ class Home:
             )
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
-        """Return a run by its id, or the newest (of a pipeline) for `last`. Raises NoSuchRun."""
+        """Return a run by its id. For `last`, return the newest run (of a pipeline). Raises NoSuchRun."""
         found = next(iter(store.runs(pipeline)), None) if wanted == LAST else store.run(wanted)
         if found is None:
             of = f" of {pipeline}" if pipeline else ""
@@ -212,7 +225,10 @@ class Home:
         return self.seen(found)
 
     def seen(self, run: RunRecord) -> RunRecord:
-        """Return the present run: if it is recorded as running, but has no runner any more, it is interrupted."""
+        """Return the run with its current state.
+
+        If it is recorded as running but has no runner any more, the state is `interrupted`.
+        """
         if run.state != "running" or orchestrated(run):
             return run
         # A runner of this machine holds the kernel's lock of a directory.
@@ -222,13 +238,16 @@ class Home:
         return msgspec.structs.replace(run, state="interrupted", message="its runner has died")
 
     def remove(self, run_id: str) -> None:
-        """Remove a run's directory, and the files of its logs."""
+        """Remove the directory of a run, and the files of its logs."""
         for folder in (self.run_folder(run_id), self.logs.run_folder(run_id)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _place_of_logs(text: str) -> tuple[Path, Objects | None]:
-    """Return the folder of logs, and the objects of which it has copies. Raises ComponentError."""
+    """Return the folder of the logs.
+
+    If the logs are in an object store, the folder has copies; return the objects, too. Raises ComponentError.
+    """
     if is_object_url(text):
         try:
             return Path("logs"), Objects(text)
@@ -243,22 +262,28 @@ def _place_of_logs(text: str) -> tuple[Path, Objects | None]:
 
 
 def _kernel_id() -> str:
-    """Return an identifier of this running kernel; "" where the system has none."""
+    """Return an identifier of the running kernel, which changes at each boot.
+
+    Return "" if the system has no such identifier.
+    """
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     return ""
 
 
 def orchestrated(run: RunRecord) -> bool:
-    """Return whether an orchestrator, not a runner, decides the order of its steps, and resumes them."""
+    """Return whether an orchestrator decides the order of the run's steps and resumes them.
+
+    Otherwise a runner does this.
+    """
     return ORCHESTRATOR in run.place
 
 
 def is_run_id(text: str) -> bool:
-    """Return whether this is valid as a run's id, a part of paths and URIs."""
+    """Return whether this text is a valid id of a run. The id is a part of paths and URIs."""
     return _RUN_ID.fullmatch(text) is not None and text != LAST
 
 
 def names_files(run_id: str, step: str) -> bool:
-    """Return whether both are names of files, and don't lead out of the home."""
+    """Return whether both are names of files that don't lead out of the home."""
     return is_run_id(run_id) and step not in ("", ".", "..") and not {os.sep, "\0"} & set(step)

@@ -1,9 +1,9 @@
-"""The ownership of a run or step: a lease that its holder renews, and that expires if the holder is gone.
+"""The ownership of a run or step. It is a lease that its holder renews. The lease expires if the holder is gone.
 
-Wrong clocks of other machines do no harm. The lease expires in the database's time. A holder counts the time from
-*before* its last successful renewal, by its own clocks, and stops once the lease has expired by one of these clocks.
-Every write is under the lease's term: a write of an earlier holder fails as soon as another holder has taken the lease
-over.
+A wrong clock on another machine does no harm. The lease expires by the clock of the database. A holder measures the
+time since *before* its last successful renewal, with several clocks of its own. It stops as soon as the lease has
+expired by one of these clocks. Every write is made under the term of the lease. If another holder has taken over the
+lease, a write by the earlier holder fails.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ from tfoperator.pipeline.store.records import Lease
 logger = logging.getLogger(__name__)
 
 LEASE_SECONDS = 30.0
-"""How long a lease is valid without a renewal: long enough for an outage of the store, short enough to wait for."""
+"""The seconds for which a lease is valid without a renewal. It is long enough to survive an outage of the store, and
+short enough to wait for.
+"""
 _CHECK_SECONDS = 2.0
 _RENEWAL_SHARE = 0.25
-"""The renewal period as a share of the lease's time: three renewals may fail."""
+"""The renewal period as a share of the lease's time. Three renewals in a row may fail."""
 
 
 class RunInProgress(LaunchInProgress):
-    """The run has a runner."""
+    """The run already has a runner."""
 
 
 class RunLease:
-    """One runner's side of the lease of one run or step. Call `acquire` first, in one thread; the rest is thread-safe.
+    """The lease of a run or step, as its holder sees it.
 
-    While entered, a thread renews it; at the exit it is released. `when_lost` is called once, by that thread, if
-    another has taken the run over, or the lease has run out because the store is away: then this holder has ended, even
-    if the store comes back. With `kernel`, which identifies this machine since its last start, the caller also holds a
-    lock of this kernel.
+    First call `acquire`, in one thread. All other methods are thread-safe. In a `with` block, a thread renews the
+    lease. At the end of the block, the lease is released. This thread calls `when_lost` once, if another runner has
+    taken over the run, or if the lease has expired because the store does not answer. Then this holder has ended, even
+    if the store answers again later. `kernel` identifies this machine since its last boot. If it is set, the caller
+    also holds a lock of this kernel.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class RunLease:
         self._mine = Lease(holder=who, host=socket.gethostname(), process=os.getpid(), kernel=kernel)
         self._since: Elapsed | None = None  # replaced as a whole by each renewal
         self.term = 0
-        """The number of this holder; 0 before it holds it."""
+        """The number of this holder in the order of holders. It is 0 before this holder has the lease."""
         self._when_lost = when_lost
         self._renewal = Repetition(self._keep, seconds=seconds * _RENEWAL_SHARE, clock=clock, name="lease")
         self._lost: LauncherError | None = None  # set once
@@ -80,9 +83,10 @@ class RunLease:
     def acquire(
         self, *, wait: bool, tell: Callable[[str], object] = lambda _: None, stop: StopSignal | None = None
     ) -> None:
-        """Take the lease; with `wait`, wait until another holder's lease has expired.
+        """Take the lease. With `wait`, wait until the lease of another holder has expired.
 
-        Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that holder renews it.
+        Raises RunInProgress if the lease has another holder: without `wait` at once, and with `wait` as soon as the
+        other holder renews the lease.
         """
         what, stop = f"run {self._name}", stop or StopSignal()
         first: Lease | None = None
@@ -99,14 +103,14 @@ class RunLease:
             stop.wait(self._clock, min(max(seen.left, 0.0) + 0.1, _CHECK_SECONDS))
 
     def take(self) -> bool:
-        """Take it, if nobody holds it any more; return whether it is ours. Raises StoreError."""
+        """Take the lease if it has no holder any more; return whether it is ours. Raises StoreError."""
         since = Elapsed(self._clock)
         self.term = self._store.take_lease(self._name, self._mine, self._seconds)
         self._since = since if self.term else None
         return self._since is not None
 
     def renew(self) -> None:
-        """Renew it. Raises OwnershipLost if another runner has taken it over, StoreError."""
+        """Renew it. Raises OwnershipLost if another runner has taken over the lease. Raises StoreError."""
         since = Elapsed(self._clock)
         if self._since is None or not self._store.renew_lease(self._name, self._mine.holder, self._seconds):
             self._since = None
@@ -114,14 +118,14 @@ class RunLease:
         self._since = since
 
     def held(self) -> bool:
-        """Return whether it is ours, by each of our clocks: a single clock may stop while the machine sleeps."""
+        """Return whether the lease is ours, by all of our clocks. A single clock may stop while the machine sleeps."""
         since = self._since
         return since is not None and since.seconds < self._seconds
 
     def check(self) -> None:
-        """Return if it is ours, renewing it if it has expired and has no other holder.
+        """Return if the lease is ours. If it has expired and has no other holder, renew it first.
 
-        Raises OwnershipLost if it is another's, StoreError if that is unknown.
+        Raises OwnershipLost if the lease has another holder, and StoreError if this is unknown.
         """
         if self._lost is not None:
             raise self._lost
@@ -132,7 +136,7 @@ class RunLease:
             raise StoreError(late, passing=True)
 
     def release(self) -> None:
-        """Release it at once. Raises StoreError: it then expires by itself."""
+        """Release the lease at once. If it raises StoreError, the lease expires by itself."""
         since, self._since = self._since, None
         if since is not None:
             self._store.renew_lease(self._name, self._mine.holder, 0.0)

@@ -1,11 +1,14 @@
-"""A pipeline as a Python file: `create_pipeline(...)`, whose arguments are the run's parameters, and its platforms.
+"""A pipeline as a Python file.
+
+It has `create_pipeline(...)`, whose arguments are the run's parameters, and its platforms.
 
     def create_pipeline(steps=200, rate: float = 0.1): return Pipeline("digits", "/data/root", [...])
 
     PLATFORMS = {"docker": {"default": [DockerPlatformConfig(...)]}, "kubernetes": {...}}
 
-A default determines a parameter's type; `None` makes it optional. `PLATFORMS` has platform configs by
-component, for each platform that the pipeline uses; it is optional, and so is any platform in it.
+A default determines the type of a parameter. With the default `None`, the parameter is optional. `PLATFORMS` has
+platform configs by component, for each platform that the pipeline uses. `PLATFORMS` is optional, and each platform in
+it is optional.
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ _FUNCTION, _PLATFORMS = "create_pipeline", "PLATFORMS"
 
 
 class LoadedPipeline(msgspec.Struct, frozen=True):
-    """The content of a file, and the parameters that it was called with.
+    """The content of a pipeline file, and the parameters with which it was called.
 
-    `left_out` are the omitted optional parameters.
+    `left_out` are the optional parameters that the caller omitted.
     """
 
     pipeline: Pipeline | Graph
@@ -42,9 +45,10 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...] = ()
 
     def platform_configs(self, wanted: str = "", containers: str = "") -> Mapping[str, Sequence[PlatformConfig]]:
-        """Return the configs of the platform `wanted`. Without it: of the only platform, or for an IR of `containers`.
+        """Return the configs of the platform `wanted`.
 
-        Raises ComponentError.
+        Without `wanted`, return the configs of the only platform. For an IR, return the configs of `containers`. Raises
+        ComponentError.
         """
         known = ", ".join(self.platforms)
         wanted = wanted or (containers if isinstance(self.pipeline, Graph) else "")
@@ -58,11 +62,13 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
 def load_pipeline_file(
     path: str, given: Mapping[str, str] | None = None, *, blank_is_left_out: bool = False
 ) -> LoadedPipeline:
-    """Run the file, and create its pipeline with parameters given as text. A file of YAML is Kubeflow Pipelines' IR.
+    """Run the file, and create its pipeline with parameters that are given as text.
 
-    With `blank_is_left_out` an optional parameter with empty text is left out: for callers that must pass all.
+    If the file is YAML, it is Kubeflow Pipelines' IR. With `blank_is_left_out`, an optional parameter with an empty
+    text counts as omitted. This is for callers that must pass all parameters.
 
-    Raises ComponentError, which names the file and, for an error of its code, the line; OSError if it doesn't exist.
+    Raises ComponentError, with the name of the file, and also with the line if the file's code is wrong. Raises OSError
+    if the file doesn't exist.
     """
     if Path(path).suffix in (".yaml", ".yml", ".json"):
         graph, values, platforms = read_ir(path, given or {})
@@ -93,7 +99,10 @@ def load_pipeline_file(
 
 
 def _import(path: Path) -> ModuleType:
-    """Import the file as a module of its own name, by which its classes are found; its folder can be imported from."""
+    """Import the file as a module with a name of its own, by which its classes are found.
+
+    The module can import from its folder.
+    """
     with path.open("rb"):
         pass  # raises OSError only for the file itself
     name = path.stem
@@ -117,7 +126,10 @@ def _import(path: Path) -> ModuleType:
 
 
 def _called(path: str, call: Callable[[], Any]) -> Any:
-    """Return the result of the file's code; convert its errors, with the line of the file where they happened."""
+    """Return the result of the file's code.
+
+    Convert its errors, and add the line of the file where an error happened.
+    """
     try:
         return call()
     except ComponentError as error:

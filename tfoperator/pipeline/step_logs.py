@@ -1,4 +1,4 @@
-"""The logs of the steps of runs: files of a directory, which may be copies of objects."""
+"""The logs of the steps of runs. They are files in a directory, which may be copies of objects in an object store."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from tfoperator.object_store import ObjectChanged, Objects, ObjectStoreError
 logger = logging.getLogger(__name__)
 
 _PERIOD = 5.0
-"""Seconds between two copies; or `_SHARE` times the duration of the last copy, if that is more."""
+"""The minimum seconds between two copies. If `_SHARE` times the duration of the last copy is longer, that time is used
+instead.
+"""
 _SHARE = 20
 _LOOK_PERIOD = 2.0
-"""Seconds for which a reader does not ask again whether a log has grown."""
+"""For this many seconds, a reader does not check again whether a log has grown."""
 _MAX_BYTES = 256 << 20
-"""A longer log is not read."""
+"""The maximum size in bytes. A longer log is not read."""
 _MAX_READ = 20
-"""The number of logs that are only read and have a copy here: the logs that were looked at last."""
+"""The maximum number of logs that are only read and have a copy here. The logs that were read last are kept."""
 
 
 class StepLogs:
     """The logs below a folder. With `objects` the logs are objects, and the folder has copies of them. Thread-safe.
 
-    Objects and copies have the same keys. An object can't be appended to. So a writer copies changed logs every few
-    seconds, less often the longer a copy takes, and a last time at its end. If a writer is killed, the lines are lost
-    that it had not copied yet. The positions up to which logs were read are copied after the logs: the successor of a
-    killed writer may repeat lines, and leaves none out.
+    An object and its copy have the same key. A program can't append to an object. So a writer copies changed logs to
+    the objects every few seconds, and a last time at its end. If a copy takes longer, the writer copies less often. If
+    a writer is killed, the lines that it had not copied yet are lost. The positions up to which logs were read are also
+    copied, after the logs. So the successor of a killed writer may repeat lines, but leaves no line out.
     """
 
     def __init__(self, folder: Path, objects: Objects | None = None, clock: Clock | None = None) -> None:
-        """Make no request."""
+        """The constructor makes no request."""
         self._folder = folder
         self._objects = objects
         self._clock = clock or SystemClock()
@@ -52,7 +54,7 @@ class StepLogs:
         self._copies = Repetition(self.flush, seconds=_PERIOD, clock=self._clock, name="log-copies")
 
     def close(self) -> None:
-        """Release them, when all that was appended is written."""
+        """Release the logs after all appended lines were written."""
         self._copies.stop()
         self.flush()
         if self._away and self._written:
@@ -61,11 +63,11 @@ class StepLogs:
             )
 
     def abandon(self) -> None:
-        """Stop writing for other readers: another runner holds the lease."""
+        """Stop writing to the objects, because another runner has the lease."""
         self._abandoned = True
 
     def check(self) -> None:
-        """Raise ComponentError if none can be written. Of a store that does not answer it only warns."""
+        """Raise ComponentError if no log can be written. If the store does not answer, it only logs a warning."""
         try:
             if self._objects is not None and (error := self._objects.check_writable()):
                 self._warn(error)
@@ -73,15 +75,15 @@ class StepLogs:
             raise ComponentError(f"logs of steps can't be written: {error}") from None
 
     def run_folder(self, run_id: str) -> Path:
-        """Return the folder of the files of a run."""
+        """Return the folder with the files of a run."""
         return self._folder / "runs" / run_id
 
     def positions(self, run_id: str, step: str) -> Path:
-        """Return the folder of the positions up to which the logs of a step's containers were read."""
+        """Return the folder with the positions up to which the logs of a step's containers were read."""
         return self.run_folder(run_id) / "steps" / step
 
     def file(self, run_id: str, step: str) -> Path:
-        """Return the file of a log, with the lines that were appended until some seconds ago. Raises OSError."""
+        """Return the file of a log. The lines of the last few seconds may be missing. Raises OSError."""
         path, now = self._log(run_id, step), self._clock.monotonic()
         if self._objects is None:
             return path
@@ -102,16 +104,16 @@ class StepLogs:
         return path
 
     def lines(self, run_id: str, step: str) -> Iterator[str]:
-        """Yield the lines of a log. Raises OSError; FileNotFoundError if there is none."""
+        """Yield the lines of a log. Raises OSError. If there is no log, raises FileNotFoundError."""
         with self.file(run_id, step).open(encoding="utf-8", errors="backslashreplace") as lines:
             for line in lines:
                 yield line.rstrip("\n")
 
     def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
-        """Return the receiver of a step's log lines, which keeps them without control characters.
+        """Return a function that receives a step's log lines.
 
-        First it fetches the log and the positions that an earlier writer has left. Thread-safe; raises OSError. While
-        the run is locked.
+        It removes control characters and appends the lines to the log. First it fetches the log and the positions that
+        an earlier writer has left. Thread-safe; raises OSError. Call it only while the run is locked.
         """
         path, lock = self._log(run_id, step), threading.Lock()  # lines are not interleaved
         if self._objects is not None and path not in self._written:
@@ -139,9 +141,9 @@ class StepLogs:
         return add
 
     def remove(self, run_id: str) -> None:
-        """Remove the logs of a run, and their positions, where others read them. Raises ObjectStoreError.
+        """Remove the logs of a run, and their positions, from the place at which other processes read them.
 
-        A later run of this id begins new logs.
+        Raises ObjectStoreError. A later run with the same id begins new logs.
         """
         gone = self.run_folder(run_id)
         with self._copying:  # a copy under way would bring them back
@@ -155,7 +157,7 @@ class StepLogs:
         return self.run_folder(run_id) / "logs" / f"{step}.log"
 
     def _fetch(self, objects: Objects, path: Path) -> None:
-        """Bring the file of an object up to date; leave none if there is no object. Raises OSError."""
+        """Update the local file of an object. Remove the file if there is no object. Raises OSError."""
         key = self._key(path)
         found = objects.find(key)
         if found is None:
@@ -179,7 +181,10 @@ class StepLogs:
     # The copies.
 
     def flush(self) -> float:
-        """Copy all appended lines for other readers, such as the next holder of a lease; return when to do it again."""
+        """Copy all appended lines to the objects, for other readers such as the next holder of a lease.
+
+        Return the seconds until the next copy.
+        """
         with self._copying:
             began = self._clock.monotonic()
             with self._lock:

@@ -1,7 +1,8 @@
-"""Values that are known once steps have ended: of parameters, conditions, loops and inputs. No I/O.
+"""Values that are known only after steps have ended.
 
-A value is an expression over the outputs of steps. It has only the operations of this file: it can't run code or read
-attributes, and its size is bounded.
+Parameters, conditions, loops and inputs can have such values. The module does no I/O. A value is an expression that
+contains outputs of steps. A value has only the operations in this file, so it can't run code or read attributes. The
+size of a value is limited.
 """
 
 from __future__ import annotations
@@ -21,38 +22,39 @@ _MAX_WEIGHT = 20_000
 _MAX_TEXT = 1 << 18
 OUTPUT, STATUS, ITEM, COLLECT, RUN = "output", "status", "item", "collect", "run"
 NEWEST = "newest"
-"""Artifacts of earlier runs, found in the records."""
+"""An operation: artifacts of earlier runs, found in the records."""
 WORKSPACE = "workspace"
 """A fact of a run: the folder that its steps share."""
 
 
 class LeftOut(Exception):
-    """A step that this value comes from was skipped, for its condition did not hold; the text names the step."""
+    """A step on which this value depends was skipped, because its condition did not hold. The text names the step."""
 
 
 class NotPutOut(LeftOut):
-    """A step that this value comes from has ended without success and without an output; the text names the step."""
+    """A step on which this value depends has ended without success and without an output. The text names the step."""
 
 
 class NotYet(Exception):
-    """A step that this value comes from has not ended."""
+    """A step on which this value depends has not ended."""
 
 
 def _operation(op: str) -> Callable[[Value, Any], Value]:
-    """Return the method of a value that makes this operation of it and another value, or a constant."""
+    """Return a method of a value. It makes this operation of the value and of another value or a constant."""
     return lambda one, other: Value(op, (one, other))
 
 
 class Value(msgspec.Struct, frozen=True):
-    """An operation and its arguments: constants and other values. Raises ComponentError for a value that is too large.
+    """An operation and its arguments.
 
-    `output` (step, output) is the output of a step, `status` (steps) how steps ended, `item` (loop) the current item;
-    `collect` (depth, loop, value) a list with the value of each iteration of a loop that is in `depth` other loops;
-    `run` (fact) a fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made
-    of values. `artifacts` (source) are the artifacts of an input, and not what they hold; `at` (source, number) is one
-    of them. `property` (source, number, name) is a property of such an artifact, None if it is not there, and `uri`
-    (source, number) its URI. `newest` (type, field, value, field, value ...) is the newest artifact of a type which an
-    earlier run of the pipeline has made, and whose fields have these values.
+    The arguments are constants and other values. Raises ComponentError if the value is too large. `output` (step,
+    output) is the output of a step. `status` (steps) is how steps ended. `item` (loop) is the current item. `collect`
+    (depth, loop, value) is a list with the value of each iteration of a loop that is in `depth` other loops. `run`
+    (fact) is a fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made from
+    values. `artifacts` (source) are the artifacts of an input, and not their contents. `at` (source, number) is one of
+    these artifacts. `property` (source, number, name) is a property of such an artifact. It is None if the property is
+    missing. `uri` (source, number) is the artifact's URI. `newest` (type, field, value, field, value ...) is the newest
+    artifact of a type that an earlier run of the pipeline has made, and that has these values in these fields.
     """
 
     op: str
@@ -83,14 +85,14 @@ class Value(msgspec.Struct, frozen=True):
         return Value("!", (self,))
 
     def equals(self, other: Any) -> Value:
-        """Return whether it equals another value, or a constant."""
+        """Return a value: whether this value equals another value, or a constant."""
         return Value("==", (self, other))
 
 
 def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
     """Return the result of a value; a constant is its own result.
 
-    `lookup` finds outputs, and may raise LeftOut, NotYet. Raises ComponentError for an operation that makes no sense.
+    `lookup` finds outputs. It may raise LeftOut or NotYet. Raises ComponentError if an operation can't be computed.
     """
     if not isinstance(what, Value):
         return what
@@ -114,7 +116,7 @@ def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
 
 
 def _chosen(what: Value, lookup: Callable[..., Any]) -> Any:
-    """Return the first of several values that is not left out, or all of them."""
+    """Return the first of several values that does not depend on a skipped step, or return all such values."""
     found, missing = [], LeftOut(str(what))
     for one in what.args:
         try:
@@ -131,7 +133,7 @@ def _chosen(what: Value, lookup: Callable[..., Any]) -> Any:
 
 
 def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
-    """Return a value whose outputs, items and collections are replaced."""
+    """Return a value in which outputs, items and collections are replaced."""
     if not isinstance(what, Value):
         return what
     if what.op in (OUTPUT, STATUS, ITEM, COLLECT):
@@ -140,7 +142,7 @@ def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
 
 
 def flat(found: Any) -> Iterator[Any]:
-    """Yield the members of nested lists and tuples, in order; None is left out, and anything else is its own member."""
+    """Yield the members of nested lists and tuples, in order. Skip None. Yield any other value itself."""
     if isinstance(found, list | tuple):
         for one in found:
             yield from flat(one)
@@ -149,7 +151,7 @@ def flat(found: Any) -> Iterator[Any]:
 
 
 def sources(what: Any) -> Iterator[Any]:
-    """Yield the steps that a value comes from."""
+    """Yield the steps on which a value depends."""
     if isinstance(what, Value):
         yield from what.args[:1] if what.op == OUTPUT else what.args if what.op == STATUS else ()
         for one in what.args:
@@ -157,16 +159,16 @@ def sources(what: Any) -> Iterator[Any]:
 
 
 def names_fact(what: Any, fact: str) -> bool:
-    """Return whether a value is made of this fact of the run."""
+    """Return whether a value contains this fact of the run."""
     if not isinstance(what, Value):
         return False
     return (what.op == RUN and what.args == (fact,)) or any(names_fact(one, fact) for one in what.args)
 
 
 def _fact_of(what: Value, artifacts: list[Any]) -> Any:
-    """Return a property, or the URI, of an artifact; None for a property that is missing, and if there is no artifact.
+    """Return a property of an artifact, or its URI. Return None if the property is missing, or if there is no artifact.
 
-    Raises ComponentError if there are artifacts, but fewer than the number.
+    Raises ComponentError if there are artifacts, but none has this number.
     """
     number, *names = what.args[1:]
     if not artifacts:

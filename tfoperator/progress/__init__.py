@@ -1,8 +1,8 @@
-"""Reports a training program's progress to the operator that runs it, by Kubeflow Trainer's protocol.
+"""Reports the progress of a training program to the operator that runs it, by the protocol of Kubeflow Trainer.
 
-It needs only Python's standard library, and does nothing if the job does not request reports: programs that use it run
-unchanged on a laptop, in a notebook and in any cluster. It never raises network errors, and never delays a
-training step: a thread sends the newest report, at most one in five seconds.
+The package needs only Python's standard library, and does nothing if the job does not request reports. So programs that
+use it run unchanged on a laptop, in a notebook and in any cluster. The package never raises network errors, and never
+delays a training step: a thread sends the newest report, at most one report in five seconds.
 
     from tfoperator.progress import ProgressCallback
     model.fit(dataset, epochs=10, callbacks=[ProgressCallback()])
@@ -16,8 +16,8 @@ training step: a thread sends the newest report, at most one in five seconds.
     from tfoperator.progress import report
     report(step=500, total_steps=10_000, loss=0.23)
 
-A training can save its state before its end, which SIGTERM announces: by `Saving` for your own loop, `SavingCallback`
-for Keras, and `serve_chief` for the parameter servers and workers of a chief that saves.
+SIGTERM announces the end of a training. The training can then save its state: with `Saving` in your own loop, with
+`SavingCallback` in Keras, and with `serve_chief` for the parameter servers and workers of a chief that saves.
 """
 
 from __future__ import annotations

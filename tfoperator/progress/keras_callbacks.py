@@ -1,4 +1,4 @@
-"""Keras callbacks: a callback that reports the progress of `fit`, and a callback that also saves before the end."""
+"""Two Keras callbacks: one reports the progress of `fit`, the other also saves the training before its end."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ CHECKPOINT_DIR = "TFOPERATOR_CHECKPOINT_DIR"
 
 
 class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency, so its types are not known
-    """Reports the progress of `fit(callbacks=[ProgressCallback()])`, without any other call.
+    """Reports the progress of `fit(callbacks=[ProgressCallback()])`. The program needs no other call.
 
-    Steps are batches, over all epochs. Until the first epoch has ended, their number may be unknown (a generator); then
-    the progress counts epochs. A `fit` that begins at an `initial_epoch` continues from there.
+    Steps are batches. They are counted over all epochs. With a generator, the number of steps may be unknown until the
+    first epoch has ended. Then the progress counts epochs. If `fit` begins at an `initial_epoch`, the count continues
+    from there.
     """
 
     def __init__(self) -> None:
@@ -56,19 +57,19 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
         self._step = max(self._step, begins)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Count and report one step, or several with `steps_per_execution`."""
+        """Count and report one step. With `steps_per_execution`, count several steps."""
         self._step = max(self._step + 1, self._epoch * (self._steps_per_epoch() or 0) + batch + 1)
         self._metrics.update(logs or {})
         self._send()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Report the epoch's own metrics, including the metrics of the validation."""
+        """Report the metrics of the epoch, including the metrics of the validation."""
         self._epoch = epoch + 1
         self._metrics.update(logs or {})
         self._send()
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Report 100 %, also after early stopping."""
+        """Report 100 %, even if the training stopped early."""
         self._metrics.update(logs or {})
         self._send(percentage=100.0, remaining=0.0, at_once=True)
         flush()
@@ -103,19 +104,24 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
 
 
 class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no dependency, so its types are not known
-    """BackupAndRestore of Keras 3 or later, which on SIGTERM also saves after the current batch, and then exits.
+    """Extends BackupAndRestore of Keras 3 or later.
 
-    It restores and saves as BackupAndRestore does, with two copies, since a kill can spoil a copy; `backup_dir` is a
-    folder in `TFOPERATOR_CHECKPOINT_DIR` by default. Keras begins an interrupted epoch again, with the weights as
-    saved. Call `fit` in the main thread, else NotInMainThread is raised.
+    On SIGTERM it also saves after the current batch, and then ends the program. The callback restores and saves as
+    BackupAndRestore does, but with two copies, because a kill can spoil a copy. The default of `backup_dir` is a folder
+    in `TFOPERATOR_CHECKPOINT_DIR`. Keras begins an interrupted epoch again, with the saved weights. Call `fit` in the
+    main thread. Otherwise NotInMainThread is raised.
 
-    With the JAX backend on several processes all of them save, since Keras saves by operations in which all processes
-    take part, and the files of process 0 are kept. If the end of one process is announced, all processes hear it: they
-    save and exit after the same batch.
+    With the JAX backend on several processes, all processes save, because Keras saves by operations in which all
+    processes take part. Only the files of process 0 are kept. If the end of one process is announced, all processes are
+    notified. They save and exit after the same batch.
     """
 
     def __init__(self, backup_dir: str | None = None, double_checkpoint: bool = True, **options: Any) -> None:
-        """Save there; `options` are passed to BackupAndRestore. Raises KeyError where neither names a folder."""
+        """Save in `backup_dir`.
+
+        `options` are passed to BackupAndRestore. Raises KeyError if neither `backup_dir` nor the environment variable
+        names a folder.
+        """
         super().__init__(
             backup_dir or os.path.join(os.environ[CHECKPOINT_DIR], "backup"),
             double_checkpoint=double_checkpoint,
@@ -126,7 +132,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
         self._thrown_away: tempfile.TemporaryDirectory[str] | None = None
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Restore, and begin to listen."""
+        """Restore the saved state, and begin to handle SIGTERM."""
         super().on_train_begin(logs)
         self._batches = 0
         if jax_processes() > 1 and sys.modules["jax"].process_index() > 0:
@@ -138,7 +144,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
         self._end.listen()
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Save if it is time, or the end was announced; then end the program."""
+        """Save if it is time, or if the end was announced. In the second case, end the program after that."""
         self._batches += 1
         last = self._end.ends_after(self._batches)
         if last:
@@ -154,7 +160,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
         keep_reporting(saved_step=steps, save_seconds=time.monotonic() - began)
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Remove the backup, as BackupAndRestore does, and restore the handler of SIGTERM."""
+        """Remove the backup, as BackupAndRestore does, and restore the earlier handler of SIGTERM."""
         self._end.stop()
         super().on_train_end(logs)
         if self._thrown_away is not None:

@@ -1,4 +1,4 @@
-"""`report`, for a single call in a training loop, and `Progress`, which also computes percentage and time left."""
+"""`report` is a single call for a training loop. `Progress` also computes the percentage and the time left."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 from tfoperator.progress.sender import flush_all, metric_list, sender
 
 _kept: dict[str, object] = {}
-"""Metrics that each report has. Replaced as a whole, so that any thread can read it."""
+"""Metrics that are in each report. The whole dictionary is replaced at each change, so that any thread can read it."""
 
 
 def keep_reporting(**metrics: object) -> None:
-    """Add metrics to every report from now on: a pending report replaces the report before it."""
+    """Add metrics to every report from now on.
+
+    They must be in every report, because a new report replaces a report that was not sent yet.
+    """
     global _kept
     _kept = {**_kept, **metrics}
 
@@ -27,11 +30,13 @@ def report(
     at_once: bool = False,
     **metrics: object,
 ) -> bool:
-    """Report the training's progress. Everything is optional; omitted values stay as last reported.
+    """Report the training's progress.
 
-    `percentage` is from 0 to 100 and is computed from the steps if omitted. `metrics` are numbers or short texts.
-    Reports are sent in the background, at most one in five seconds and the newest; `at_once` sends this one now.
-    Returns whether the job requests reports (False on a laptop). Never raises, and never waits for the network.
+    All arguments are optional. For an omitted argument, the last reported value stays. `percentage` is from 0 to 100.
+    If it is omitted, it is computed from the steps. `metrics` are numbers or short texts. A thread sends the newest
+    report, at most one report in five seconds. With `at_once`, it sends this report now. Returns whether the job
+    requests reports. On a laptop without a job, it returns False. The function never raises an exception, and never
+    waits for the network.
     """
     to = sender()
     if to is None:
@@ -52,16 +57,20 @@ def report(
 
 
 def flush(timeout: float = 5.0) -> bool:
-    """Send pending reports now; return whether they arrived within `timeout` seconds. Also done at a program's end."""
+    """Send pending reports now; return whether they arrived within `timeout` seconds.
+
+    At a program's end, this happens automatically.
+    """
     return flush_all(timeout)
 
 
 class Progress:
-    """A context manager for a loop of steps: computes percentage and time left from `update`.
+    """A context manager for a loop of steps. It computes the percentage and the time left from the calls of `update`.
 
-    The time left is the number of remaining steps at the pace since `initial_step`, which is the step at which a
-    program continues from a checkpoint. At the end of the block the last state is sent at once; 100 % only if the last
-    step was reached, or the number of steps was not known and no exception was raised.
+    The time left is computed from the number of remaining steps and the pace since `initial_step`. If a program
+    continues from a checkpoint, `initial_step` is the step of the checkpoint. At the end of the block, the last state
+    is sent at once. It is 100 % only if no exception was raised, and the last step was reached or the number of steps
+    was not known.
     """
 
     def __init__(self, total_steps: int | None = None, *, initial_step: int = 0) -> None:

@@ -1,7 +1,8 @@
-"""Saves a training at intervals, and once more when its end is announced: by SIGTERM, some time before it is killed.
+"""Saves a training at intervals, and once more when its end is announced.
 
-A drain, an eviction, a suspension, scaling down, a deletion and Ctrl-C of `tfoperator run` announce it in this way; the
-time is the pod's `terminationGracePeriodSeconds`, 30 s by default.
+SIGTERM announces the end some time before the program is killed. A drain, an eviction, a suspension, scaling down, a
+deletion, and Ctrl-C of `tfoperator run` all send SIGTERM in this way. The time until the kill is the pod's
+`terminationGracePeriodSeconds`, which is 30 s by default.
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from typing import Any, NoReturn
 from tfoperator.progress.reporting import flush, keep_reporting, report
 
 EXIT_CODE = 128 + signal.SIGTERM
-"""The exit code of a program that saved and ended. Shells use it for a program that SIGTERM ended, so restart policies
-restart it."""
+"""The exit code of a program that has saved and ended on SIGTERM. Shells use this exit code for a program that SIGTERM
+ended. So restart policies restart the program.
+"""
 
 
 class NotInMainThread(RuntimeError):
-    """A handler of SIGTERM can be set in a program's main thread only."""
+    """A program can set a handler of SIGTERM only in its main thread."""
 
 
 class Announcement:
-    """Whether the end was announced. Use it in the main thread.
+    """Finds out whether the program's end was announced. Use it in the main thread.
 
-    The processes of a JAX job compute each step together. A process that ended alone would block the others in the next
-    step. So where JAX's processes are connected (`jax.distributed.initialize`), its preemption service hears SIGTERM in
-    any process, and all agree on the step after which they end.
+    The processes of a JAX job compute each step together. If a process ended alone, it would block the other processes
+    in the next step. So if JAX's processes are connected (`jax.distributed.initialize`), JAX's preemption service
+    notices SIGTERM in any process, and all processes agree on the step after which they end.
     """
 
     def __init__(self) -> None:
@@ -42,7 +44,7 @@ class Announcement:
         self._agrees: Callable[[int], bool] | None = None  # whether all JAX processes end after a step
 
     def listen(self) -> None:
-        """Have SIGTERM announce the end, instead of ending the program. Raises NotInMainThread."""
+        """Let SIGTERM announce the end. Without this, SIGTERM ends the program at once. Raises NotInMainThread."""
         if jax_processes() > 1:
             from jax.experimental.multihost_utils import reached_preemption_sync_point
 
@@ -70,7 +72,10 @@ class Announcement:
 
 
 def jax_processes() -> int:
-    """Return the number of JAX processes that compute together; 1 without JAX, or before they are connected."""
+    """Return the number of JAX processes that compute together.
+
+    Return 1 without JAX, or before the processes are connected.
+    """
     jax = sys.modules.get("jax")
     return jax.process_count() if jax is not None and jax.distributed.is_initialized() else 1
 
@@ -83,15 +88,16 @@ def end(step: int) -> NoReturn:
 
 
 class Saving:
-    """A context manager for a loop of steps, which saves each `every` steps, and before the program ends.
+    """A context manager for a loop of steps. It saves every `every` steps, and before the program ends.
 
-    `save` is called with the number of completed steps, and returns when they are saved. Once the end is announced, the
-    next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If the loop ends before, the
-    program goes on: then everything is saved already. Enter it in the main thread. Not thread-safe.
+    `save` is called with the number of completed steps. It returns after it has saved them. When the end is announced,
+    the next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If the loop ends before the
+    next `after_step`, the program continues: then everything is already saved. Enter the context manager in the main
+    thread. Not thread-safe.
 
     The processes of a JAX job enter it after `jax.distributed.initialize`, begin at the same step, and each call
-    `after_step` for every step: all of them save and end after the same step, whichever process hears that its end is
-    announced.
+    `after_step` for every step. Then all of them save and end after the same step, even if only one process gets
+    SIGTERM.
     """
 
     def __init__(self, save: Callable[[int], object], *, every: int = 0) -> None:
@@ -101,7 +107,7 @@ class Saving:
         self._end = Announcement()
 
     def __enter__(self) -> Saving:
-        """Begin to listen. Raises NotInMainThread."""
+        """Begin to handle SIGTERM. Raises NotInMainThread."""
         self._end.listen()
         return self
 
@@ -110,11 +116,14 @@ class Saving:
 
     @property
     def end_announced(self) -> bool:
-        """Whether the next `after_step` ends the program, for a loop that can shorten its step."""
+        """Whether the next `after_step` ends the program. A loop that can shorten its step may check this."""
         return self._end.heard
 
     def after_step(self, step: int) -> None:
-        """Save if it is time, or the end was announced; then end the program. An exception of `save` ends the loop."""
+        """Save if it is time, or if the end was announced.
+
+        In the second case, end the program after that. If `save` raises an exception, the exception ends the loop.
+        """
         if self._last is None:
             self._last = step - 1
         if not (self._end.ends_after(step) or (self._every and step - self._last >= self._every)):
@@ -128,11 +137,11 @@ class Saving:
 
 
 def serve_chief() -> NoReturn:
-    """Serve until the end is announced and the chief has ended, which may be saving; then exit with `EXIT_CODE`.
+    """Serve until the end is announced and the chief has ended; then exit with `EXIT_CODE`.
 
-    For workers and parameter servers of ParameterServerStrategy, in place of `tf.distribute.Server.join()`: SIGTERM
-    ends such a server at once, and then a chief that gets the signal at the same time can't save any more. Raises
-    NotInMainThread.
+    The chief may need this time to save. Use it for workers and parameter servers of ParameterServerStrategy, in place
+    of `tf.distribute.Server.join()`. Without it, SIGTERM ends such a server at once. A chief that gets SIGTERM at the
+    same time then can't save any more. Raises NotInMainThread.
     """
     announced = Announcement()
     announced.listen()

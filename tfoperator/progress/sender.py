@@ -1,7 +1,8 @@
-"""Sends reports from its own thread: the newest, at most one every few seconds, and the last report at the end.
+"""Sends reports from its own thread.
 
-A training step must not wait for the network. So `put` only stores the report for the thread; the next one replaces a
-report that has not been sent. Each error is logged once, and has no other effect.
+It sends only the newest report, at most one every few seconds, and the last report at the end. A training step must not
+wait for the network. So `put` only stores the report for the thread. If a report has not been sent, the next report
+replaces it. Each error is logged once, and has no other effect.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ CA_VARIABLE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 TOKEN_VARIABLE = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 
 INTERVAL = 5.0
-"""Seconds between two reports of one process, as in other clients of the protocol."""
+"""Seconds between two reports of a process. Other clients of the protocol use the same value."""
 
 TIMEOUT = 5.0
 """Seconds that a server may take for a response."""
 
 _MAX_METRICS, _MAX_TEXT = 256, 64
-"""The server's limits: metrics in a report, and characters of a name and of a value."""
+"""The server's limits: the number of metrics in a report, and the characters of a metric's name and of its value."""
 
 
 class Sender:
-    """Sends reports to one URL. Thread-safe. Its thread starts with the first report, and is a daemon."""
+    """Sends reports to one URL.
+
+    Thread-safe. The sender's thread starts with the first report, and is a daemon thread.
+    """
 
     def __init__(self, url: str, ca_file: str, token_file: str, *, interval: float = INTERVAL) -> None:
         self._url = url
@@ -57,7 +61,7 @@ class Sender:
         self._complaint = ""
 
     def put(self, status: Mapping[str, Any], *, at_once: bool = False) -> None:
-        """Send this report soon, or now with `at_once`. Returns without waiting."""
+        """Send this report soon. With `at_once`, send it now. The call returns without waiting."""
         with self._changed:
             self._next = {**(self._next or {}), **status}
             self._hurry = self._hurry or at_once
@@ -68,7 +72,7 @@ class Sender:
             self._changed.notify_all()
 
     def flush(self, timeout: float = TIMEOUT) -> bool:
-        """Send the pending report now, once; return whether it arrived within `timeout` seconds."""
+        """Send the pending report now, with a single attempt. Return whether it arrived within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         with self._changed:
             if self._next is None and not self._sending:
@@ -123,7 +127,7 @@ class Sender:
 
 
 class _NotSent(Exception):
-    """A report that has not arrived; `may_pass`: a retry may succeed."""
+    """The report has not arrived. `may_pass` is true if a retry may succeed."""
 
     def __init__(self, message: str, *, may_pass: bool) -> None:
         super().__init__(message)
@@ -141,7 +145,7 @@ def _opener(ca_file: str) -> urllib.request.OpenerDirector:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Does not follow redirects: the token is for one server only."""
+    """Refuses redirects, because the token is intended for only one server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -155,7 +159,10 @@ def _message(error: urllib.error.HTTPError) -> str:
 
 
 def metric_list(metrics: Mapping[str, object]) -> list[dict[str, str]]:
-    """Return metrics in the protocol's form: names and values as short texts, at most as many as a server accepts."""
+    """Return metrics in the protocol's form.
+
+    Names and values are short texts, and there are at most as many metrics as a server accepts.
+    """
     listed = []
     for name, value in metrics.items():
         text = _number(value)
@@ -174,12 +181,13 @@ def _number(value: object) -> str:
 
 
 _senders: dict[tuple[str, str, str], Sender] = {}
-"""By URL, CA and token. Single operations on it are atomic, so it needs no lock, which a process could hold when it
-forks."""
+"""The senders of this process. The key is the URL, the CA and the token. Each operation on this dictionary is atomic,
+so it needs no lock. At a fork, another thread could hold a lock for ever.
+"""
 
 
 def sender() -> Sender | None:
-    """Return the sender of this process, by the environment; None if the job does not request reports."""
+    """Return the sender of this process, made from the environment. Return None if the job does not request reports."""
     key = (os.environ.get(URL_VARIABLE, ""), os.environ.get(CA_VARIABLE, ""), os.environ.get(TOKEN_VARIABLE, ""))
     if not key[0] or not key[2]:
         return None
@@ -187,7 +195,7 @@ def sender() -> Sender | None:
 
 
 def flush_all(timeout: float = TIMEOUT) -> bool:
-    """Send the pending reports of all senders of this process; return whether all arrived."""
+    """Send the pending reports of all senders of this process. Return whether all of them arrived."""
     arrived = [one.flush(timeout) for one in tuple(_senders.values())]
     return all(arrived)
 

@@ -1,12 +1,13 @@
-"""Writes the stacks of a training program's threads to a file, on a signal.
+"""Writes the stacks of a training program's threads to a file when the program gets a signal.
 
-`register()` makes Python's `faulthandler` do that on SIGUSR1. It works while the program hangs, in C code too, and
-costs nothing until then. `python -m tfoperator.progress.stacks`, in the same container, sends the signal to every
-registered process and prints their stacks; `tfoperator stacks` does that from outside. Standard library
-only.
+`register()` makes Python's `faulthandler` write the stacks on SIGUSR1. The signal works while the program hangs, even
+in C code, and costs nothing until it comes. `python -m tfoperator.progress.stacks`, run in the same container, sends
+the signal to every registered process and prints their stacks. `tfoperator stacks` does the same from outside of the
+container. The module needs only the standard library.
 
-The file is named by the process's ID, in `$TFOPERATOR_STACKS_DIR` or in a private directory of the user below the
-directory of temporary files. If the program handles the signal itself, its handler is kept.
+The name of the file is the process's ID. The file is in `$TFOPERATOR_STACKS_DIR`. Without this variable, it is in a
+private directory of the user, below the directory of temporary files. If the program itself handles the signal, its
+handler is kept.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ _SLACK = 2.0  # seconds: `ps` prints whole seconds, and counts from the start of
 _MAX_BYTES = 4 << 20  # of one process's stacks: faulthandler writes at most 100 threads of 100 frames
 
 _registered: dict[int, TextIO] = {}
-"""By process ID, since a forked process has a copy of this: the file, which faulthandler needs open."""
+"""The open files by process ID. faulthandler needs the file to be open. A forked process has a copy of this dictionary,
+so the process ID is needed as the key.
+"""
 
 
 def register() -> bool:
-    """Write this process's stacks when it gets SIGUSR1. Idempotent; return whether they will be written.
+    """Make this process write its stacks when it gets SIGUSR1.
 
-    False if there is no such signal (Windows), the program handles it itself, or no file can be made. Never raises.
+    The call is idempotent. It returns True if the process will write its stacks. The call returns False if there is no
+    such signal (Windows), if the program handles the signal itself, or if no file can be made. Never raises.
     """
     if os.getpid() in _registered:
         return True
@@ -65,12 +69,12 @@ def register() -> bool:
 
 
 def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -> Iterator[tuple[int, str]]:
-    """Yield the ID and the stacks of every process that has registered there, one after the other.
+    """Yield the ID and the stacks of every process that has registered in this folder, one process after the other.
 
-    If a process can't write them, the reason takes their place. With `group`, processes of other process groups are
-    skipped, since any program may create a file with any name. A signal is sent only to a process that handles it,
-    because the signal ends any other program. The process must also have the file open, because for other programs the
-    signal may have another meaning.
+    If a process can't write its stacks, the reason is yielded instead. With `group`, only processes of this process
+    group count, because any program may create a file with any name. The signal is sent only to a process that handles
+    it, because the signal would end any other process. The process must also have the file open. For other programs,
+    the signal may have another meaning.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         pid = int(path.stem) if re.fullmatch("[0-9]{1,9}", path.stem) else 0
@@ -79,14 +83,14 @@ def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -
 
 
 def stacks_directory() -> Path:
-    """Return the directory for the files of processes of this user, with this environment."""
+    """Return the directory for the stack files of this user's processes. The environment determines it."""
     named = os.environ.get(STACKS_VARIABLE, "")
     user = os.getuid() if hasattr(os, "getuid") else 0
     return Path(named) if named else Path(tempfile.gettempdir()) / f"tfoperator-stacks-{user}"
 
 
 def main() -> int:
-    """Print the stacks of the processes of this container; return 1 if there are none."""
+    """Print the stacks of the processes in this container. Return 1 if there are none."""
     found = 0
     try:
         folder = stacks_directory()
@@ -111,10 +115,10 @@ def main() -> int:
 
 
 def _directory() -> Path:
-    """Return the directory, made if it isn't there. Raises OSError if it belongs to another user.
+    """Return the directory. Make it if it does not exist. Raises OSError if it belongs to another user.
 
-    Parents that are missing are made private, too: `mkdir(parents=True)` leaves them to the umask, and a user who may
-    write into a parent may replace the directory.
+    Missing parent directories are also made private. `mkdir(parents=True)` would apply the umask to them, and a user
+    who may write to a parent may replace the directory.
     """
     folder = stacks_directory()
     for one in (*reversed(folder.parents), folder):
@@ -172,7 +176,10 @@ def _take(pid: int, path: Path, timeout: float) -> str:
 
 
 def _has_registered(pid: int, path: Path) -> bool:
-    """Return whether the file is this process's own. If that is not visible, accept any process but the first."""
+    """Return whether the file belongs to this process.
+
+    If that is not visible, accept any process except the first process of the machine or container.
+    """
     try:
         own, opened = path.stat(), _open_files(pid)
     except OSError:
@@ -182,7 +189,10 @@ def _has_registered(pid: int, path: Path) -> bool:
 
 
 def _is_younger(pid: int, path: Path) -> bool:
-    """Return whether a process started after the file was made, so that another process made it; False if unknown."""
+    """Return whether a process started after the file was made, so that another process must have made the file.
+
+    Return False if it is unknown.
+    """
     try:
         found = path.stat()
     except OSError:
@@ -193,7 +203,7 @@ def _is_younger(pid: int, path: Path) -> bool:
 
 
 def _started(pid: int) -> float | None:
-    """Return when a process was started, in seconds since the epoch, by `ps`; None if that fails."""
+    """Return the start time of a process in seconds since the epoch, from `ps`. Return None if that fails."""
     command = ["ps", "-o", "lstart=", "-p", str(pid)]
     environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     try:
@@ -204,7 +214,7 @@ def _started(pid: int) -> float | None:
 
 
 def _open_files(pid: int) -> list[os.stat_result]:
-    """Return the open files of a process, on Linux. Raises OSError if they are not visible."""
+    """Return the open files of a process. This works on Linux. Raises OSError if they are not visible."""
     found = []
     for one in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):  # closed meanwhile
@@ -213,7 +223,7 @@ def _open_files(pid: int) -> list[os.stat_result]:
 
 
 def _status(pid: int) -> dict[str, str]:
-    """Return the fields of a process's status on Linux; empty elsewhere."""
+    """Return the fields of a process's status on Linux. On other systems, return an empty dictionary."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
     except OSError:

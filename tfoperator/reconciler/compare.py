@@ -1,16 +1,18 @@
-"""Finds the changes that a cache has missed, from the API server's answers at two looks. Pure.
+"""Finds the changes that a cache has missed. It uses the API server's answers at two looks at the live state. Pure.
 
-One difference between the server and the cache proves nothing: the cache may be a moment behind, or already ahead. It
-is certain when two looks show it and the cache stands still between them, or has passed the change without showing it.
-A cache that moves and has not reached the change yet is late, however long that takes: another list would delay it
-more. Where resourceVersions can't be compared, the second look decides alone.
+A single difference between the server and the cache proves nothing, because the cache may be slightly behind or already
+ahead. The difference is certain in two cases. Two looks show it and the cache has not changed between them. Or the
+cache has received later changes without this change. A cache that receives changes and has not reached this change yet
+is only late, however long that takes. Another list would delay it more. If resourceVersions can't be compared, the
+second look decides alone.
 
-Where they can be compared, a cache that is ahead is recognised at the first look: it shows a version that is younger
-than the whole list, not only than the object in it. The object's version is not enough: a server that was restored from
-a backup has objects that are older than in the cache, and watches don't report that.
+If they can be compared, the first look already shows that a cache is ahead: the cache has a version that is younger
+than the whole list. A cache is not ahead just because its version is younger than the version of the object in the
+list. If a server was restored from a backup, its objects are older than the objects in the cache, and watches don't
+report that.
 
-The server's answer comes in pieces (pages of a list, events of a watch). Each is compared with the cache at once, and
-only differences are kept, so that a look at a hundred thousand objects holds one page of them at a time.
+The server's answer comes in pieces: pages of a list, or events of a watch. Each piece is compared with the cache at
+once, and only the differences are kept. So a look at a hundred thousand objects needs memory for only one page of them.
 """
 
 from __future__ import annotations
@@ -24,20 +26,21 @@ from tfoperator.controller import is_older
 from tfoperator.kube.views.objects import HasMetadata
 
 Lookup = Callable[[Sequence[str]], Sequence[HasMetadata | None]]
-"""Returns the cache's objects under these keys, in their order."""
+"""Returns the cache's objects for these keys, in the order of the keys."""
 
 
 class Version(NamedTuple):
-    """One state of one object."""
+    """The identity of one state of an object."""
 
     uid: str
     resource_version: str
 
 
 class Difference(NamedTuple):
-    """An object that the server and the cache show differently; None where it is missing.
+    """An object for which the server and the cache show different states.
 
-    `as_of` is the version of the server's answer, and `reached` the version that the cache had reached at this look.
+    A state is None if the object is missing there. `as_of` is the version of the server's answer. `reached` is the
+    version that the cache had reached at this look.
     """
 
     live: Version | None
@@ -46,7 +49,7 @@ class Difference(NamedTuple):
     reached: str
 
     def proves_a_loss(self, now: Difference) -> bool:
-        """Return whether the cache has missed a change, if it differs at the next look as `now` shows."""
+        """Return whether the cache has missed a change. `now` is the difference at the next look."""
         if (self.live, self.cached) != (now.live, now.cached):
             return False
         stands_still = now.reached == self.reached
@@ -55,7 +58,9 @@ class Difference(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """The server's last state of an object (None: it does not exist), its owner, and the version of the answer."""
+    """The server's last state of an object (None if it does not exist), the object's owner, and the version of the
+    answer.
+    """
 
     live: Version | None
     owner: str
@@ -63,28 +68,30 @@ class Sighting(NamedTuple):
 
 
 Differences = Mapping[str, Mapping[str, Difference]]
-"""By the UID of the controlling owner ("" for none), then by key."""
+"""Differences. The first key is the UID of the controlling owner ("" if there is none), the second is the
+object's key.
+"""
 
 NO_DIFFERENCES: Differences = {}
 
 
 class Suspicion(msgspec.Struct):
-    """The differences of a job at the last look, which the next look may confirm."""
+    """The differences of a job at the last look. The next look may confirm them."""
 
     found: Mapping[str, Mapping[str, Difference]] = {}  # by resource and key
     waiting: bool = False  # for expected events, although the caches are right
 
     def confirmed(self, found: Mapping[str, Mapping[str, Difference]]) -> dict[str, set[str]]:
-        """Return the keys by resource whose difference is certain, after this look."""
+        """Return, by resource, the keys whose difference is certain after this look."""
         before = self.found
         return {kind: confirmed(before.get(kind, {}), differences) for kind, differences in found.items()}
 
 
 class Collation:
-    """One collection of the server, compared with its cache. Not thread-safe.
+    """A collection of the server, compared with the cache of this collection. Not thread-safe.
 
-    A whole list restarts it (`list_begins`, `listed` for each page, `list_ended`), and later changes continue it
-    (`happened`), for as long as the server sends them.
+    A whole list restarts the comparison: `list_begins`, `listed` for each page, `list_ended`. Later changes continue it
+    (`happened`), as long as the server sends them.
     """
 
     def __init__(self, lookup: Lookup) -> None:
@@ -98,7 +105,7 @@ class Collation:
         self._odd = {}
 
     def listed(self, items: Sequence[HasMetadata], version: str) -> None:
-        """Add a page of the list, which shows its objects as of this version."""
+        """Add a page of the list. It shows its objects at this version."""
         keys = [item.metadata.key for item in items]
         self._unlisted.difference_update(keys)
         for key, item, cached in zip(keys, items, self._lookup(keys), strict=True):
@@ -106,20 +113,20 @@ class Collation:
                 self._odd[key] = Sighting(_version(item), _owner(item), version)
 
     def list_ended(self, version: str) -> None:
-        """End the list, at this version: the other objects in the cache do not exist."""
+        """End the list at this version. All other objects in the cache do not exist on the server."""
         for key in self._unlisted:
             self._odd[key] = Sighting(None, "", version)
         self._unlisted = set()
 
     def happened(self, item: HasMetadata, *, deleted: bool) -> None:
-        """Add a later change from the server; the newest change counts."""
+        """Add a later change from the server. For each object, only the newest change counts."""
         meta = item.metadata
         self._odd[meta.key] = Sighting(None if deleted else _version(item), _owner(item), meta.resource_version)
 
     def differences(self, reached: str) -> Differences:
         """Return the current differences; `reached` is a version that the cache has reached by now.
 
-        Objects that the cache shows as the server does, or newer, are forgotten.
+        An object is forgotten if the cache shows the same state as the server, or a newer state.
         """
         found: dict[str, dict[str, Difference]] = {}
         odd = {}
@@ -135,12 +142,12 @@ class Collation:
 
 
 def confirmed(before: Mapping[str, Difference], now: Mapping[str, Difference]) -> set[str]:
-    """Return the keys of which the cache has missed a change, as two looks in a row show."""
+    """Return the keys for which the cache has missed a change, as two successive looks show."""
     return {key for key, difference in now.items() if key in before and before[key].proves_a_loss(difference)}
 
 
 def merged(groups: Iterable[Mapping[str, Difference]]) -> Mapping[str, Difference]:
-    """Return the members of all groups."""
+    """Return the members of all groups in one mapping."""
     return {key: difference for group in groups for key, difference in group.items()}
 
 
@@ -154,5 +161,8 @@ def _owner(obj: HasMetadata | None) -> str:
 
 
 def _is_ahead(sighting: Sighting, cached: Version | None) -> bool:
-    """Return whether the cache has a change from after the server's answer. Certain or False."""
+    """Return whether the cache has a change that is later than the server's answer.
+
+    True means that this is certain. Otherwise the result is False.
+    """
     return cached is not None and is_older(sighting.as_of, cached.resource_version) is True

@@ -1,12 +1,13 @@
-"""The time of a job's last comparison, perhaps by another process, according to the job's status. Pure.
+"""Computes the time of a job's last comparison from the job's status.
 
-`status.lastReconcileTime` records when the job was last compared, and the status's other times show when it last
-changed. The quiet time before that comparison determines its backoff; a further field is not needed. Looks at a quiet
-job come 15, 45, 105, 225 ... s after its last change: each is followed by an interval as long as that time and 15 s.
+Another process may have made the comparison. Pure. `status.lastReconcileTime` records when the job was last compared.
+The other times in the status show when the job last changed. The time without a change before that comparison
+determines the interval until the next comparison, so no other field is needed. A quiet job is compared 15, 45, 105, 225
+... s after its last change. After each comparison comes an interval: the time without a change, and 15 s more.
 
-Changes without a recorded time (an edit of the spec, a count) are forgotten: the next look then comes later than it
-would have come in the process before, never later than the longest interval. That is harmless, because a process begins
-with a list of everything: up to then its caches have missed nothing.
+A change without a recorded time (an edit of the spec, a count) is forgotten at a change of the leader. Then the next
+comparison comes later than in the earlier process, but never later than the longest interval. That does no harm: a
+process begins with a list of all objects, so its caches have missed nothing until then.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between, utc
 
 _CLOCK_DIFFERENCE = 300.0
-"""Seconds by which another machine's clock may be ahead."""
+"""Seconds by which the clock of another machine may be ahead."""
 
 
 class LastComparison(NamedTuple):
-    """A comparison `ago` seconds ago, before which the job had not changed for `quiet` seconds."""
+    """A comparison that was made `ago` seconds ago. Before it, the job had not changed for `quiet` seconds."""
 
     ago: float
     quiet: float
 
 
 def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
-    """Return the last comparison of a job; None if its backoff starts again.
+    """Return the last comparison of a job. Return None if the job's interval starts again at the shortest.
 
-    Its backoff starts again if the job was not compared yet, or if its record is in the future by more than clocks
-    differ. The comparisons of a finished job are not recorded any more: it counts as compared now.
+    The interval starts again if the job was not compared yet, or if its record is further in the future than clocks may
+    differ. The comparisons of a finished job are not recorded any more, so it counts as compared now.
     """
     ago = 0.0 if final_condition(job) is not None else record_age(job, now)
     if ago is None:
@@ -46,16 +47,20 @@ def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
 
 
 def record_age(job: TFJob, now: datetime) -> float | None:
-    """Return the seconds since the comparison that the job's status records; None if there is none that can be true."""
+    """Return the seconds since the comparison that the job's status records.
+
+    Return None if there is no record, or if the record can't be true.
+    """
     last = job.status.last_reconcile_time
     ago = None if last is None else seconds_between(last, now)
     return None if ago is None or ago < -_CLOCK_DIFFERENCE else max(ago, 0.0)
 
 
 def has_changed(old: TFJob, new: TFJob) -> bool:
-    """Return whether the jobs differ in more than our own record, the progress of the training, and its usage.
+    """Return whether the two versions of a job differ.
 
-    Reports of progress come every few seconds, and are no sign that a cache has missed something.
+    Our own record, the training's progress and its usage are ignored. Reports of progress come every few seconds. They
+    are no sign that a cache has missed something.
     """
     if old.metadata.generation != new.metadata.generation or old.spec != new.spec:
         return True

@@ -1,20 +1,22 @@
-"""The live state of all of the operator's objects, compared with the caches at the lowest cost for the API server.
+"""Reads the live state of all the operator's objects, and compares it with the caches.
 
-A *whole* look is a list of each collection (TFJobs, pods, services; PodGroups where there is a gang scheduler), paged,
-of metadata only and selected by our label. A page is compared on arrival, and then dropped.
+It does this at the lowest cost for the API server. A *look* reads the live state. A *whole* look lists each collection:
+TFJobs, pods, services, and PodGroups if there is a gang scheduler. The lists are paged, contain only metadata, and are
+selected by our label. Each page is compared when it arrives, and then dropped.
 
-Between whole looks only the changes since the last look are requested, where a list would take more than one page: by a
-watch from that version on, on its own connection, which shares nothing with the cache but the server. The changes are
-compared with the cache like a page of a list. The server ends such a watch soon, with a bookmark before that if there
-is a newer version (a bookmark for a version that the watch has reached is not sent); a server that is behind sends the
-changes at the next look. If the watch can't be opened, ends early or breaks (the version is too old, for example), the
-look is a whole look. So the cost of a look grows with the changes, not with the objects, and each state that the server
-sent is compared. It can't find objects that the cache lost without a change on the server, nor changes that a server
-omits from a watch: the whole looks find those.
+Between whole looks, only the changes since the last look are requested, if a list would need more than one page. A
+watch from the last version on requests them. It has its own connection, and shares nothing with the cache except the
+server. The changes are compared with the cache like a page of a list. The server ends such a watch after a few seconds.
+If there is a newer version, it first sends a bookmark. (It sends no bookmark for a version that the watch has already
+reached.) If a server is behind, it sends the changes at the next look. If the watch can't be opened, ends early or
+breaks (because the version is too old, for example), the look becomes a whole look. So the cost of a look grows with
+the number of changes, and not with the number of objects. Each state that the server sent is compared. A look at the
+changes can't find objects that the cache lost without a change on the server, and it can't find changes that the server
+omits from a watch. The whole looks find both.
 
-A list that is older than the cache's version before the request comes from a server that was restored from a backup:
-lists are never older than the events of a watch. The server's history differs from there on, and the watches of the
-caches wait for versions that it has not reached yet, and receive nothing until then.
+If a list is older than the version that the cache had before the request, the server was restored from a backup.
+Otherwise a list is never older than the events of a watch. From the backup on, the server's history is different. The
+watches of the caches wait for versions that the server has not reached yet, and receive nothing until then.
 """
 
 from __future__ import annotations
@@ -43,29 +45,35 @@ from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference,
 logger = logging.getLogger(__name__)
 
 _SELECTIONS = {TFJOBS: EVERYTHING, WORKLOADS: OF_JOBS}
-"""The selections of collections without our label."""
+"""The selections for collections that do not have our label."""
 
 _WATCH_SECONDS = 3
-"""Seconds for which the server sends changes. It sends a bookmark 2 s before the end, or none."""
+"""The time limit of a watch in seconds. The server sends changes for this time. The server sends a bookmark 2 s before
+the end, or no bookmark.
+"""
 
 _EARLY_SECONDS = 0.5
-"""A watch that ends more than these seconds early was not ended by its timeout."""
+"""If a watch ends more than this many seconds early, its time limit was not the reason."""
 
 _PARALLEL_NAMESPACES = 8
-"""The number of namespaces read concurrently: one by one they would take a second or two each."""
+"""The number of namespaces that are read in parallel. One after the other, each would take a second or two."""
 
 _FRUITLESS_LIMIT = 3
-"""The number of watches in a row that end early before collections are listed for a while instead."""
+"""If this number of watches in a row end early, collections are listed instead for some time."""
 
 _FRUITLESS_PAUSE = 3600.0
-"""Seconds of such a while. Servers end watches early while they are rolled out, and proxies while they are drained."""
+"""The length of this time in seconds. Servers end watches early while they are rolled out, and proxies end them early
+while they are drained.
+"""
 
 
 class Look(msgspec.Struct, frozen=True):
-    """The differences that a look found: `jobs` by key; `owned` by the resource's plural, the owner's UID, and key.
+    """The differences that a look found.
 
-    The namespaces in `closed` are unknown: we have no right to read them (any more). With `went_back` the server has
-    less history than the caches: they show states that are later than its newest state.
+    `jobs` has them by key. `owned` has them by the resource's plural, the owner's UID, and the key. The state of the
+    namespaces in `closed` is unknown, because the operator has no right to read them, or no longer has it. With
+    `went_back`, the server's history has ended earlier than the caches: the caches have states that are later than the
+    server's newest state.
     """
 
     jobs: Mapping[str, Difference]
@@ -74,12 +82,15 @@ class Look(msgspec.Struct, frozen=True):
     went_back: bool = False
 
     def found_of(self, uid: str) -> dict[str, Mapping[str, Difference]]:
-        """Return the differences of an owner, by the resource's plural and by key."""
+        """Return the differences of an owner's objects, by the resource's plural and by key."""
         return {kind: found[uid] for kind, found in self.owned.items() if uid in found}
 
 
 class _Collection:
-    """The known state of one collection of one namespace ("" is all), from look to look."""
+    """The known state of one collection in one namespace ("" means all namespaces).
+
+    It is kept from one look to the next.
+    """
 
     def __init__(self, client: ApiClient, resource: Resource, namespace: str, group: InformerGroup[Any]) -> None:
         self.resource = resource
@@ -96,12 +107,12 @@ class _Collection:
         self.went_back = False  # whether the last whole list was older than the cache's version
 
     def differences(self) -> Differences:
-        """Return the current differences. The cache may move on meanwhile, never back."""
+        """Return the current differences. Meanwhile, the cache may receive later changes, but never goes back."""
         return self.collation.differences(self.group.version_of(self.namespace))
 
 
 class Looker:
-    """Looks at the live state repeatedly. Call `look` from one thread, `close` from any."""
+    """Looks at the live state again and again. Call `look` from one thread. Any thread may call `close`."""
 
     def __init__(
         self,
@@ -112,10 +123,10 @@ class Looker:
         clock: Clock,
         news_above: int = PAGE_SIZE,
     ) -> None:
-        """Initialize; each of `namespaces` is read separately, "" is all.
+        """Initialize; each of `namespaces` is read separately, and "" means all namespaces.
 
-        A look is whole if the last whole look was `whole_every` seconds ago. A look at a collection of no more than
-        `news_above` objects is always whole, because a list of them costs less than a connection.
+        A look is a whole look if `whole_every` seconds have passed since the last whole look. If a collection has at
+        most `news_above` objects, it is always listed, because such a list costs less than a new connection.
         """
         self._client = client
         self._namespaces = tuple(namespaces)
@@ -128,7 +139,7 @@ class Looker:
         self._watches: set[WatchStream[PartialObject]] = set()
 
     def close(self) -> None:
-        """Make a running `look` end soon and return None. Idempotent, does not block."""
+        """Make a running `look` end soon and return None. The call is idempotent and does not block."""
         with self._lock:
             self._closed = True
             watches = list(self._watches)
@@ -136,10 +147,10 @@ class Looker:
             watch.close()
 
     def look(self, jobs: InformerGroup[Any], owned: Mapping[Resource, InformerGroup[Any]]) -> Look | None:
-        """Compare these collections; return None if closed meanwhile. Raises KubeError.
+        """Compare these collections. Return None if `close` was called meanwhile. Raises KubeError.
 
-        A namespace that we may not read, perhaps because it was deleted with our role in it, does not affect the
-        others; ForbiddenError is raised if none may be read.
+        If the operator may not read a namespace (perhaps it was deleted together with our role), the other namespaces
+        are still compared. ForbiddenError is raised only if no namespace may be read.
         """
         groups = {TFJOBS: jobs, **owned}
         found: dict[Resource, list[Differences]] = {resource: [] for resource in groups}
@@ -171,9 +182,9 @@ class Looker:
     def _updated(
         self, namespaces: Sequence[str], groups: Mapping[Resource, InformerGroup[Any]]
     ) -> Iterator[tuple[str, Sequence[_Collection] | ForbiddenError]]:
-        """Update the known state of these namespaces, except those that may not be read. Ends early if closed.
+        """Update the known state of these namespaces, except namespaces that the operator may not read.
 
-        Raises KubeError.
+        The iteration ends early if `close` was called. Raises KubeError.
         """
         known = {name: [self._collection(one, name, group) for one, group in groups.items()] for name in namespaces}
         # All watches are open before the first is read: the server's response times then overlap.
@@ -193,7 +204,7 @@ class Looker:
                     self._end(watch)
 
     def _update(self, one: _Collection, watch: WatchStream[PartialObject] | None) -> bool:
-        """Update the known state of a collection; return False if closed meanwhile."""
+        """Update the known state of a collection. Return False if `close` was called meanwhile."""
         one.went_back = False
         if watch is not None and self._read(one, watch):
             return not self._closed
@@ -202,7 +213,10 @@ class Looker:
     # Changes.
 
     def _open(self, one: _Collection) -> WatchStream[PartialObject] | None:
-        """Return a watch of the changes since the last look; None if it can't be opened, or a whole look is due."""
+        """Return a watch of the changes since the last look.
+
+        Return None if it can't be opened, or if a whole look is due.
+        """
         now = self._clock.monotonic()
         old = now >= one.listed_at + self._whole_every
         if now >= one.opened_at + _FRUITLESS_PAUSE:
@@ -222,7 +236,10 @@ class Looker:
         return watch
 
     def _read(self, one: _Collection, watch: WatchStream[PartialObject]) -> bool:
-        """Apply the events of the watch; return False if it does not end as it should: then changes may be missing."""
+        """Apply the events of the watch.
+
+        Return False if the watch does not end normally, because changes may then be missing.
+        """
         try:
             for event in watch:
                 if event.object is None:
@@ -267,7 +284,7 @@ class Looker:
 
 
 def _joined(parts: Sequence[Differences]) -> Differences:
-    """Return the differences of several namespaces, whose keys are distinct."""
+    """Return the differences of several namespaces in one mapping. Their keys are distinct."""
     if len(parts) == 1:
         return parts[0]
     joined: dict[str, dict[str, Difference]] = {}

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the comparison of the caches with the live state."""
+"""Prometheus metrics about the comparison of the caches with the live state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tfoperator.base.metrics import Makers
 
 
 class ReconcilerMetrics:
-    """Looks at the live state, and repairs; shown if there is a registry. Thread-safe."""
+    """Counts looks at the live state, and repairs. They are shown only if there is a registry. Thread-safe."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         make = Makers(registry)
@@ -22,14 +22,17 @@ class ReconcilerMetrics:
         )
 
     def looked(self, seconds: float, jobs: int) -> None:
-        """Note that a look at the live state took `seconds`, and that `jobs` were compared with it."""
+        """Record that a look at the live state took `seconds`, and that `jobs` jobs were compared with it."""
         self._seconds.observe(seconds)
         self._jobs.inc(jobs)
 
     def look_failed(self) -> None:
-        """Note that the live state could not be read."""
+        """Record that the live state could not be read."""
         self._failures.inc()
 
     def repaired(self, resource: str, objects: int) -> None:
-        """Note that a cache missed changes of `objects` objects; `resource` is `expectations` for missing events."""
+        """Record that a cache missed changes of `objects` objects.
+
+        If expected events are missing, `resource` is `expectations`.
+        """
         self._repairs.labels(resource).inc(objects)

@@ -1,10 +1,10 @@
-"""The double check of the event-driven controller: the resync handler that compares caches with the live state.
+"""The double check of the event-driven controller. A resync handler compares the caches with the live state.
 
-Informers can't detect some errors, such as a watch event lost on the way. Their periodic resync hands every job to this
-reconciler; when a job is due (`schedule`), its objects in the cache are compared with a live look (`live`), changes
-that the watch has missed are repaired by another list, and the job is synced, which compares it with its spec. A job
-whose last sync left nothing to do, and whose objects have not changed since, would get the same plan again: it is
-synced at the longest interval only.
+Informers can't detect some errors, such as a watch event that was lost. The periodic resync of the informers passes
+every job to this reconciler. If a job is due (`schedule`), the reconciler compares the job's objects in the cache with
+the live state (`live`). If the watch has missed changes, the reconciler repairs the cache by another list. Then the job
+is synced, which compares it with its spec. If the last sync of a job left nothing to do, and the job's objects have not
+changed since, another sync would make the same plan. Such a job is synced only at the longest interval.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ from tfoperator.reconciler.schedule import Intervals, Schedule
 logger = logging.getLogger(__name__)
 
 _JOBS_KEY = ""
-"""The key in the schedule, among the UIDs, for the set of jobs as such."""
+"""The key in the schedule that stands for the set of all jobs. All other keys are UIDs."""
 
 _Found = Mapping[str, Mapping[str, Difference]]
-"""The differences of one owner, by resource and key."""
+"""The differences of one owner's objects, by resource and by key."""
 
 
 class Reconciler:
-    """Compares and repairs. Handlers are registered on construction; `start()` once leading, `stop()` joins."""
+    """Compares the caches with the live state, and repairs them.
+
+    The constructor registers the handlers. Call `start()` when this process begins to lead. `stop()` waits for the
+    thread.
+    """
 
     def __init__(
         self,
@@ -55,7 +59,7 @@ class Reconciler:
         clock: Clock | None = None,
         metrics: ReconcilerMetrics | None = None,
     ) -> None:
-        """Initialize; the base of the intervals is also the informer's resync period."""
+        """Initialize; the base of the intervals is also the resync period of the informer."""
         self._informers = informers
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:
@@ -83,15 +87,18 @@ class Reconciler:
     # The resync handler.
 
     def on_add(self, obj: TFJob) -> None:
-        """Schedule a new job: look at it after the shortest interval, or when it was due before this process."""
+        """Schedule a new job.
+
+        It is due after the shortest interval, or at the time that its earlier comparison determines.
+        """
         with self._lock:
             self._begin(obj, self._clock.monotonic())
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """Restart the backoff of a changed job; on a resync, check whether the job is due.
+        """Restart the interval of a job that has changed. On a resync, check whether the job is due.
 
-        It is due after its interval from the time in its `lastReconcileTime`, or from a later comparison by this
-        process that was not written.
+        A job is due when its interval has passed since the time in its `lastReconcileTime`, or since a later comparison
+        of this process that was not written.
         """
         now = self._clock.monotonic()
         uid = new.metadata.uid
@@ -124,7 +131,7 @@ class Reconciler:
     # Lifecycle.
 
     def start(self) -> None:
-        """Begin to compare. Raises RuntimeError if called twice."""
+        """Begin to compare. Raises RuntimeError if it is called twice."""
         jobs = self._jobs.list()
         with self._lock:
             if self._thread is not None:
@@ -139,7 +146,10 @@ class Reconciler:
             self._thread.start()
 
     def stop(self, timeout: float = 10) -> bool:
-        """End, and wait up to `timeout` real seconds; return False if a request is still under way."""
+        """End the comparison, and wait up to `timeout` seconds of real time.
+
+        Return False if a request is still in progress.
+        """
         self._stop.set()
         self._looker.close()
         with self._lock:
@@ -174,7 +184,10 @@ class Reconciler:
     # The comparison.
 
     def reconcile(self) -> int:
-        """Compare the jobs that are due; return their number. Makes no API call if there is none. Raises KubeError."""
+        """Compare the jobs that are due, and return their number.
+
+        If no job is due, it makes no API call. Raises KubeError.
+        """
         started = self._clock.monotonic()
         with self._lock:
             # Jobs due before the next look are included: they cost nothing now, and a look then.
@@ -221,7 +234,9 @@ class Reconciler:
         return len(compared)
 
     def _begin_again(self, jobs: Sequence[TFJob]) -> None:
-        """Start again after the server was restored from a backup: the caches can't be compared with it."""
+        """Start again after the server was restored from a backup, because the caches can't be compared
+        with its state.
+        """
         logger.warning(
             "the API server's versions are older than the caches, as after a restored backup: listing everything again"
         )
@@ -238,21 +253,21 @@ class Reconciler:
                 self._schedule.compared(uid, now, matched=False)
 
     def _caches_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
-        """Return the caches to compare: the cache of deployments only if a job has a TensorBoard, or once had it."""
+        """Return the caches to compare. Include the cache of deployments only if a job has or had a TensorBoard."""
         boards = self._informers.deployments
         wanted = any(job.spec.tensor_board is not None for job in self._jobs.list()) or bool(boards.lister.list())
         return {**self._owned, **self._outliving(), **({DEPLOYMENTS: boards} if wanted else {})}
 
     def _outliving(self) -> dict[Resource, InformerGroup[Any]]:
-        """Return the cache of objects that outlive jobs, once it is filled: until then Kueue may not be installed."""
+        """Return the cache of objects that outlive jobs, if it is filled. Before that, Kueue may not be installed."""
         kueue = self._informers.kueue
         return {} if kueue is None or not kueue.are_complete else {WORKLOADS: kueue.workloads}
 
     def _compare_jobs(self, look: Look, uids: Set[str], lost: Counter[str], *, outlived: bool) -> None:
-        """Compare the set of jobs as such, which alone finds a job that the cache lacks.
+        """Compare the set of all jobs. Only this comparison finds a job that the cache lacks.
 
-        The same applies to objects whose owner is not a job in the cache. If more Workloads have `outlived` their
-        jobs than at the last look, the next one comes after the shortest interval.
+        This comparison also finds objects whose owner is not a job in the cache. If more Workloads have `outlived`
+        their jobs than at the last look, the next look comes after the shortest interval.
         """
         found = {
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned

@@ -1,14 +1,15 @@
-"""The times at which to compare each job with the live state, and to record that: a pure state machine.
+"""Computes when to compare each job with the live state, and when to record the comparison. It is a pure state machine.
 
-A job that was just created, changed or repaired is compared after 15 s, then after 30 s, 60 s ... up to every 5 minutes
-(the intervals of the design document). Each interval is 15 s and the time for which the job had not changed at its
-last comparison. So it follows from times that the job's status has, too, and another process can continue it.
-Jobs at the longest interval are compared together where that saves a look: one look serves all jobs.
+A job that was just created, changed or repaired is compared after 15 s. Later comparisons come after 30 s, 60 s ... up
+to every 5 minutes (the intervals of the design document). Each interval is 15 s longer than the time for which the job
+had not changed at its last comparison. So the interval follows from times that the job's status also contains, and
+another process can continue with it. A *look* reads the live state for all jobs at once. So jobs at the longest
+interval are compared together if that saves a look.
 
-A comparison is recorded in the job's status if the job has no record yet, or if the next comparison would come when the
-record is older than the longest interval. Five records a second are written at most; the oldest are renewed first, and
-jobs whose records have to wait are due at the next look again. So with more than 1,500 active jobs, all records become
-equally older: 10,000 are recorded every 2,000 s.
+A comparison is recorded in the job's status in two cases: the job has no record yet, or its record would be older than
+the longest interval at the next comparison. At most five records a second are written, the oldest first. Jobs whose
+records have to wait are due again at the next look. So with more than 1,500 active jobs, all records become older to
+the same degree: 10,000 jobs are recorded every 2,000 s.
 """
 
 from __future__ import annotations
@@ -23,11 +24,16 @@ import msgspec
 from tfoperator.reconciler.last_comparison import LastComparison
 
 _RECORDS_PER_SECOND = 5.0
-"""Writes of a status for its `lastReconcileTime` alone, in all: each costs an API server about 3 ms of CPU."""
+"""The maximum number per second, for all jobs together, of writes of a status only for its `lastReconcileTime`. Each
+such write costs an API server about 3 ms of CPU.
+"""
 
 
 class _Job(msgspec.Struct):
-    """`recorded` is when the last record was made or ordered: -inf if never, inf for a job that needs none."""
+    """`recorded` is the time at which the last record was made or ordered.
+
+    It is -inf if there was none, and inf for a job that needs no records.
+    """
 
     changed: float  # the first change since `compared`, or else the last change before it
     compared: float  # -inf if never
@@ -36,21 +42,26 @@ class _Job(msgspec.Struct):
 
 
 class Round(NamedTuple):
-    """The jobs to compare at one look, and the seconds after which to write the records of some of them."""
+    """The jobs to compare at one look. For some of them, also the seconds after which to write their records."""
 
     jobs: frozenset[str] = frozenset()
     records: Mapping[str, float] = {}
 
 
 class Intervals(NamedTuple):
-    """Seconds between two looks at a job: `base` after a change, `cap` when it has been quiet for long."""
+    """Seconds between two looks at a job: `base` after a change, and `cap` when the job has been quiet for
+    a long time.
+    """
 
     base: float
     cap: float
 
 
 class Schedule:
-    """Due times by job UID. Not thread-safe; `now` and all other times are a monotonic clock's readings, in seconds."""
+    """The due time of each job, by the job's UID.
+
+    Not thread-safe. `now` and all other times are readings of a monotonic clock in seconds.
+    """
 
     def __init__(self, intervals: Intervals) -> None:
         """Initialize; raises ValueError unless 0 < base <= cap."""
@@ -63,7 +74,7 @@ class Schedule:
         self._taken_at = -math.inf
 
     def track(self, uid: str, now: float, *, records: bool = True) -> None:
-        """Start tracking a job that was never compared; do nothing if it is tracked already."""
+        """Start to track a job that was never compared. Do nothing if the job is tracked already."""
         if uid not in self._jobs:
             self._jobs[uid] = _Job(now, -math.inf, now + self._base, -math.inf if records else math.inf)
 
@@ -76,10 +87,10 @@ class Schedule:
         records: bool = True,
         within: float | None = None,
     ) -> None:
-        """Track a job again, from its last comparison, perhaps by another process; None if it was never compared.
+        """Track a job anew, from its last comparison, which another process may have made.
 
-        With any values, the job is due after `within` seconds at most (by default the cap), and not before the shortest
-        interval is over.
+        `last` is None if it was never compared. For any values, the job is due after `within` seconds at most (the
+        default is the cap), but not before the shortest interval has passed.
         """
         self.forget(uid)
         self.track(uid, now, records=records)
@@ -93,7 +104,7 @@ class Schedule:
             job.recorded = job.compared
 
     def changed(self, uid: str, now: float) -> None:
-        """Restart a changed job with the shortest interval. A job that is due earlier stays due at that time."""
+        """Restart a changed job with the shortest interval. If a job is due earlier, this time stays."""
         job = self._jobs.get(uid)
         if job is not None:
             if job.changed <= job.compared:
@@ -101,9 +112,9 @@ class Schedule:
             job.due = min(job.due, now + self._base)
 
     def recorded(self, uid: str, compared: float) -> None:
-        """Note that a comparison of that time is in the job's status, or will be.
+        """Record that a comparison of the time `compared` is in the job's status, or will be.
 
-        It changes nothing if it is older than what is known, or if the job needs no records.
+        The call changes nothing if a later comparison is known, or if the job needs no records.
         """
         job = self._jobs.get(uid)
         if job is None or job.recorded == math.inf:
@@ -114,16 +125,16 @@ class Schedule:
             job.due = max(job.due, compared + self._interval(job))
 
     def ended(self, uid: str) -> None:
-        """Note that the job needs no records any more."""
+        """Record that the job needs no more records."""
         job = self._jobs.get(uid)
         if job is not None:
             job.recorded = math.inf
 
     def compared(self, uid: str, now: float, *, matched: bool) -> None:
-        """Note that the job was compared.
+        """Record that the job was compared.
 
-        The next comparison comes after the shortest interval if the job differed, else after about twice the last
-        interval.
+        If the job differed, the next comparison comes after the shortest interval. Otherwise it comes after about twice
+        the last interval.
         """
         job = self._jobs.get(uid)
         if job is not None:
@@ -132,10 +143,10 @@ class Schedule:
             job.due = now + self._interval(job)
 
     def take(self, now: float, *, slack: float = 0.0) -> Round:
-        """Return what to compare now: nothing unless a job or a record is due.
+        """Return the jobs to compare now. Return nothing unless a job or a record is due.
 
-        Jobs that will be due within `slack` seconds are included: at this look they cost nothing, later they cost one.
-        The writes of records are spread over half the shortest interval.
+        Jobs that will be due within `slack` seconds are included: now they cost nothing, and later they would cost a
+        look. The writes of records are distributed over half the shortest interval.
         """
         due = {uid for uid, job in self._jobs.items() if job.due <= now + slack}
         late = {uid for uid, job in self._jobs.items() if self._record_due(job) <= now + slack}
@@ -152,12 +163,12 @@ class Schedule:
         return Round(frozenset(due.union(records)), delays)
 
     def due_at(self, uid: str) -> float | None:
-        """Return when this job is to be compared; None if it is not tracked."""
+        """Return the time at which this job must be compared. Return None if it is not tracked."""
         job = self._jobs.get(uid)
         return None if job is None else job.due
 
     def is_due(self, uid: str, now: float) -> bool:
-        """Return whether this job is to be compared, or its comparison recorded."""
+        """Return whether this job must be compared now, or its comparison must be recorded now."""
         job = self._jobs.get(uid)
         return job is not None and (job.due <= now or self._record_due(job) <= now)
 
@@ -167,26 +178,31 @@ class Schedule:
         return job is not None and self._interval(job) >= self._cap
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Forget a job that no longer exists."""
         self._jobs.pop(uid, None)
 
     def keep_only(self, uids: Iterable[str]) -> None:
-        """Forget every job but these."""
+        """Forget all jobs except these."""
         known = set(uids)
         for uid in [uid for uid in self._jobs if uid not in known]:
             del self._jobs[uid]
 
     def _interval(self, job: _Job, compared: float | None = None) -> float:
-        """Return the seconds from the job's last comparison, or from a comparison at `compared`, to the next."""
+        """Return the seconds to the next comparison, from the job's last comparison or from a comparison at the time
+        `compared`.
+        """
         quiet = (job.compared if compared is None else compared) - job.changed
         return min(max(quiet, 0.0) + self._base, self._cap)
 
     def _is_record_too_old(self, job: _Job, now: float) -> bool:
-        """Return whether the next comparison after one now would come too late for the job's record."""
+        """Return whether the record would be too old at the comparison after the current comparison."""
         return job.recorded + self._cap < now + self._interval(job, now)
 
     def _record_due(self, job: _Job) -> float:
-        """Return when a look is needed for the job's record: the write comes up to half a shortest interval later."""
+        """Return the time at which a look is needed for the job's record.
+
+        The write may come half a shortest interval later.
+        """
         if job.recorded == job.compared == -math.inf:
             return job.due
         return job.recorded + self._cap - self._base / 2

@@ -26,18 +26,19 @@ _MISSING_FILE = re.compile(
     r"|program '(?P<command>[^']+)' not found on PATH"
 )
 _SHELL_MISSES = re.compile(r"^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$")
-"""The message of a shell about a missing command. The shell goes on, unless that was its last command, or after
-`set -e`."""
+"""A shell's message about a missing command. After it, the shell continues, unless the command was the last one or `set
+-e` is set.
+"""
 _NOT_STARTED = (126, 127)
-"""Exit codes of a shell whose last command could not be started."""
+"""The exit codes of a shell if it could not start its last command."""
 # Other reasons why a container can't start, such as a variable that is too long, have the same exit codes.
 _BAD_COMMAND = re.compile(
     r"can't start .*\[Errno (?:2|8|13)\]|\bexec: |[Ee]xec format|[Cc]annot execute|not found|: Permission denied$"
 )
 _BAD_MOUNT = re.compile(r"^tfoperator: .*can't be mounted at ")
-"""The first line of a log whose container could not start because of a volume."""
+"""The first line of the log, if the container could not start because of a volume."""
 _NO_SPACE_MESSAGE = "No space left on device"
-"""The operating system's message, in every language's traceback."""
+"""The operating system's message. It is in the tracebacks of all programming languages."""
 _COLLECTIVE = re.compile(r"/job:(?:worker|chief|master)\b|\bCollective|all_?reduce", re.IGNORECASE)
 # TensorFlow's message when Keras' fit passes the shares of several workers to an operation that takes one tensor.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
@@ -58,10 +59,11 @@ _LIMIT = {
 
 
 def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, all_known: bool = True) -> Iterator[str]:
-    """Yield one or two sentences for each remedy, the likeliest first.
+    """Yield a remedy in one or two sentences, for each problem. The likeliest remedy comes first.
 
-    `failed` are the runs that failed, the culprit's first. `repeated` is the number of times in a row that the culprit
-    failed in the same way and was restarted; else 0. Unless `all_known`, only the last failures are known to be alike.
+    `failed` are the runs that failed. The first is the run that caused the other failures (the culprit). `repeated` is
+    the number of times in a row that the culprit failed in the same way and was restarted. Otherwise it is 0. If
+    `all_known` is false, it is only known that the last failures are alike.
     """
     exit_codes, words = tuple(bad.run.exit_code for bad in failed), _words(failed)
     if facts.apart:
@@ -105,7 +107,7 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
 
 
 def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], *, repeated: bool) -> str:
-    """Return the remedy for the reason that logs and the job itself name; "" if there is none."""
+    """Return the remedy for a reason that the logs or the job itself show. Return "" if there is none."""
     missing = missing_file(words, exit_codes)
     if facts.full_disk:
         return (
@@ -158,7 +160,7 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
 
 
 def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[str], repeated: int) -> str:
-    """Return the usual remedy for failures with these exit codes; "" if it was given already."""
+    """Return the usual remedy for failures with these exit codes. Return "" if this remedy was already given."""
     exit_codes = tuple(bad.run.exit_code for bad in failed)
     unstarted = any(code in _NOT_STARTED for code in exit_codes)
     if unstarted and (not words or any(map(_BAD_COMMAND.search, words))):
@@ -196,7 +198,7 @@ def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[s
 
 
 def _words(failed: Iterable[FailedRun]) -> tuple[str, ...]:
-    """Return the lines about the failures: the culprit's first, and of each failure the newest line first."""
+    """Return the lines about the failures, the culprit's first. The newest line of each failure comes first."""
     return tuple(
         line
         for bad in failed
@@ -226,10 +228,10 @@ def _about_stacks(facts: JobFacts) -> Iterator[str]:
 
 
 def missing_file(words: Sequence[str], exit_codes: Sequence[int | None]) -> str:
-    """Return the last file or program that these lines report as missing, quoted; "" if there is none.
+    """Return the last file or program that these lines report as missing, in quotes. Return "" if there is none.
 
-    `words` are the newest line first. A shell runs on after a command that it does not find: its message counts if the
-    exit code is the code for such a command, or if it is the last line.
+    In `words`, the newest line comes first. A shell continues after a command that it does not find. So its message
+    counts only if the exit code is the code for a missing command, or if it is the last line.
     """
     not_started = any(code in _NOT_STARTED for code in exit_codes)
     for number, line in enumerate(words):

@@ -1,11 +1,12 @@
-"""Finds the culprit: of all replicas that failed, the replica whose end made the others fail. Pure.
+"""Finds the culprit. If several replicas failed, the culprit is the replica whose end made the others fail. Pure.
 
-A worker that dies makes the others fail: they notice a broken connection, mostly within the same second. So the culprit
-is the first failed replica that ended. Clocks don't show the order of replicas that ended within `_SAME_MOMENT`: among
-these, a replica that doesn't complain of a connection goes first.
+If a worker dies, the other replicas notice a broken connection and fail, mostly within the same second. So the culprit
+is the first failed replica that ended. If replicas ended within `_SAME_MOMENT`, clocks don't show which of them ended
+first. Among them, a replica without an error about a connection comes first.
 
-A replica that was killed may have been started again before the others fail: then it has not failed, but it is the
-cause. And a replica that raises the same exception a moment later is stopped before it has ended: it has failed, too.
+A replica that was killed may be restarted before the others fail. Then it does not count as failed, but it is the
+cause. A replica may also raise the same exception a moment later, and be stopped before it has ended. Then it counts as
+failed, too.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from tfoperator.report.facts import FinalState, ReplicaFacts, RunFacts
 from tfoperator.report.traceback_text import Traceback, last_traceback
 
 LAST_LINES = 20
-"""The number of log lines shown of a failed replica without a traceback."""
+"""The number of log lines that are shown if a failed replica has no traceback."""
 
 IDENTICAL = 3
-"""So many identical failures in a row are no accident."""
+"""If a replica fails in the same way this many times in a row, it is not by chance."""
 
 _SAME_MOMENT = 2.0
-"""Seconds within which the order of two ends is uncertain: kubelets report whole seconds, by their own clocks."""
+"""If two ends are less than this many seconds apart, their order is uncertain: kubelets report whole seconds, by their
+own clocks.
+"""
 
 _CONSEQUENCE_PATTERN = re.compile(
     r"Connection (reset|refused|closed|aborted)|UnavailableError|AbortedError|CancelledError|ConnectionError|"
@@ -39,16 +42,17 @@ _CONSEQUENCE_PATTERN = re.compile(
 _VARIABLE_PARTS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 _TASK_PATTERN = re.compile(r"/job:(?P<type>[a-z_]+)(?:/replica:\d+)?/task:(?P<index>\d+)")
-"""A replica, as TensorFlow's errors name it; JAX's have `jax_worker` and the number of the process."""
+"""The name of a replica in TensorFlow's errors. Errors of JAX have `jax_worker` and the number of the process."""
 
 _PROCESSES = tuple(kind.lower() for kind in PROCESS_TYPES)
-"""The types of the processes of JAX, as names of replicas have them."""
+"""The types of JAX's processes, as in the names of replicas."""
 
 
 class FailedRun(msgspec.Struct, frozen=True):
-    """The run by which a replica failed, with the data from its log.
+    """The run in which a replica failed, with the data from the run's log.
 
-    `lost_by` are the replicas that failed because they lost this replica, which was started again.
+    This replica may have been restarted, and other replicas may have failed because they lost it. `lost_by` names these
+    replicas.
     """
 
     replica: ReplicaFacts
@@ -58,7 +62,7 @@ class FailedRun(msgspec.Struct, frozen=True):
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """Equal for two runs that failed in the same way."""
+        """A value that is equal for two runs that failed in the same way."""
         run = self.run
         if self.traceback is not None:
             return run.exit_code, run.reason, *self.raised
@@ -67,7 +71,10 @@ class FailedRun(msgspec.Struct, frozen=True):
 
     @property
     def raised(self) -> tuple[object, ...]:
-        """The exception of its traceback and the places in the user's files; empty without a traceback."""
+        """The exception in the run's traceback, and the places in the user's files.
+
+        It is empty if there is no traceback.
+        """
         found = self.traceback
         if found is None:
             return ()
@@ -76,23 +83,23 @@ class FailedRun(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> tuple[str, ...]:
-        """The lines of its error: the exception, or the last lines of the log."""
+        """The lines of the run's error: the exception, or the last lines of the log."""
         found = self.traceback
         return (found.exception, *found.more) if found is not None else self.run.tail[-LAST_LINES:]
 
     @property
     def peer(self) -> str:
-        """The line of its error that names another replica; "" if there is none."""
+        """The line of the error that names another replica. It is "" if there is no such line."""
         return next((line.strip() for line in self.message if _TASK_PATTERN.search(line)), "")
 
     @property
     def is_consequence(self) -> bool:
-        """Whether its error may be the consequence of another replica's end."""
+        """Whether the end of another replica may have caused this error."""
         return self.run.exit_code == 143 or any(map(_CONSEQUENCE_PATTERN.search, self.message))
 
 
 def failed_runs(replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
-    """Return the failed run of each failed replica, the culprit's first."""
+    """Return the failed run of each failed replica. The run of the culprit comes first."""
     known = tuple(replicas)
     failed = _by_blame([failed for failed in map(_last_failure, known) if failed is not None])
     failed += _stopped_amid_the_same(failed, known)
@@ -101,14 +108,15 @@ def failed_runs(replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
 
 
 def first_failure(replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
-    """Return the failed run of the culprit; None if no replica has failed."""
+    """Return the failed run of the culprit. Return None if no replica has failed."""
     return next(iter(failed_runs(replicas)), None)
 
 
 def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
-    """Return the replicas of which only logs show the culprit: the first to end, in order, and peers lost before.
+    """Return the replicas whose logs are needed to find the culprit.
 
-    The logs of the others need not be read for that.
+    These are the replicas that ended first, in order, and replicas that were lost before. To find the culprit, the logs
+    of all other replicas need not be read.
     """
     known = tuple(replicas)
     failed = failed_runs(known)
@@ -119,7 +127,10 @@ def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
 
 
 def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
-    """Return the replica's last failure: its last run if failed, or the run before while it waits to restart."""
+    """Return the last failure of a replica: its last run if it failed.
+
+    While the replica waits for a restart, it is the run before.
+    """
     bad = [run for run in replica.runs if run.failed]
     last = replica.last_run
     if not bad or replica.state is FinalState.SUCCEEDED:
@@ -131,7 +142,7 @@ def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
 
 
 def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
-    """Return the last runs of replicas that raised the same exception as a failed replica, and then were stopped."""
+    """Return the last runs of replicas that raised the same exception as a failed replica and were then stopped."""
     alike = {bad.raised: bad.run for bad in reversed(failed) if bad.traceback is not None}
     names = {bad.replica.name for bad in failed}
     found = []
@@ -147,9 +158,10 @@ def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[Repli
 
 
 def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
-    """Return the failed run of a replica that was started again, if the culprit complains of its loss.
+    """Return the failed run of a replica that was restarted, if the culprit's error reports the loss of this replica.
 
-    Of several, it returns the run of a replica that the error names, else the last run that ended before.
+    If there are several, return the run of a replica that the error names, or else the last run that ended before the
+    culprit.
     """
     if not failed or not failed[0].is_consequence or failed[0].run.ended is None:
         return None
@@ -202,11 +214,14 @@ def _first_end(failed: Iterable[FailedRun]) -> datetime | None:
 
 
 def _at_once(one: FailedRun, first: datetime | None) -> bool:
-    """Return whether it ended within the moment of the first end; a run without an end time counts as such."""
+    """Return whether a run ended within `_SAME_MOMENT` of the first end.
+
+    A run without a recorded end counts as such a run.
+    """
     ended = one.run.ended
     return first is None or ended is None or (ended - first).total_seconds() <= _SAME_MOMENT
 
 
 def constant(line: str) -> str:
-    """Return a line without its numbers and addresses: this part is equal in two runs that fail in the same way."""
+    """Return a line without its numbers and addresses. The result is equal for two runs that fail in the same way."""
     return _VARIABLE_PARTS.sub("#", line)

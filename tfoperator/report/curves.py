@@ -1,7 +1,8 @@
-"""The metrics of a job's training by step: from the progress in its status, whenever that changes. No I/O.
+"""The metrics of a job's training as curves over the steps.
 
-A status has the newest report of the one replica that speaks for the job, and its time; the values of another replica
-are independent of it. So each replica's values are a curve of their own.
+They come from the progress in the job's status, each time that it changes. The module does no I/O. A status has the
+newest report of the replica that reports for the job, and the time of the report. Another replica may report later for
+the job, and its values are independent. So the values of each replica are a curve of their own.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import msgspec
 from tfoperator.api.v1.status import TrainingProgress
 
 MAX_POINTS = 1000
-"""Points of a curve; beyond it, every second point of the older half is dropped."""
+"""The maximum number of points of a curve. If there are more, every second point of the older half is dropped."""
 MAX_CURVES = 32
-"""Curves of a job: the first so many are kept."""
+"""The maximum number of curves of a job. The first curves are kept."""
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
-    """A metric's value at a time (seconds since 1970) and at a step (-1: unknown)."""
+    """The value of a metric at a time (seconds since 1970) and at a step (-1 if the step is unknown)."""
 
     time: float
     value: float
@@ -30,8 +31,8 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
 class Curves:
     """The curves of one job. Not thread-safe.
 
-    If a program goes on from an earlier step, the new points replace the old points of the repeated steps. If a value
-    stays the same, its first and its last point are kept.
+    If a program continues from an earlier step, the new points of the repeated steps replace the old points. If a value
+    stays the same, only the first and the last point with this value are kept.
     """
 
     def __init__(self, points: Mapping[str, list[Point]] | None = None) -> None:
@@ -41,7 +42,7 @@ class Curves:
         self._first: str | None = None  # the replica that reported first
 
     def add(self, progress: TrainingProgress, now: datetime) -> None:
-        """Add the values of `status.progress`, unless they equal the values of the last call."""
+        """Add the values of `status.progress`, unless they are the same as at the last call."""
         replica, when = progress.replica, progress.report_time or progress.last_updated_time
         step = -1 if progress.step is None else progress.step
         values = [(one.name, number_of(one.value)) for one in progress.metrics]
@@ -56,7 +57,10 @@ class Curves:
                 self._append(name + suffix, Point((when or now).timestamp(), value, step))
 
     def points(self) -> dict[str, list[Point]]:
-        """Return the curves by metric, the oldest point first; a second replica's are named `loss (worker-1)`."""
+        """Return the curves by metric, with the oldest point first.
+
+        The curves of a second replica have names such as `loss (worker-1)`.
+        """
         return {name: list(points) for name, points in self._points.items()}
 
     def _append(self, name: str, point: Point) -> None:
@@ -74,7 +78,10 @@ class Curves:
 
 
 def number_of(value: object) -> float | None:
-    """Return a number that a report has as text or number; None (also for `nan`) if it can't be a point of a curve."""
+    """Return a number that a report contains as text or as a number.
+
+    Return None (also for `nan`) if it can't be a point of a curve.
+    """
     try:
         number = float(str(value))
     except ValueError:

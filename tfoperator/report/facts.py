@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 TAIL_LINES = 2000
-"""Lines at the end of a log that are worth reading: a traceback through a Keras model has some hundred."""
+"""The number of lines at the end of a log that are read. A traceback through a Keras model has some hundred lines."""
 
 TAIL_BYTES = 512 * 1024
 """The maximum number of bytes read at the end of a log."""
@@ -18,15 +18,15 @@ KILLED = 137
 """The exit code of a process that SIGKILL ended."""
 
 POD_GONE = "its pod is gone"
-"""The `detail` of a replica of which only its kept logs remain."""
+"""The `detail` of a replica for which only its kept logs remain."""
 
 
 NO_POD = "it has no pod, and the job does not show the reason. Next: check that the operator is running"
-"""The `detail` of a replica without a pod, if the conditions give no reason for that."""
+"""The `detail` of a replica that has no pod, if the job's conditions show no reason."""
 
 
 class Typed(StrEnum):
-    """The form in which a person gave the job: advice uses the words of this form."""
+    """The form in which the user gave the job. Advice uses the terms of this form."""
 
     MANIFEST = "manifest"
     PROGRAM = "program"
@@ -34,7 +34,7 @@ class Typed(StrEnum):
 
 
 class FinalState(StrEnum):
-    """The final state of a replica. STOPPED: it ran until somebody stopped it, so its exit code does not count."""
+    """The final state of a replica. STOPPED: the replica ran until it was stopped, so its exit code does not count."""
 
     WAITING = "Waiting"
     RUNNING = "Running"
@@ -45,12 +45,13 @@ class FinalState(StrEnum):
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a replica's training container.
+    """A run of a replica's training container.
 
-    `exit_code` is None while it runs, or if its end was not observed. `reason` is the kubelet's, such as OOMKilled.
-    `stopped`: something stopped it, so its exit code does not count. `tail` are the last lines of its log, and `log` is
-    the location of the whole. `peak_memory` is in bytes; `kernel` is the kernel log's message about its end, and
-    `kernel_silent` means that the kernel's log was read and has no such message.
+    `exit_code` is None while the container runs, or if the operator did not observe its end. `reason` is the kubelet's
+    reason for the end, such as OOMKilled. `stopped` is true if the container was stopped, so its exit code does not
+    count. `tail` is the last lines of its log, and `log` is the location of the whole log. `peak_memory` is in bytes.
+    `kernel` is the message in the kernel's log about its end. `kernel_silent` is true if the kernel's log was read and
+    has no such message.
     """
 
     exit_code: int | None = None
@@ -65,22 +66,24 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outlasted_its_grace(self) -> bool:
-        """Whether it got the signal to stop, had not ended when its grace period was over, and was killed."""
+        """Whether the run got the signal to stop, had not ended after its grace period, and was killed."""
         return self.stopped and self.exit_code == KILLED
 
     @property
     def failed(self) -> bool:
-        """Whether it failed by itself."""
+        """Whether the run failed by itself."""
         return self.exit_code not in (None, 0) and not self.stopped
 
 
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about one replica: `name` is such as worker-1, `runs` are in order of time, the last one last.
+    """The facts about a replica.
 
-    `detail` is the reason why it waits, with a next step. `restarts` includes runs without other facts, and
-    `disruptions` of them followed after disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks
-    of its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing. `waits_at` is the
-    place in the user's own files where its main thread was when the stacks were taken.
+    `name` is a name such as worker-1. `runs` are in the order of time, with the last run at the end. `detail` is the
+    reason why the replica waits, and a next step. `restarts` also counts runs about which there are no other facts.
+    `disruptions` is the number of these restarts that followed a disruption. `memory_limit` is in bytes. `stacks` is
+    the location of the stacks of its Python threads. `no_stacks` is the reason (a sentence) if the stacks were
+    requested and are missing. `waits_at` is a place in the user's own files: there, the replica's main thread was when
+    the stacks were taken.
     """
 
     name: str
@@ -98,12 +101,12 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_run(self) -> RunFacts | None:
-        """The last run, which may still go on."""
+        """The last run. It may still be in progress."""
         return self.runs[-1] if self.runs else None
 
 
 class TakenReplica(msgspec.Struct, frozen=True):
-    """A disruption: the replica that was taken from the job, the cause (with the node's name), and the event's time."""
+    """A disruption: the replica that the job lost, the cause (with the node's name), and the time of the event."""
 
     replica: str
     cause: str
@@ -113,16 +116,18 @@ class TakenReplica(msgspec.Struct, frozen=True):
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a job and its replicas.
 
-    `outcome` is one word: Running, Pending, Succeeded, Failed, TimedOut, Interrupted. `message` is the message of the
-    condition with this outcome. `stalled` is the message of the condition Stalled while that is true, and `behind` are
-    the replicas that it names. `overdue`: it failed because its `activeDeadlineSeconds` were over; `late`: because its
-    `startDeadlineSeconds` were over. `backoff_limit` is the job's. `full_disk` is a folder of the run on a disk that is
-    full; empty if there is room, or that is unknown. `apart` are the replicas that train, if all of them left their
-    ports closed: TF_CONFIG names these ports, at which the replicas find each other. `usage` shows how the job spent
-    its time, if it has ended. `taken` are the replicas that were taken from the job, with the cause. `together`: its
-    replicas are restarted together (`restartScope: Job`). `evaluator_in_cluster`: TF_CONFIG's cluster has an evaluator.
-    `no_number` is the message that a reported loss is no number, while that is so. `quiet_seconds` is how long no
-    replica had written to its log when the time was up; None if that is unknown.
+    `outcome` is one of these words: Running, Pending, Succeeded, Failed, TimedOut, Interrupted. `message` is the
+    message of the condition with this outcome. `stalled` is the message of the condition Stalled, if this condition is
+    true. `behind` are the replicas that the message names. `overdue` is true if the job failed because its
+    `activeDeadlineSeconds` were over. `late` is true if it failed because its `startDeadlineSeconds` were over.
+    `backoff_limit` is the job's backoff limit. `full_disk` is a folder of the run on a disk that is full. It is empty
+    if the disk has space, or if this is unknown. `apart` are the replicas that train, if all of them left their ports
+    closed. The replicas find each other at these ports, which TF_CONFIG names. `usage` shows how the job spent its
+    time, if the job has ended. `taken` are the replicas that the job lost by a disruption, with the cause. `together`
+    is true if the job's replicas are restarted together (`restartScope: Job`). `evaluator_in_cluster` is true if the
+    cluster in TF_CONFIG contains an evaluator. If a reported loss is not a number, `no_number` is the message about
+    this. `quiet_seconds` is for how many seconds no replica had written to its log when the time limit was reached. It
+    is None if this is unknown.
     """
 
     namespace: str

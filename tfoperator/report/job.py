@@ -42,7 +42,9 @@ def facts_of_replica(
     stacks: str = "",
     no_stacks: str = "",
 ) -> ReplicaFacts:
-    """Return the facts about the replica of a pod: its final state, and the settings of its type, if the job has it."""
+    """Return the facts about the replica of a pod: its final state, and the settings of its type if the job has this
+    type.
+    """
     replica = replica_of(pod.metadata.labels)
     spec = job.spec.tf_replica_specs.get(replica[0]) if replica is not None else None
     return ReplicaFacts(
@@ -61,7 +63,7 @@ def facts_of_replica(
 
 
 def _disruptions(job: TFJob, replica: tuple[ReplicaType, int] | None) -> int:
-    """Return how often the replica was taken from the job."""
+    """Return how often the job lost the replica by a disruption."""
     status = None if replica is None else job.status.replica_statuses.get(replica[0])
     return 0 if replica is None or status is None else status.disruption_counts.get(str(replica[1]), 0)
 
@@ -94,23 +96,25 @@ def facts_of_job(job: TFJob) -> JobFacts:
 
 
 def _loss_is_no_number(job: TFJob) -> str:
-    """Return the message of the condition Diverged, while it is true."""
+    """Return the message of the condition Diverged, if the condition is true."""
     diverged = condition_of(job, ConditionType.DIVERGED)
     return diverged.message if diverged is not None and diverged.status == "True" else ""
 
 
 def _has_evaluator_in_cluster(job: TFJob) -> bool:
-    """Return whether TF_CONFIG's cluster has an evaluator, unless the operator's option excludes it."""
+    """Return whether the cluster in TF_CONFIG contains an evaluator, unless the operator's option excludes it."""
     evaluators = job.spec.tf_replica_specs.get(ReplicaType.EVALUATOR)
     return job.spec.evaluator_in_cluster is not False and evaluators is not None and evaluators.replicas != 0
 
 
 _HELD = ((ConditionType.SUSPENDED, "True"), (ConditionType.ADMITTED, "False"), (ConditionType.RESTARTING, "True"))
-"""Conditions whose message is the reason why a whole job does not go on; reasons of replicas are shown with these."""
+"""The conditions whose message is the reason why a whole job does not continue. The reasons of replicas are shown
+together with these messages.
+"""
 
 
 def is_held(job: TFJob) -> bool:
-    """Return whether the job is suspended or waits in its queue: then it has no pods."""
+    """Return whether the job is suspended or waits in its queue. In both cases it has no pods."""
     return any((found := condition_of(job, kind)) is not None and found.status == status for kind, status in _HELD[:2])
 
 
@@ -127,7 +131,10 @@ _DISRUPTION = re.compile(r"taken from it: (?P<one>.*)|because of (?P<all>.*) Thi
 
 
 def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:
-    """Yield the replicas that were taken from a job, as the operator's events about its restarts name them."""
+    """Yield the replicas that a job lost by disruptions.
+
+    They come from the operator's events about restarts of the job.
+    """
     for event in events:
         match = _DISRUPTION.search(event.message) if event.reason == JobReason.RESTARTING else None
         for one in () if match is None else _TAKEN.finditer(match["one"] or match["all"]):
@@ -135,7 +142,7 @@ def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:
 
 
 def _limit(template: msgspec.Raw) -> int | None:
-    """Return the memory limit of the container that trains, in bytes."""
+    """Return the memory limit, in bytes, of the container in which the training runs."""
     try:
         pod: Any = msgspec.json.decode(template)
         containers = pod["spec"]["containers"]

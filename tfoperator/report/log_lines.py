@@ -1,4 +1,7 @@
-"""The lines of a log: as plain text, and a program's own lines without the logs of TensorFlow itself. Pure."""
+"""Converts the lines of a log to plain text, and separates the program's own lines from TensorFlow's log lines.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,13 @@ _WORD = re.compile(r"\w")
 
 
 def is_of_program(line: str) -> bool:
-    """Return whether the program itself may have printed a line: it has a word, and is not of TensorFlow's C++ logs."""
+    """Return whether the program itself may have printed a line.
+
+    Such a line contains a word, and is not from the C++ logs of TensorFlow.
+    """
     return _WORD.search(line) is not None and _OF_TENSORFLOW.search(line) is None
 
 
 def plain_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the lines of a log without colours and other sequences for a terminal."""
+    """Return the lines of a log without colours and without other control sequences for a terminal."""
     return tuple(map(plain_text, lines))

@@ -1,4 +1,4 @@
-"""The advice about one thing that was found: a way to start the program, a signal, a peer, the time. Pure."""
+"""Functions that give advice about a single problem: how the program was started, a signal, a peer, the time. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _NO_TF_CONFIG = re.compile(
 )
 _NO_CLUSTER = re.compile(r"KeyError: '(?:cluster|task)'|JSON object must be str, bytes or bytearray, not NoneType")
 _READS_CLUSTER = re.compile(r"tf_?config|cluster", re.IGNORECASE)
-"""Matches a line of code that reads TF_CONFIG. Without such a line, an error of `_NO_CLUSTER` may be about anything."""
+"""A pattern for a line of code that reads TF_CONFIG. If the code has no such line, an error that matches `_NO_CLUSTER`
+may have any cause.
+"""
 _USAGE = re.compile(r"^[Uu]sage: ")
 _USAGE_ERROR = re.compile(r"^\S+: error: |^Error: |^FATAL Flags parsing error: ")  # argparse, click, absl
 _FAULT = "Fatal Python error: "
-"""Python's first word where `PYTHONFAULTHANDLER` is set."""
+"""The beginning of Python's message about a crash, if `PYTHONFAULTHANDLER` is set."""
 _NEARLY = 0.9
-"""A killed process that used this share of its memory limit probably needed more."""
+"""If a killed process used this share of its memory limit, it probably needed more memory."""
 TOGETHER = {
     Typed.MANIFEST: "set spec.runPolicy.restartScope to Job",
     Typed.PROGRAM: "add --restart-scope job",
@@ -40,9 +42,10 @@ _STALL = {
 
 
 def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[str]) -> str:
-    """Return advice if the program failed because of how it was started; "" if that is not the cause.
+    """Return advice if the program failed because of the way in which it was started.
 
-    It had too few replicas for a cluster, or did not accept its arguments.
+    Return "" if that is not the cause. The advice is given if there were too few replicas for a cluster, or if the
+    program did not accept its arguments.
     """
     found = failed[0].traceback if failed else None
     code = next((frame.code for frame in reversed(found.user_frames)), "") if found is not None else ""
@@ -68,7 +71,7 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
 
 
 def about_time(facts: JobFacts) -> str:
-    """Return advice for a run that reached its time limit; "" if `about_an_evaluator` explains it."""
+    """Return advice for a run that reached its time limit. Return "" if `about_an_evaluator` already explains it."""
     if any(about_an_evaluator(facts)):
         return ""
     if facts.no_number:
@@ -89,11 +92,13 @@ def about_time(facts: JobFacts) -> str:
 
 
 _QUIET = 30.0
-"""Seconds without a line of any replica after which advice is given: an epoch of a small model is shorter."""
+"""If no replica has written a line for this many seconds, advice is given: an epoch of a small model is shorter."""
 
 
 def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
-    """Yield the remedy for a job whose servers wait for its evaluator, if TF_CONFIG's cluster has an evaluator."""
+    """Yield a remedy if the servers of a job wait for its evaluator, and the cluster in TF_CONFIG contains an
+    evaluator.
+    """
     waits = any(
         "/job:evaluator" in line for one in facts.replicas for run in one.runs[-1:] for line in run.tail[-LAST_LINES:]
     )
@@ -107,7 +112,7 @@ def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
 
 
 def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
-    """Yield the remedy for replicas that were restarted without the other replicas that they need."""
+    """Yield a remedy if replicas were restarted alone, without the other replicas that they need."""
     if facts.together:
         return
     if failed and failed[0].lost_by:
@@ -126,7 +131,7 @@ def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
 
 
 def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
-    """Return the names of a replica that was started again, and of another replica that had ended well before.
+    """Return the names of a replica that was restarted, and of another replica that had ended a long time before.
 
     Returns None if there is no such replica, or if the job has parameter servers, which keep the trained model.
     """
@@ -146,7 +151,7 @@ def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
 
 
 def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
-    """Yield a note about replicas that did not end in time when the job had succeeded."""
+    """Yield a note about replicas that did not end in time after the job had succeeded."""
     killed = [
         one.name
         for one in facts.replicas

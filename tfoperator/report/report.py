@@ -1,4 +1,7 @@
-"""Decides the contents of a report: the culprit, similar failures, the other replicas, and advice. Pure."""
+"""Decides the contents of a report.
+
+They are the replica that caused the failure (the culprit), similar failures, all other replicas, and advice. Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,17 @@ from tfoperator.report.traceback_text import Traceback, last_traceback, line_bef
 _MAX_RESTARTS_TOLD = 20
 
 OUTLASTED = "it did not end within its grace period, and was killed"
-"""The detail of a replica that did not end in its grace period."""
+"""The detail of a replica that did not end within its grace period."""
 
 
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
-    """The failure of a replica, and `same`, the replicas that failed in the same way.
+    """The failure of a replica. `same` are the other replicas that failed in the same way.
 
-    `times` is the number of such failures in a row, with this failure. `last_lines` are the last lines of its log, if
-    there is no `traceback`. `peak_memory` and `memory_limit` are in bytes; `kernel` is the kernel's message about it.
-    `lost_by` are the replicas that failed because they lost this replica, which was started again. `place` is the line
-    before the traceback, if it names the address or the file that the exception is about.
+    `times` is the number of such failures in a row, including this failure. `last_lines` are the last lines of the
+    replica's log, if there is no `traceback`. `peak_memory` and `memory_limit` are in bytes. `kernel` is the kernel's
+    message about the failure. This replica may have been restarted, and other replicas may have failed because they
+    lost it. `lost_by` names these replicas. `place` is the line before the traceback, if this line names the address or
+    the file to which the exception refers.
     """
 
     replica: str
@@ -49,7 +53,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Others(msgspec.Struct, frozen=True, rename="camel"):
-    """Replicas that did not fail and have the same final state; `last_line` and `log` are the first replica's."""
+    """Replicas that did not fail and have the same final state. `last_line` and `log` belong to the first of them."""
 
     replicas: tuple[str, ...]
     state: FinalState
@@ -59,7 +63,7 @@ class Others(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Restart(msgspec.Struct, frozen=True, rename="camel"):
-    """A run that ended badly and was followed by another."""
+    """A run that ended badly, after which another run followed."""
 
     replica: str
     cause: str
@@ -67,11 +71,12 @@ class Restart(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """The reasons why a job ended or does not continue. `failures` begin with the culprit's; `advice` are next steps.
+    """The reasons why a job ended or does not continue.
 
-    `restarts` are the last of `restarts_in_all`. `stacks` are the locations of kept stacks, by replica. `usage` shows
-    how a job that has ended spent its time. `no_number` is the message that its loss is no number. `waits` has the
-    places where replicas were when their stacks were taken.
+    `failures` begin with the culprit's failure. `advice` are next steps. `restarts` are the last restarts.
+    `restarts_in_all` is the number of all restarts. `stacks` has the location of the kept stacks for each replica. If a
+    job has ended, `usage` shows how it spent its time. If the job's loss is not a number, `no_number` is the message
+    about this. `waits` has the place at which each replica was when its stacks were taken.
     """
 
     namespace: str
@@ -97,7 +102,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def make_report(facts: JobFacts) -> Report:
-    """Return the report on a job, whatever its outcome; a job that has succeeded may have restarts to report.
+    """Return the report on a job, for any outcome. Even a job that has succeeded may have restarts to report.
 
     The report quotes no secret that `tfoperator.base.masking` recognizes.
     """
@@ -137,7 +142,10 @@ def make_report(facts: JobFacts) -> Report:
 
 
 def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
-    """Return the culprit's number of failures, if all known failures are alike; else 0: clusters keep only the last."""
+    """Return the number of the culprit's failures if all known failures are alike.
+
+    Otherwise return 0: clusters keep only the last failures.
+    """
     replica = next(one for one in replicas if one.name == culprit.replica)
     known = sum(run.failed for run in replica.runs)
     return replica.restarts if known == culprit.times and len(replica.runs) <= replica.restarts else 0
@@ -170,7 +178,7 @@ def _folded(failed: Iterable[FailedRun]) -> Iterator[Failure]:
 
 
 def _in_a_row(bad: FailedRun) -> int:
-    """Return the number of consecutive runs up to this run that failed in the same way."""
+    """Return the number of runs in a row, up to this run, that failed in the same way."""
     count = 0
     for run in reversed(bad.replica.runs):
         if not run.failed:
@@ -196,13 +204,16 @@ def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Othe
 
 
 def _detail(replica: ReplicaFacts) -> str:
-    """Return a note about a replica that was killed after its grace period. A parameter server loses nothing then."""
+    """Return a note about a replica that was killed after its grace period.
+
+    For a parameter server there is no note, because it loses nothing in this case.
+    """
     killed = replica.last_run is not None and replica.last_run.outlasted_its_grace
     return OUTLASTED if killed and not replica.name.startswith("ps-") else ""
 
 
 def _last_line(replica: ReplicaFacts) -> str:
-    """Return the last line of the program; if it has no line, the last line of all."""
+    """Return the last line that the program has printed. If there is no such line, return the last line of the log."""
     run = replica.last_run
     lines = [line.strip() for line in (run.tail if run is not None else ()) if line.strip()]
     return next(filter(is_of_program, reversed(lines)), lines[-1] if lines else "")

@@ -1,6 +1,7 @@
-"""A report as text: lines for a terminal, a log, a page. Pure; untrusted text is left as it is.
+"""Makes text lines from a report, for a terminal, a log or a page.
 
-The code that prints the lines to a terminal makes them harmless (`tfoperator.base.controlchars`).
+The module is pure. It does not change untrusted text. The code that prints the lines to a terminal removes control
+characters (`tfoperator.base.controlchars`).
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _PLURAL_DETAIL = {
 _MAX_LINE_LENGTH = 1000
 _NOT_ENDED = ("Running", "Pending")
 _CUT_OFF = ("TimedOut", "Died")
-"""Outcomes of a job that was still at work: the last line of each replica is of interest."""
+"""The outcomes of a job that was still running. For these, the last line of each replica is shown."""
 _GIB = 1 << 30
 _NUMBERED = re.compile(r"^(?P<type>.+)-(?P<index>\d+)$")
 
 
 def report_lines(report: Report) -> list[str]:
-    """Return the lines, without a headline: the caller has already printed the job's name and outcome."""
+    """Return the lines without a headline, because the caller has already printed the job's name and outcome."""
     sections = [
         [report.no_number] if report.no_number else [],
         list(_stall(report)),
@@ -65,7 +66,7 @@ def headline(report: Report) -> str:
 
 
 def names_in_short(names: Sequence[str]) -> str:
-    """Return the replicas' names in short: `worker-1..3, worker-7, ps-0`."""
+    """Return the names of replicas in a short form: `worker-1..3, worker-7, ps-0`."""
     parts: list[str] = []
     for _, row in groupby(enumerate(names), _in_a_row):
         some = [name for _, name in row]
@@ -74,7 +75,7 @@ def names_in_short(names: Sequence[str]) -> str:
 
 
 def _in_a_row(one: tuple[int, str]) -> tuple[str, int]:
-    """Return a key for a name at a position; it is the same for `worker-1` and for `worker-2` if that follows."""
+    """Return a key for a name at a position. If `worker-2` follows `worker-1`, both have the same key."""
     position, name = one
     match = _NUMBERED.match(name)
     return (match["type"], int(match["index"]) - position) if match is not None else ("", position)

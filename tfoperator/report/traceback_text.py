@@ -1,8 +1,9 @@
-"""Finds and parses the last Python traceback in the lines of a log. Pure; never raises, whatever the log contains.
+"""Finds and parses the last Python traceback in the lines of a log.
 
-Libraries print tracebacks that they survive, and a long message, or the output of other threads, pushes the real
-traceback out of the last dozen lines. So the *last* traceback counts, at any position, with the exceptions that led to
-it.
+The module is pure. It never raises an exception, whatever the log contains. The traceback may not be in the last dozen
+lines: libraries print tracebacks of errors that they handle, and after the real traceback there may be a long message
+or the output of other threads. So the *last* traceback counts, at any position, together with the exceptions that led
+to it.
 """
 
 from __future__ import annotations
@@ -36,14 +37,17 @@ _MAX_MESSAGE_LINES = 8  # of one exception; TensorFlow's messages quote whole gr
 _ADDRESS = re.compile(
     r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]*\]|\blocalhost|\.svc[\w.-]*):\d{2,5}\b|\bport:? \d{2,5}\b"
 )
-"""A host with a port, or a port by its word."""
+"""A pattern for a host with a port, or for a port that follows the word `port`."""
 _LINES_BEFORE = 5  # of a traceback, among which the libraries' own errors are: three of gRPC and TensorFlow for a port
 _FAILS = re.compile(r"^[EF]\d{4} |: [EF] |error|fail|in use|refused|\bbind", re.IGNORECASE)
 _MAX_CHAIN = 8  # exceptions that led to one another
 
 
 class Frame(msgspec.Struct, frozen=True, rename="camel"):
-    """One call: `library` is the name of the package that the file belongs to; empty for the user's own files."""
+    """A call in a traceback.
+
+    `library` is the name of the package to which the file belongs. It is empty for the user's own files.
+    """
 
     file: str
     line: int
@@ -53,11 +57,11 @@ class Frame(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Traceback(msgspec.Struct, frozen=True, rename="camel"):
-    """One exception with the calls that it went through, the innermost last.
+    """An exception with the calls through which it went. The innermost call is the last.
 
-    `exception` is its first line (`ValueError: bad shape`), `more` are the lines of its message after that. `before` is
-    the exception that led to this exception, and `relation` is `cause` (raise ... from) or `context` (raised while
-    `before` was handled).
+    `exception` is the first line of its message (`ValueError: bad shape`), and `more` are the message's other lines.
+    `before` is the exception that led to this exception. `relation` is `cause` (raise ... from) or `context` (raised
+    while the exception `before` was handled).
     """
 
     exception: str
@@ -73,7 +77,7 @@ class Traceback(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def last_traceback(lines: Sequence[str]) -> Traceback | None:
-    """Return the last traceback in these lines, or None."""
+    """Return the last traceback in these lines. Return None if there is none."""
     starts = [index for index, line in enumerate(lines) if _FIRST_LINE in line][-_MAX_CHAIN:]
     if not starts:
         return None
@@ -91,9 +95,10 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
 
 
 def line_before_traceback(lines: Sequence[str]) -> str:
-    """Return the error just before the last traceback, if it names a port and the traceback does not; else "".
+    """Return the error shortly before the last traceback, if it names a port and the traceback names no port.
 
-    TensorFlow's exception about a port that is in use has no address: the address is in a line of its C++ libraries.
+    Otherwise return "". If a port is in use, TensorFlow's exception does not contain the address. The address is in a
+    line of its C++ libraries.
     """
     start = next((index for index in reversed(range(len(lines))) if _FIRST_LINE in lines[index]), 0)
     if any(map(_ADDRESS.search, lines[start:])):
@@ -103,9 +108,9 @@ def line_before_traceback(lines: Sequence[str]) -> str:
 
 
 def folded(frames: Sequence[Frame]) -> list[Frame | str]:
-    """Return the frames with runs of libraries' frames folded into a line each: `(12 calls in keras, tensorflow)`.
+    """Return the frames. Successive frames of libraries are folded into one line: `(12 calls in keras, tensorflow)`.
 
-    The last frame always stays: the error happened there.
+    The last frame is always kept, because the error happened there.
     """
     shown: list[Frame | str] = []
     last = frames[-1] if frames else None
@@ -120,15 +125,19 @@ def folded(frames: Sequence[Frame]) -> list[Frame | str]:
 
 
 def _prefix(line: str) -> str:
-    """Return the text before the word on its line, which launchers add to each line of a process (`[1,0]<stderr>:`).
+    """Return the text before the word `Traceback` on its line.
 
-    A logger's name before the first line only is not a prefix: the other lines begin without it.
+    Launchers add such a text to each line of a process (`[1,0]<stderr>:`). If a logger's name is only before the first
+    line, it is not a prefix: all other lines begin without it.
     """
     return line[: line.index(_FIRST_LINE)]
 
 
 def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tuple[Traceback, str]:
-    """Return one traceback, from its first line to the start of the next, and the relation of the next to it."""
+    """Return one traceback, from its first line to the start of the next traceback.
+
+    Also return how the next traceback is related to it.
+    """
     frames: list[Frame] = []
     index = 1
     while index < len(block):
@@ -163,7 +172,7 @@ def _frame(match: re.Match[str]) -> Frame:
 
 
 def library_of(file: str) -> str:
-    """Return the name of the package that a file belongs to; empty for the user's own files."""
+    """Return the name of the package to which a file belongs. Return "" for the user's own files."""
     for pattern in _LIBRARIES:
         match = pattern.search(file)
         if match is not None:

@@ -1,11 +1,12 @@
-"""The Python client: create, watch and steer TFJobs from a program.
+"""The Python client: a program can create, watch and control TFJobs with it.
 
 >>> from tfoperator.sdk import TFJobClient
 >>> with TFJobClient() as client:  # doctest: +SKIP
 ...     client.create_job("job.yaml")
 ...     client.wait_for_job_conditions("mnist")
 
-A name is imported from its module at its first use: a command that needs a single name does not pay for the others.
+Each name is imported from its module when it is first used. So a command that needs only one name does not load the
+others.
 """
 
 from __future__ import annotations
@@ -124,7 +125,9 @@ _PLACES = {
         "total",
     ),
 }
-"""The module of each name, for `__getattr__`; type checkers read the imports above. A test compares them."""
+"""The module for each name, for `__getattr__`. Type checkers read the imports above instead. A test checks that both
+agree.
+"""
 
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

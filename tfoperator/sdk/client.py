@@ -1,4 +1,7 @@
-"""`TFJobClient`: operations on TFJobs for programs, with the method names of the Go operator's TrainingClient."""
+"""`TFJobClient`: operations on TFJobs for programs.
+
+Its methods have the same names as in the Go operator's TrainingClient.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,15 @@ from tfoperator.sdk.workdir.delivery import Folder, sweep
 
 
 class TFJobClient(JobReader):
-    """A client for TFJobs; also a context manager. Thread-safe: one per process will do.
+    """A client for TFJobs. It can be used as a context manager. Thread-safe: a process needs only one client.
 
-    `config_file` and `context` choose the cluster as kubectl's `--kubeconfig` and `--context` do; without them it is
-    KUBECONFIG, `~/.kube/config`, or the cluster that this process runs in. `namespace` is for methods called without
-    a namespace (default: the context's namespace). `client` uses an existing connection, which `close()` leaves open.
-    `archive_dir` is the operator's log archive, a directory or URL (default: `$TFOPERATOR_ARCHIVE_DIR`).
+    `config_file` and `context` choose the cluster, as kubectl's `--kubeconfig` and `--context` do. Without them, the
+    client uses KUBECONFIG, `~/.kube/config`, or the cluster in which this process runs. `namespace` is the namespace
+    for calls that name no namespace. Its default is the namespace of the context. `client` is an existing connection.
+    `close()` leaves it open. `archive_dir` is the operator's log archive: a directory or a URL. Its default is
+    `$TFOPERATOR_ARCHIVE_DIR`.
 
-    Errors about a job are `TFJobError`s that name it; others (no connection, no rights) are
+    Errors about a job are `TFJobError`s that name the job. All other errors (no connection, no rights) are
     `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`.
     """
 
@@ -41,9 +45,9 @@ class TFJobClient(JobReader):
     ) -> TFJobClient:
         """Return a client with its own control plane in this process: jobs run as processes of this machine.
 
-        This needs neither a cluster nor a kubeconfig. `run_dir` keeps logs and volumes; without it they are deleted by
-        `close()`, which stops running jobs. Processes start in `work_dir`, by default the current directory.
-        Raises OSError.
+        This client needs neither a cluster nor a kubeconfig. `run_dir` is the directory for logs and volumes, which are
+        kept. Without `run_dir`, `close()` deletes them. `close()` also stops running jobs. Processes start in
+        `work_dir`. Its default is the current directory. Raises OSError.
         """
         # Imported here: the whole engine.
         from tfoperator.local.controlplane import ControlPlane
@@ -64,10 +68,11 @@ class TFJobClient(JobReader):
 
     @classmethod
     def of_run(cls, run_dir: str | os.PathLike[str]) -> TFJobClient:
-        """Return a client of a run of `tfoperator run`, by its directory: a run that goes on, has ended or has died.
+        """Return a client for a run of `tfoperator run`, by the run's directory.
 
-        It reads, and changes nothing. Jobs that have not ended when their run does are Failed; the condition's reason
-        is RunTimedOut, RunInterrupted or RunDied. Raises OSError, ValueError for a directory without readable records.
+        The run may be in progress, have ended or have died. The client only reads, and changes nothing. A job that has
+        not ended when its run ends counts as Failed. The condition's reason is RunTimedOut, RunInterrupted or RunDied.
+        Raises OSError. Raises ValueError if the directory has no readable records.
         """
         # Imported here: an API server.
         from tfoperator.local.run.recorded_run import RecordedRun
@@ -79,7 +84,7 @@ class TFJobClient(JobReader):
         return client
 
     def close(self) -> None:
-        """Close the client; one made by `local` stops its jobs and its control plane."""
+        """Close the client. If `local` made the client, this stops its jobs and its control plane."""
         super().close()
         if self._local is not None:
             self._local.close()
@@ -110,21 +115,25 @@ class TFJobClient(JobReader):
         requirements: str = "",
         dry_run: bool = False,
     ) -> TFJob:
-        """Create a job, from a manifest or from a function; return it as stored by the API server.
+        """Create a job from a manifest or from a function; return the job that the API server stored.
 
-        `job` is a mapping, a TFJob, a path or YAML text. `namespace` overrides the namespace in `job`, which overrides
-        the client's. With `dry_run` the server checks everything but stores nothing.
+        `job` is a mapping, a TFJob, the path of a file, or YAML text. `namespace` overrides the namespace in `job`, and
+        the namespace in `job` overrides the client's namespace. With `dry_run` the server checks everything but stores
+        nothing.
 
-        `train_func` instead is a self-contained function: it imports its modules inside. Each replica runs its
-        source in `base_image` and calls it with `parameters`, a dictionary, as its one argument (without: none at all).
-        `resources_per_worker` is like `{"cpu": 2, "memory": "4Gi", "gpu": 1}`; `env_vars` a mapping, or entries as a
-        container has them. `packages_to_install` are installed by pip first. One worker unless numbers are given.
+        In place of `job`, `train_func` can be a self-contained function: it imports all modules that it needs in its
+        body. Each replica runs the function's source in `base_image`, and calls the function with `parameters`, a
+        dictionary, as its only argument. Without `parameters`, it calls the function without an argument.
+        `resources_per_worker` is a mapping such as `{"cpu": 2, "memory": "4Gi", "gpu": 1}`. `env_vars` is a mapping, or
+        a list of entries as in a container's `env`. First, pip installs `packages_to_install`. Without any numbers of
+        replicas, the job has one worker.
 
-        `workdir` is a folder of this machine, of 100 MiB at most: each replica runs its command, or the function, in a
-        copy of what git or `.tfoperatorignore` doesn't ignore there, after pip has installed its file `requirements`.
+        `workdir` is a folder of this machine with at most 100 MiB. Each replica runs its command or the function in a
+        copy of this folder, without the files that git or `.tfoperatorignore` ignores. Before the command starts, pip
+        installs the packages from the folder's file that `requirements` names.
 
-        Raises JobAlreadyExists, JobInvalid, NamespaceNotFound, NotInstalled, FunctionSourceError, WorkdirError,
-        `tfoperator.api.loading.ManifestError` for an unreadable file, ValueError for invalid arguments.
+        Raises JobAlreadyExists, JobInvalid, NamespaceNotFound, NotInstalled, FunctionSourceError or WorkdirError.
+        Raises `tfoperator.api.loading.ManifestError` if a file can't be read, and ValueError for invalid arguments.
         """
         if (job is None) == (train_func is None):
             raise ValueError("give either a job or a train_func: the function itself (train), not its result (train())")
@@ -164,9 +173,10 @@ class TFJobClient(JobReader):
         return made
 
     def update_job(self, job: JobSource, name: str | None = None, namespace: str | None = None) -> TFJob:
-        """Change a job's labels, annotations and spec to those in `job`; fields that it doesn't contain stay unchanged.
+        """Change a job's labels, annotations and spec to the values in `job`.
 
-        `name` defaults to the name in `job`. Raises JobNotFound, JobInvalid.
+        Fields that `job` doesn't contain stay unchanged. The default of `name` is the name in `job`. Raises JobNotFound
+        or JobInvalid.
         """
         manifest = job_manifest(job, name)
         metadata = manifest["metadata"]
@@ -175,7 +185,7 @@ class TFJobClient(JobReader):
         return self.patch_job(str(metadata["name"]), patch, namespace or metadata.get("namespace"))
 
     def patch_job(self, name: str, patch: Mapping[str, Any], namespace: str | None = None) -> TFJob:
-        """Apply a JSON merge patch: null removes a member. Raises JobNotFound, JobInvalid."""
+        """Apply a JSON merge patch: a null value removes a member. Raises JobNotFound or JobInvalid."""
         where = self._where(namespace)
         with job_errors(where, name):
             return self._client.patch(TFJOBS, where, name, patch, decode_tfjob)
@@ -185,7 +195,8 @@ class TFJobClient(JobReader):
     ) -> None:
         """Delete the job, then its pods and services. Raises JobNotFound. See `wait_for_job_deletion`.
 
-        With `uid`, another job of this name stays: then it raises `tfoperator.kube.protocol.errors.ConflictError`.
+        With `uid`, only the job with this UID is deleted. If the name belongs to another job, the method raises
+        `tfoperator.kube.protocol.errors.ConflictError`.
         """
         where = self._where(namespace)
         with job_errors(where, name):
@@ -194,20 +205,23 @@ class TFJobClient(JobReader):
             sweep(self._client, where)
 
     def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded, JobQueued.
+        """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded or JobQueued.
 
-        Kueue's own framework would revert it: such a job is stopped through its Workload, which JobQueued names.
+        If Kueue's own framework manages the job, it would revert the change. Such a job is stopped by its Workload, and
+        JobQueued names the Workload.
         """
         return self._set_suspend(name, namespace, True)
 
     def resume_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Resume a suspended job. Raises JobNotFound, JobEnded, JobQueued as above."""
+        """Resume a suspended job. Raises JobNotFound, JobEnded or JobQueued, as `suspend_job` does."""
         return self._set_suspend(name, namespace, False)
 
     def scale_job(self, name: str, replicas: int | Mapping[str, int], namespace: str | None = None) -> TFJob:
-        """Set the number of replicas: of workers, or by type. Raises JobNotFound, NoSuchReplica, JobEnded.
+        """Set the number of replicas.
 
-        Running TensorFlow processes learn about others only if the job has `enableDynamicWorker`.
+        `replicas` is the number of workers, or a mapping from replica types to numbers. Raises JobNotFound,
+        NoSuchReplica or JobEnded. TensorFlow processes that are already running find new replicas only if the job has
+        `enableDynamicWorker`.
         """
         wanted = {"Worker": replicas} if isinstance(replicas, int) else dict(replicas)
 
@@ -233,7 +247,7 @@ class TFJobClient(JobReader):
         return self._change_spec(name, namespace, change)
 
     def _change_spec(self, name: str, namespace: str | None, change: Callable[[TFJob], Mapping[str, Any]]) -> TFJob:
-        """Patch the spec of a job that has not ended; retry if it was changed in between."""
+        """Patch the spec of a job that has not ended. Retry if the job was changed meanwhile."""
 
         def attempt() -> TFJob:
             job = self.get_job(name, namespace)

@@ -1,8 +1,8 @@
-"""The errors of operations on jobs, each with the job's name and namespace in its message.
+"""The errors of operations on jobs. The message of each error contains the job's name and namespace.
 
-An API server answers 404 for a missing job, a missing namespace and a missing CustomResourceDefinition alike; a user
-must react to each differently. Errors unrelated to jobs (no connection, no rights) stay the `KubeError`
-that they are.
+If a job, a namespace or the CustomResourceDefinition is missing, an API server answers 404 in all three cases. But a
+user must react differently to each. Errors that are not about jobs (no connection, no rights) are not converted: they
+are `KubeError`s.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tfoperator.sdk.reports.culprit import Culprit
 
 
 class TFJobError(Exception):
-    """Root of the errors of `tfoperator.sdk`."""
+    """The base class of the errors of `tfoperator.sdk`."""
 
 
 class NotInstalled(TFJobError):
-    """The cluster doesn't know TFJobs: the CustomResourceDefinition is missing."""
+    """The cluster does not serve TFJobs, because the CustomResourceDefinition is missing."""
 
     def __init__(self) -> None:
         super().__init__("the cluster has no TFJobs: the CustomResourceDefinition tfjobs.kubeflow.org is missing")
 
 
 class NamespaceNotFound(TFJobError):
-    """The namespace to create a job in does not exist."""
+    """The namespace in which to create a job does not exist."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
@@ -38,23 +38,31 @@ class NamespaceNotFound(TFJobError):
 
 
 class FunctionSourceError(TFJobError):
-    """A training function can't be sent to a cluster: no source, or it depends on code outside of it."""
+    """A training function can't be sent to a cluster: its source is missing, or it depends on code outside of the
+    function.
+    """
 
 
 class WorkdirError(TFJobError):
-    """A folder can't travel with a job."""
+    """A folder can't be sent together with a job."""
 
 
 class _AboutJob(TFJobError):
     def __init__(self, namespace: str, name: str, what: str, message: str = "") -> None:
-        """`what` is a predicate about the job (`has failed`); `message` replaces it and the job's name."""
+        """`what` is a predicate about the job (`has failed`).
+
+        `message` replaces the whole text, including the job's name.
+        """
         self.namespace = namespace
         self.name = name
         super().__init__(message or f"TFJob {name} in namespace {namespace} {what}")
 
 
 class JobNotFound(_AboutJob):
-    """There is no such job; `archived` are the replicas (`worker-0`) of a deleted job with logs in the archive."""
+    """There is no such job.
+
+    `archived` names the replicas (`worker-0`) of a deleted job for which the archive has logs.
+    """
 
     def __init__(self, namespace: str, name: str, what: str = "", archived: Sequence[str] = ()) -> None:
         self.archived = tuple(archived)
@@ -62,21 +70,21 @@ class JobNotFound(_AboutJob):
 
 
 class JobDeleted(JobNotFound):
-    """The job was deleted while it was waited for."""
+    """The job was deleted while the client waited for it."""
 
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__(namespace, name, "was deleted while the command waited")
 
 
 class JobAlreadyExists(_AboutJob):
-    """A job of that name exists."""
+    """There is already a job with this name."""
 
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__(namespace, name, "", f"namespace {namespace} already has a TFJob {name}")
 
 
 class JobInvalid(_AboutJob):
-    """The API server refuses the job; `causes` name the fields."""
+    """The API server refuses the job. `causes` name the invalid fields."""
 
     def __init__(self, namespace: str, name: str, error: InvalidError) -> None:
         self.causes: tuple[StatusCause, ...] = error.causes
@@ -90,7 +98,7 @@ class NoSuchReplica(_AboutJob):
 
 
 class JobEnded(_AboutJob):
-    """The job has ended, so the requested change or state is impossible. `job` is its last state."""
+    """The job has ended, so the requested change or state is impossible. `job` is the last state of the job."""
 
     def __init__(self, job: TFJob, what: str) -> None:
         self.job = job
@@ -98,9 +106,10 @@ class JobEnded(_AboutJob):
 
 
 class JobQueued(_AboutJob):
-    """The job is in a queue of Kueue, whose framework alone suspends and resumes it. `queue` is its state there.
+    """The job is in a queue of Kueue.
 
-    `active` is the value that the Workload's member of that name needs for the requested change.
+    Only Kueue's framework suspends and resumes it. `queue` is the state of the job in its queue. For the requested
+    change, a user must set the member `active` of the job's Workload to the value `active`.
     """
 
     def __init__(self, job: TFJob, queue: JobQueue, *, active: bool) -> None:
@@ -114,7 +123,8 @@ class JobQueued(_AboutJob):
 class JobElsewhere(_AboutJob):
     """MultiKueue runs the job on another cluster; the requested data is there.
 
-    `cluster` is Kueue's name for that cluster; empty while none is chosen, or if it can't be read.
+    `cluster` is Kueue's name for the other cluster. It is empty if no cluster is chosen yet, or if the name can't be
+    read.
     """
 
     def __init__(self, job: TFJob, cluster: str) -> None:
@@ -133,9 +143,9 @@ class JobElsewhere(_AboutJob):
 
 
 class JobFailed(JobEnded):
-    """The job has failed while another condition was waited for; `condition` has the reason.
+    """The job has failed while the client waited for another condition. `condition` has the reason.
 
-    `culprit` is the replica whose failure came first, with its last log lines, if they are still available.
+    `culprit` is the replica that failed first, with its last log lines if they are still available.
     """
 
     def __init__(self, job: TFJob, condition: JobCondition, culprit: Culprit | None = None) -> None:
@@ -159,7 +169,7 @@ class WaitTimeout(_AboutJob, TimeoutError):
 
 @contextmanager
 def job_errors(namespace: str, name: str = "") -> Iterator[None]:
-    """Convert the API server's errors about TFJobs inside the block into the errors above."""
+    """Convert the API server's errors about TFJobs that are raised within the block into the errors above."""
     try:
         yield
     except NotFoundError as error:

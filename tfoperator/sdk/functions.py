@@ -1,7 +1,8 @@
-"""Turns a Python function into a TFJob: the function's source becomes a script that every replica runs.
+"""Makes a TFJob from a Python function. The function's source becomes a script that every replica runs.
 
-Only source text is sent, no objects: a pickle would need the same Python and the same libraries on both sides. So the
-function must be self-contained, and names from outside are detected here, not by a crash in the cluster.
+Only source text is sent, and no objects. A pickle would need the same Python and the same libraries on both sides. So
+the function must be self-contained. This module finds names from outside of the function before the job is created, so
+that the function does not crash in the cluster.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from tfoperator.kube.views.pod_spec import GPU, verbatim
 from tfoperator.sdk.errors import FunctionSourceError
 
 DEFAULT_BASE_IMAGE = "tensorflow/tensorflow:2.18.0"
-"""The default image that a function runs in."""
+"""The default image in which a function runs."""
 
 _RESOURCES = {"gpu": GPU, "storage": "ephemeral-storage"}
-"""Short names for resources, as in TrainingClient."""
+"""Short names for resources, the same as in TrainingClient."""
 
 # A file, because tracebacks and child processes need a file. Backquotes, because $( ) is the kubelet's.
 _START_SCRIPT = 'folder=`mktemp -d`\nprintf "%s" "$1" > "$folder/{name}.py"\nexec python3 -u "$folder/{name}.py"'
 
 
 class FunctionJob(msgspec.Struct, frozen=True):
-    """A job whose replicas all call `train_func`; its fields are parameters of `TFJobClient.create_job`."""
+    """A job in which all replicas call `train_func`. Its fields are parameters of `TFJobClient.create_job`."""
 
     name: str
     train_func: Callable[..., Any]
@@ -97,7 +98,7 @@ class FunctionJob(msgspec.Struct, frozen=True):
         return container
 
     def _installation(self) -> str:
-        """Return the line of the start script that installs the packages; "" without any."""
+        """Return the line of the start script that installs the packages. Return "" if there are no packages."""
         if not self.packages_to_install:
             return ""
         index = f" --index-url {shlex.quote(self.pip_index_url)}" if self.pip_index_url else ""
@@ -106,9 +107,9 @@ class FunctionJob(msgspec.Struct, frozen=True):
 
 
 def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any] | None = None) -> str:
-    """Return a program that calls the function, with `parameters` as its one argument if they are given.
+    """Return a program that calls the function. If `parameters` are given, they are the function's only argument.
 
-    Raises FunctionSourceError if there is no source, or the function is not self-contained.
+    Raises FunctionSourceError if the source is missing, or if the function is not self-contained.
     """
     if not callable(train_func):
         raise FunctionSourceError(
@@ -173,7 +174,7 @@ def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> 
 
 
 def _globals(code: CodeType, verb: Literal["LOAD", "STORE"]) -> Iterator[str]:
-    """Return the names outside of a function that it, or one in it, reads or sets."""
+    """Return the names from outside of a function that the function, or a function in it, reads or sets."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in (f"{verb}_GLOBAL", f"{verb}_NAME"):
             yield str(instruction.argval)
@@ -204,13 +205,16 @@ def _env(env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]]) -> list[dict
 
 
 JobSource = Mapping[str, Any] | TFJob | str | Path
-"""A manifest as a mapping, a typed TFJob, the path of a YAML or JSON file, or such text (with more than one line)."""
+"""A manifest. It is a mapping, a typed TFJob, the path of a YAML or JSON file, or YAML or JSON text with more than one
+line.
+"""
 
 
 def job_manifest(job: JobSource, name: str | None = None) -> dict[str, Any]:
-    """Return a new manifest, which may be changed; `name` overrides the name in it.
+    """Return a new manifest, which the caller may change. `name` overrides the name in it.
 
-    Raises ManifestError if a file can't be read or holds anything but one TFJob, ValueError for another kind of object.
+    Raises ManifestError if a file can't be read, or if it does not contain exactly one TFJob. Raises ValueError for any
+    other kind of object.
     """
     match job:
         case TFJob():

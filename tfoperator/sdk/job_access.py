@@ -1,4 +1,4 @@
-"""A client's connection to the cluster, and its plain contents: jobs, their pods and the logs of these."""
+"""A client's connection to the cluster, and methods that return jobs, their pods and the pods' logs."""
 
 from __future__ import annotations
 
@@ -57,22 +57,25 @@ class JobAccess:
         self._clock = clock or SystemClock()
 
     def close(self) -> None:
-        """End every current call and close the connections; the connections of a given `client` stay open."""
+        """End all current calls and close the connections.
+
+        If the constructor got a `client`, the connections of this `client` stay open.
+        """
         if self._owns_client:
             self._client.close()
 
     @property
     def namespace(self) -> str:
-        """The default namespace of every method."""
+        """The default namespace of all methods."""
         return self._namespace
 
     @property
     def api(self) -> Client:
-        """The client of the API server below, for other operations."""
+        """The client of the API server that this client uses. Use it for other operations."""
         return self._client
 
     def get_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Return the job as it is now. Raises JobNotFound, NotInstalled."""
+        """Return the current state of the job. Raises JobNotFound or NotInstalled."""
         where = self._where(namespace)
         with job_errors(where, name):
             return self._client.get(TFJOBS, where, name, decode_tfjob)
@@ -80,13 +83,16 @@ class JobAccess:
     def list_jobs(
         self, namespace: str | None = None, *, label_selector: str = "", all_namespaces: bool = False
     ) -> list[TFJob]:
-        """Return every job of the namespace, or of all. Raises NotInstalled."""
+        """Return all jobs of the namespace, or of all namespaces. Raises NotInstalled."""
         where = "" if all_namespaces else self._where(namespace)
         with job_errors(where):
             return self._list(TFJOBS, where, decode_tfjob, label_selector)
 
     def check_access(self, namespace: str | None = None) -> None:
-        """Read one job to check that jobs can be read there ("" is everywhere). Raises NotInstalled, KubeError."""
+        """Read one job, to check that this client can read jobs in the namespace ("" means all namespaces).
+
+        Raises NotInstalled or KubeError.
+        """
         where = self._where(namespace) if namespace is None else namespace
         with job_errors(where):
             self._client.list(TFJOBS, where, decode_tfjob, ListOptions(limit=1))
@@ -99,9 +105,10 @@ class JobAccess:
         replica_type: str | None = None,
         replica_index: int | None = None,
     ) -> list[Pod]:
-        """Return the pods that match every filter: chief first, then workers by index, evaluator, parameter servers.
+        """Return the pods that match all filters, in this order: chief, workers by index, evaluator, parameter servers.
 
-        `is_master` selects the pod that leads the job (chief or master, else worker 0). Raises JobNotFound.
+        `is_master` selects the pod that leads the job. It is the chief or the master, or worker 0 if the job has
+        neither. Raises JobNotFound.
         """
         which = ReplicaFilter(is_master, replica_type, replica_index)
         return self._pods_of(self.get_job(name, namespace), which)
@@ -114,7 +121,7 @@ class JobAccess:
         replica_type: str | None = None,
         replica_index: int | None = None,
     ) -> list[str]:
-        """Return the names of those pods."""
+        """Return the names of the pods that `get_job_pods` returns."""
         pods = self.get_job_pods(name, namespace, is_master, replica_type, replica_index)
         return [pod.metadata.name for pod in pods]
 
@@ -138,15 +145,17 @@ class JobAccess:
     ) -> dict[str, str]:
         """Return the logs of pods, by pod name; pods that have not started are left out.
 
-        By default the pod that leads the job is read; with a replica type or index, regardless of `is_master`, those
-        pods; with `is_master=False` alone all. `container` defaults to `tensorflow`. `previous` is the run
-        before the container's last restart. `since_seconds` omits earlier lines, and with `timestamps`
-        each line begins with its time of writing (RFC 3339).
+        By default, only the log of the pod that leads the job is read. With a replica type or index, the logs of these
+        replicas are read, and `is_master` has no effect. With only `is_master=False`, the logs of all pods are read.
+        The default of `container` is `tensorflow`. `previous` selects the run before the container's last restart.
+        `since_seconds` omits earlier lines. With `timestamps`, each line begins with the time at which it was written
+        (RFC 3339).
 
-        With an archive, deleted pods count, too: see `get_replica_logs`.
+        With an archive, the logs of deleted pods are included: see `get_replica_logs`.
 
-        With `follow` each line is passed to `on_line` as it is written (by default to standard output, after its
-        pod's name), until the job has ended; the whole log is returned then.
+        With `follow`, each line is passed to `on_line` when it is written, until the job has ended. By default,
+        `on_line` prints the line to standard output, after the name of its pod. At the end, the method returns the
+        whole log.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps)
@@ -178,14 +187,16 @@ class JobAccess:
         timestamps: bool = False,
         tail_bytes: int | None = None,
     ) -> list[ReplicaLog]:
-        """Return the logs as `get_job_logs` without `follow` does: a `ReplicaLog` per replica, with its pod and origin.
+        """Return the logs that `get_job_logs` returns without `follow`.
 
-        With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds the logs of
-        deleted pods: the log of a replica without a pod, and with `previous` the log of the pod before.
-        In the archive, a deleted job is found by its name alone. Raises JobNotFound, which names the available
-        logs if the requested logs don't exist, JobElsewhere if MultiKueue runs the job on another cluster, OSError if
-        the archive can't be read. It keeps no times of lines: with `since_seconds` it returns the whole log of a pod
-        archived since then. With `tail_bytes` only so many bytes at the end of each pod's log are kept.
+        There is a `ReplicaLog` for each replica, with its pod and the source of the log. `archive_dir` (or
+        `$TFOPERATOR_ARCHIVE_DIR`) is the operator's log archive. With it, the method also finds the logs of deleted
+        pods. If a replica has no pod, it returns the replica's last archived log. With `previous`, it can return the
+        log of the replica's earlier pod. In the archive, a deleted job is found only by its name. Raises JobNotFound if
+        the requested logs don't exist; the error names the available logs. Raises JobElsewhere if MultiKueue runs the
+        job on another cluster, and OSError if the archive can't be read. The archive has no times of lines. So with
+        `since_seconds`, the method returns the whole log of a pod that was archived since then. With `tail_bytes`, only
+        this number of bytes at the end of each pod's log is kept.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps, tail_bytes)
@@ -205,11 +216,11 @@ class JobAccess:
         timestamps: bool = False,
         on_wait: Callable[[str], object] | None = None,
     ) -> JobLogStream:
-        """Return an iterator over `LogLine`s as they are written, through restarts; see `JobLogStream`.
+        """Return an iterator over `LogLine`s as they are written. It continues after restarts. See `JobLogStream`.
 
-        Raises JobNotFound, and JobElsewhere if MultiKueue runs the job on another cluster.
-        A `LogLine` has the line as `text`, and its origin: `replica` (`worker-0`), `pod` and `container`.
-        `since_seconds` and `timestamps` are as for `get_job_logs`.
+        Raises JobNotFound, and JobElsewhere if MultiKueue runs the job on another cluster. A `LogLine` contains the
+        line as `text`, and its source: `replica` (`worker-0`), `pod` and `container`. `since_seconds` and `timestamps`
+        have the same meaning as in `get_job_logs`.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         return self._stream(
@@ -273,7 +284,7 @@ class JobAccess:
         return [record for record in archived if record.archived >= since]
 
     def _gone(self, error: JobNotFound) -> JobNotFound:
-        """Return the error, with the job's archived logs that can be requested instead."""
+        """Return the error, extended by the job's archived logs that the user can request instead."""
         records = self._archived(error.name, error.namespace, None, ReplicaFilter())
         replicas = list(
             dict.fromkeys(map(replica_name, sorted((record.as_pod() for record in records), key=pod_order)))

@@ -1,7 +1,8 @@
-"""The state of a job in its queue: from Kueue's Workload, if the cluster has Kueue and the user may read it.
+"""The state of a job in its queue.
 
-Only jobs with a queue's label, or managed by MultiKueue, are looked up; others cost no
-request. Unavailable data is reported in the result, not as an error.
+It comes from Kueue's Workload, if the cluster has Kueue and the user may read Workloads. Only jobs with a queue's
+label, or jobs that MultiKueue manages, cause requests. If data is not available, the result contains the reason, and no
+error is raised.
 """
 
 from __future__ import annotations
@@ -29,40 +30,41 @@ from tfoperator.kube.protocol.verbs import ApiClient, ListWatch
 from tfoperator.kube.watching.listing import list_all
 
 _MAX_MESSAGE = 2000
-"""Characters of a message; an API server stores 32 KiB of each."""
+"""The maximum number of characters of a message. An API server stores up to 32 KiB for each message."""
 
 _JOBS_PER_REQUEST = 50
-"""Jobs per request: their UIDs make 2 KB of its URL."""
+"""The number of jobs in a request. The jobs' UIDs make 2 KB of its URL."""
 
 
 class QueueState(StrEnum):
-    """The state of a job in its queue, in one word."""
+    """The state of a job in its queue, as a single word."""
 
     WAITING = "Waiting"
-    """It waits for quota."""
+    """The job waits for quota."""
     CHECKING = "Checking"
-    """It has quota, and waits for admission checks."""
+    """The job has quota, and waits for admission checks."""
     ADMITTED = "Admitted"
-    """It may run."""
+    """The job may run."""
     EVICTED = "Evicted"
-    """Its running pods are being stopped; it returns to its queue."""
+    """The job's running pods are being stopped. Then the job returns to its queue."""
     INACTIVE = "Inactive"
-    """Kueue ignores it until a user sets `active` in its Workload again."""
+    """Kueue ignores the job until a user sets `active` in its Workload again."""
     FINISHED = "Finished"
     UNKNOWN = "Unknown"
-    """It has no Workload, or that can't be read."""
+    """The job has no Workload, or the Workload can't be read."""
     NO_KUEUE = "NoKueue"
-    """The cluster has no Workloads: the label has no effect."""
+    """The cluster has no Workloads, so the job's label has no effect."""
 
 
 class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
     """The state of a job in its queue.
 
-    `name` is the LocalQueue, empty if only MultiKueue is named. `message` is Kueue's reason. `workload` is
-    the name of the Workload, empty if there is none. `cluster_queue` owns its quota. With `multikueue` the job
-    runs on another cluster, `cluster` if it is chosen, and the operator of this one ignores it. `problem` is why that
-    cluster is unreachable, if known: this cluster's data about the job may be old then. `by_operator` means that it is
-    suspended and resumed like any job: Kueue's own framework, which undoes that, has no Workload of it.
+    `name` is the LocalQueue. It is empty if the job names only MultiKueue. `message` is Kueue's reason for the state.
+    `workload` is the name of the Workload. It is empty if there is no Workload. `cluster_queue` is the ClusterQueue
+    that has the quota. With `multikueue`, the job runs on another cluster, and the operator of this cluster ignores it.
+    When Kueue has chosen the other cluster, `cluster` is its name. `problem` is the reason why the other cluster can't
+    be reached, if it is known. Then this cluster's data about the job may be old. With `by_operator`, users suspend and
+    resume the job like any job. Kueue's own framework would undo this, but it has no Workload for the job.
     """
 
     name: str
@@ -77,16 +79,16 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def waits(self) -> bool:
-        """Whether the job doesn't run because of its queue."""
+        """Whether the job does not run because of its queue."""
         return self.state not in (QueueState.ADMITTED, QueueState.FINISHED, QueueState.NO_KUEUE)
 
     @property
     def title(self) -> str:
-        """`research`, or `MultiKueue`."""
+        """The name of the queue (`research`), or `MultiKueue`."""
         return self.name or "MultiKueue"
 
     def __str__(self) -> str:
-        """`research: Waiting: insufficient quota ...`."""
+        """Return the state as text: `research: Waiting: insufficient quota ...`."""
         if self.state is QueueState.ADMITTED:
             by = f" by ClusterQueue {self.cluster_queue}" if self.cluster_queue else ""
             on = f", runs on cluster {self.cluster}" if self.cluster else ""
@@ -96,20 +98,20 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def in_queue(job: TFJob) -> bool:
-    """Return whether the job has a queue's label, or is managed by MultiKueue."""
+    """Return whether the job has a queue's label, or MultiKueue manages it."""
     return bool(queue_name(job.metadata.labels)) or is_multikueue(job)
 
 
 def job_queue(client: ApiClient, job: TFJob) -> JobQueue | None:
-    """Return the job's state in its queue; None, without a request, if it has none. Never raises."""
+    """Return the job's state in its queue. If it has no queue, return None without a request. Never raises."""
     return job_queues(client, [job]).get(job.metadata.uid)
 
 
 def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
-    """Return the states of jobs in their queues, by UID; those in none are left out. Never raises.
+    """Return the states of jobs in their queues, by UID. Jobs that have no queue are left out. Never raises.
 
-    One request for each fifty in a namespace that have not ended, one for each cluster on which MultiKueue runs some of
-    them, and one more where Kueue is older than 0.15.
+    The function makes one request for each fifty jobs of a namespace that have not ended, and one request for each
+    cluster on which MultiKueue runs some of them. If Kueue is older than 0.15, it makes one more request.
     """
     states: dict[str, JobQueue] = {}
     asked: dict[str, dict[str, TFJob]] = {}
@@ -127,9 +129,10 @@ def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
 
 
 def cluster_of(client: ApiClient, job: TFJob) -> str:
-    """Return the cluster on which MultiKueue runs, or ran, the job; empty if none is chosen or known. Never raises.
+    """Return the cluster on which MultiKueue runs or ran the job.
 
-    One request, also for a job that has ended.
+    Return "" if no cluster is chosen or known. Never raises. The function makes one request, even for a job that has
+    ended.
     """
     meta = job.metadata
     try:
@@ -149,7 +152,10 @@ def _with_problems(client: ApiClient, states: dict[str, JobQueue]) -> dict[str, 
 
 
 def _problem(client: ApiClient, cluster: str) -> str:
-    """Return why Kueue can't reach the cluster; empty if it can, or if this user may not know."""
+    """Return the reason why Kueue can't reach the cluster.
+
+    Return "" if it can, or if this user has no right to read the reason.
+    """
     for resource in CLUSTER_VERSIONS:
         try:
             found = client.get(resource, "", cluster, decode_cluster)
@@ -195,7 +201,7 @@ def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[s
 
 
 def _workloads(client: ApiClient, namespace: str, selection: Selection) -> list[Workload]:
-    """Return the Workloads. Raises NotFoundError if the cluster has none, and other KubeErrors."""
+    """Return the Workloads. Raises NotFoundError if the cluster has no Workloads. May raise any other KubeError."""
     *newer, oldest = WORKLOAD_VERSIONS
     for resource in newer:
         try:
@@ -210,7 +216,7 @@ def _list(client: ApiClient, resource: Resource, namespace: str, selection: Sele
 
 
 def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
-    """Return a job's state in its queue from Kueue's objects. No I/O."""
+    """Return a job's state in its queue, computed from Kueue's objects. The function does no I/O."""
     if not workloads:
         message = (
             "Kueue has no Workload for it. Either the job is suspended, or the job's events show the reason, or "
@@ -236,7 +242,7 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
 
 
 def _one_line(text: str) -> str:
-    """Return another component's text on one line, so that it can't look like several of this program's statements."""
+    """Return another component's text on one line, so that it can't look like several messages of this program."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]} ..."
 
@@ -270,7 +276,10 @@ def _state(workload: Workload) -> tuple[QueueState, str]:
 
 
 def _why_it_waits(workload: Workload, quota: Condition, evicted: Condition) -> str:
-    """Return Kueue's reason about the quota, and why the job is not running any more if it was."""
+    """Return Kueue's reason about the quota.
+
+    If the job was running before, also return why it is not running any more.
+    """
     said = [quota.message or "Kueue has not processed its Workload yet"]
     if evicted.status == "True" and evicted.message == quota.message:
         said = [_sentence(evicted)]

@@ -1,4 +1,4 @@
-"""The reading half of the client: a job's conditions, waiting for them, and the reasons for them."""
+"""The methods of the client that read: a job's conditions, the wait for conditions, and the reasons for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tfoperator.sdk.usage import PodUsage, measured_pods
 from tfoperator.sdk.waiting import checked_conditions, is_reached, late
 
 DEFAULT_WAIT_TIMEOUT = 600.0
-"""Seconds, as in TrainingClient."""
+"""Seconds; the same as in TrainingClient."""
 
 
 class JobReader(JobAccess):
@@ -43,9 +43,10 @@ class JobReader(JobAccess):
     def get_job_conditions(
         self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None
     ) -> list[JobCondition]:
-        """Return the conditions of a job that the Go operator has, too, the latest last; with `job`, from this object.
+        """Return the conditions of a job that the Go operator also has.
 
-        Conditions that only this operator has are in `job.status.operator_conditions`.
+        The latest condition is the last. With `job`, read them from this object. Conditions that only this operator has
+        are in `job.status.operator_conditions`.
         """
         return list((job or self.get_job(name, namespace)).status.conditions)
 
@@ -54,7 +55,7 @@ class JobReader(JobAccess):
         return self._has(ConditionType.CREATED, name, namespace, job)
 
     def is_job_running(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Return whether the chief runs; in a job without a chief, whether any worker runs."""
+        """Return whether the chief is running. In a job without a chief, return whether any worker is running."""
         return self._has(ConditionType.RUNNING, name, namespace, job)
 
     def is_job_restarting(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
@@ -83,14 +84,15 @@ class JobReader(JobAccess):
         wait_timeout: float | None = DEFAULT_WAIT_TIMEOUT,
         callback: Callable[[TFJob], object] | None = None,
     ) -> TFJob:
-        """Watch the job until one of the conditions is true; return its state then.
+        """Watch the job until one of the conditions is true. Return the state that the job then has.
 
-        `wait_timeout` is in seconds (None: for ever, 0: look once). `callback` gets every state of the job.
-        A job that has succeeded counts as having been Running.
+        `wait_timeout` is in seconds. None means no limit, and 0 means that the job is read only once. `callback` gets
+        every state of the job. If a job has succeeded, it also counts as a job that has been Running.
 
-        Raises WaitTimeout (a TimeoutError), JobFailed if it fails and Failed isn't expected (with the last log lines of
-        the replica that failed first, if available), JobEnded if it succeeds
-        but another condition is waited for, JobDeleted, JobNotFound; ValueError for conditions that don't exist.
+        Raises WaitTimeout (a TimeoutError). Raises JobFailed if the job fails and the caller does not wait for Failed;
+        the error has the last log lines of the replica that failed first, if they are available. Raises JobEnded if the
+        job succeeds, but the caller waits for another condition. Raises JobDeleted, JobNotFound, and ValueError for
+        conditions that don't exist.
         """
         expected, where = checked_conditions(expected_conditions), self._where(namespace)
         last: TFJob | None = None
@@ -115,7 +117,7 @@ class JobReader(JobAccess):
     def wait_for_job_deletion(
         self, name: str, namespace: str | None = None, wait_timeout: float | None = DEFAULT_WAIT_TIMEOUT
     ) -> None:
-        """Wait until there is no such job. Raises WaitTimeout."""
+        """Wait until the job no longer exists. Raises WaitTimeout."""
         where = self._where(namespace)
         last: TFJob | None = None
         with self._changes(where, name, wait_timeout) as changes:
@@ -127,7 +129,7 @@ class JobReader(JobAccess):
 
     @contextmanager
     def _changes(self, where: str, name: str, timeout: float | None) -> Iterator[Iterator[Change[TFJob]]]:
-        """Follow a job for so many seconds."""
+        """Follow a job for this many seconds."""
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         selection, clock = by_name(name), self._clock
         follower = Follower(self._client, TFJOBS, where, decode_tfjob, selection, deadline=deadline, clock=clock)
@@ -137,19 +139,21 @@ class JobReader(JobAccess):
     def get_job_queue(
         self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None
     ) -> JobQueue | None:
-        """Return the job's state in its Kueue queue, and why it waits; None, without a request, if it has none.
+        """Return the job's state in its Kueue queue, and why it waits.
 
-        Read errors are in the result's `message`. Raises JobNotFound.
+        If it has no queue, return None without a request. If the state can't be read, the result's `message` contains
+        the error. Raises JobNotFound.
         """
         return job_queue(self._client, job or self.get_job(name, namespace))
 
     # The job's pods.
 
     def get_job_report(self, name: str, namespace: str | None = None) -> Report:
-        """Return why the job failed, or is stuck: see `tfoperator.report`. Raises JobNotFound, OSError as above.
+        """Return a report that shows why the job failed or does not continue: see `tfoperator.report`.
 
-        Logs of deleted pods come from the archive. Deleted jobs have no report. A run that has ended keeps the report
-        that it made: it knew more than its records have.
+        Raises JobNotFound. Raises OSError if the archive can't be read. Logs of deleted pods come from the archive.
+        There is no report on a deleted job. If a run of `tfoperator run` has ended, the method returns the report that
+        the run made. That report used more data than the run's records contain.
         """
         job = self.get_job(name, namespace)
         kept = None if self._run is None else self._run.reports.get(job.metadata.uid)
@@ -177,9 +181,10 @@ class JobReader(JobAccess):
         replica_type: str | None = None,
         replica_index: int | None = None,
     ) -> list[ReplicaStacks]:
-        """Return the stacks of the running replicas' Python threads. Raises JobNotFound, JobElsewhere.
+        """Return the stacks of the running replicas' Python threads. Raises JobNotFound or JobElsewhere.
 
-        Blocks for some seconds. In a cluster this runs a command in each pod, which needs the right `create pods/exec`.
+        The call blocks for some seconds. In a cluster, the method runs a command in each pod. This needs the right
+        `create pods/exec`.
         """
         which = ReplicaFilter(replica_type=replica_type, replica_index=replica_index)
         job = self.get_job(name, namespace)
@@ -187,14 +192,18 @@ class JobReader(JobAccess):
         return take_stacks(self._client, self._pods_of(job, which))
 
     def get_job_events(self, name: str, namespace: str | None = None) -> list[JobEvent]:
-        """Return the events of the job, its pods, services and pod group, the oldest first. Raises JobNotFound."""
+        """Return the events of the job, and of its pods, services and pod group, the oldest first.
+
+        Raises JobNotFound.
+        """
         job = self.get_job(name, namespace)
         return events_of(job, self._list(EVENTS, job.metadata.namespace, decode_event, ""))
 
     def get_job_usage(self, name: str, namespace: str | None = None) -> dict[str, PodUsage]:
-        """Return the usage of each pod of the job, by pod name; empty without a metrics API. Never raises.
+        """Return the usage of each pod of the job, by pod name.
 
-        A pod that has just started, or has ended, may be missing.
+        The result is empty if the cluster has no metrics API. Never raises. A pod that has just started, or has ended,
+        may be missing.
         """
         found = measured_pods(self._client, self._where(namespace), job_selector(name))
         return {pod.name: pod.usage for pod in found}

@@ -1,4 +1,4 @@
-"""The stacks of the Python threads in a job's pods, wherever they run."""
+"""Takes the stacks of the Python threads in a job's pods, in any cluster or on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARALLEL_PODS = 8
 
 
 class ReplicaStacks(msgspec.Struct, frozen=True):
-    """The stacks of one replica's threads, or one sentence with the reason for none."""
+    """The stacks of a replica's threads, or a sentence with the reason why there are none."""
 
     replica: str
     text: str = ""
@@ -27,7 +27,10 @@ class ReplicaStacks(msgspec.Struct, frozen=True):
 
 
 def take_stacks(client: Client, pods: Sequence[Pod]) -> list[ReplicaStacks]:
-    """Return the stacks of the running pods, in their order; block for some seconds if a program does not answer."""
+    """Return the stacks of the running pods, in the order of the pods.
+
+    The call blocks for some seconds if a program does not answer.
+    """
     running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
     with ThreadPoolExecutor(_PARALLEL_PODS, thread_name_prefix="stacks") as pool:
         found = pool.map(lambda pod: _told(client, pod), running)

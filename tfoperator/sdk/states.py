@@ -1,6 +1,6 @@
-"""The replicas of a TFJob in numbers, words and lines: how many are ready, what a pod does, why it waits. No I/O.
+"""Describes the replicas of a TFJob: how many are ready, the state of a pod as a word, and why a pod waits.
 
-The state of the job itself is `TFJob.state`.
+The module does no I/O. The state of the job itself is `TFJob.state`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def wanted_replicas(job: TFJob) -> dict[str, int]:
 
 
 def ready_text(job: TFJob) -> str:
-    """Return `3/4`: the number of ready replicas, and of all. `-` if MultiKueue runs the job and it is not known."""
+    """Return a text such as `3/4`: the number of ready replicas, and the number of all replicas.
+
+    Return `-` if MultiKueue runs the job and the numbers are not known.
+    """
     if job.status.ready:
         return job.status.ready
     wanted = sum(wanted_replicas(job).values())
@@ -47,17 +50,23 @@ def ready_text(job: TFJob) -> str:
 
 
 def restart_count(job: TFJob) -> int | None:
-    """Return the number of replica restarts. None if MultiKueue runs the job, which does not report it."""
+    """Return the number of replica restarts.
+
+    Return None if MultiKueue runs the job, because MultiKueue does not report this number.
+    """
     return job.status.restarts or (None if is_multikueue(job) else 0)
 
 
 def replica_key(specs: Mapping[str, object], replica_type: str) -> str | None:
-    """Return the key of `tfReplicaSpecs` for this type, in any letter case (`worker`, `Worker`)."""
+    """Return the key of `tfReplicaSpecs` for this replica type.
+
+    The letter case does not matter (`worker`, `Worker`).
+    """
     return next((key for key in specs if key.lower() == replica_type.lower()), None)
 
 
 def pod_order(pod: Pod) -> tuple[int, int, str]:
-    """Return the sort key of a pod: chief, workers by number, evaluator, parameter servers."""
+    """Return the sort key of a pod. The order is: chief, workers by number, evaluator, parameter servers."""
     replica = replica_of(pod.metadata.labels)
     if replica is None:
         return len(_TYPE_ORDER), 0, pod.metadata.name
@@ -68,10 +77,10 @@ _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, Replic
 
 
 class ReplicaFilter(msgspec.Struct, frozen=True):
-    """Selects pods of one job: those that match every given value.
+    """Selects the pods of a job that match all given values.
 
-    `is_master` means the pod that leads the job (chief or master, else worker 0). Raises ValueError for a replica type
-    that does not exist.
+    `is_master` selects the pod that leads the job: the chief or the master, or worker 0 if there is neither. Raises
+    ValueError if the replica type does not exist.
     """
 
     is_master: bool = False
@@ -84,12 +93,12 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
 
     @classmethod
     def or_master(cls, is_master: bool, replica_type: str | None, replica_index: int | None) -> ReplicaFilter:
-        """Return the filter for logs: `is_master` counts only if neither type nor index is given."""
+        """Return the filter for logs. `is_master` has an effect only if neither a type nor an index is given."""
         return cls(is_master and replica_type is None and replica_index is None, replica_type, replica_index)
 
     @property
     def single(self) -> bool:
-        """Whether it can match one replica only."""
+        """Whether the filter can match only one replica."""
         return self.is_master or (self.replica_type is not None and self.replica_index is not None)
 
     def select(self, pods: Iterable[Pod]) -> list[Pod]:
@@ -111,14 +120,20 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
 
 
 def was_stopped(pod: Pod) -> bool:
-    """Return whether the end of its job has stopped the pod: then its exit code does not show how its program ended."""
+    """Return whether the pod was stopped because its job ended.
+
+    Then its exit code does not show how its program ended.
+    """
     # A user may annotate a pod that was not stopped, but only a pod that was stopped has this deadline.
     by_job = pod.metadata.annotations.get(ANNOTATION_STOPPED) if pod.spec.active_deadline_seconds is not None else None
     return bool(by_job) and by_job != STOPPED_WITH_REPLICA
 
 
 def replica_state(pod: Pod) -> str:
-    """Return a pod's state in one word: whether it is stopped, what its containers wait for, else its phase."""
+    """Return a pod's state as a word.
+
+    It is whether the pod is stopped, or the reason for which its containers wait, or else its phase.
+    """
     phase = replica_phase(pod) or "Pending"
     if was_stopped(pod) and phase != "Succeeded":
         return "Stopped" if pod.status.phase == "Failed" else "Stopping"
@@ -129,14 +144,20 @@ def replica_state(pod: Pod) -> str:
 
 
 def waiting_state(pod: Pod) -> ContainerStateWaiting | None:
-    """Return why the pod's first container that does not run waits; None if all others are only being started."""
+    """Return why the first container of the pod that is not running waits.
+
+    Return None if such containers are only being started.
+    """
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     states = (status.state.waiting for status in statuses if status.state is not None)
     return next((waiting for waiting in states if waiting is not None and waiting.reason not in _STARTING), None)
 
 
 def container_status(pod: Pod, container: str = "") -> ContainerStatus | None:
-    """Return the status of the container of that name; without a name `tensorflow`, else the first."""
+    """Return the status of the container with this name.
+
+    Without a name, return the status of `tensorflow`, or else of the first container.
+    """
     statuses = pod.status.container_statuses
     name = container or DEFAULT_CONTAINER_NAME
     named = next((status for status in statuses if status.name == name), None)
@@ -144,7 +165,7 @@ def container_status(pod: Pod, container: str = "") -> ContainerStatus | None:
 
 
 def has_started(status: ContainerStatus | None) -> bool:
-    """Return whether the container has a log: it runs, has ended, or ran before."""
+    """Return whether the container has a log: it is running, has ended, or ran before."""
     if status is None:
         return False
     if status.state is not None and status.state.waiting is None:
@@ -155,10 +176,10 @@ def has_started(status: ContainerStatus | None) -> bool:
 def waiting_reason(
     pod: Pod, job: TFJob | None = None, now: datetime | None = None, events: Iterable[Event] = ()
 ) -> str:
-    """Return why the pod is not running, with a next step, in the words of the job's condition; empty if it runs.
+    """Return why the pod is not running, with a next step, in the words of the job's condition.
 
-    The template of `job` names images and volumes. With `now`, a pod that has been starting for long has a reason, too;
-    the cause of a volume that is not mounted is in `events` alone.
+    Return "" if it is running. `job` has the template, which names the images and volumes. With `now`, there is also a
+    reason if a pod has been starting for a long time. Only `events` show why a volume is not mounted.
     """
     reason = _reason_of(pod, job, now)
     if reason is None:
@@ -173,7 +194,7 @@ def waiting_reason(
 
 
 def is_prepared(pod: Pod, job: TFJob, now: datetime) -> bool:
-    """Return whether its node has been preparing the pod for long: only events have the cause."""
+    """Return whether the pod's node has been preparing the pod for a long time. Only events show the cause."""
     reason = _reason_of(pod, job, now)
     return reason is not None and reason.kind is ReasonKind.PREPARED
 
@@ -185,7 +206,7 @@ def _reason_of(pod: Pod, job: TFJob | None, now: datetime | None) -> Reason | No
 
 
 def reasons_without_pods(job: TFJob) -> Mapping[str, str]:
-    """Return why replicas wait, by names such as `worker-1`, as far as the job's status shows it."""
+    """Return why replicas wait, as far as the job's status shows it. The keys are names such as `worker-1`."""
     return {f"{kind.lower()}-{index}": str(reason) for (kind, index), reason in reasons_of(job.status.waiting).items()}
 
 

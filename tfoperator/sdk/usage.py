@@ -1,7 +1,8 @@
-"""The resource usage of pods, from the metrics API: metrics-server in a cluster, the control plane on one machine.
+"""The resource usage of pods.
 
-Many clusters have no metrics API, and many users may not read it. So unavailable values are left out: that is no error,
-and the read costs one request.
+It comes from the metrics API: from metrics-server in a cluster, and from the control plane on one machine. Many
+clusters have no metrics API, and many users have no right to read it. So values that are not available are left out.
+That is not an error, and the attempt costs one request.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ _GPU, _GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"
 
 
 class PodUsage(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod's usage: CPUs on average over the last window of measurement, bytes of memory, and its GPUs if known.
+    """The usage of a pod.
 
-    `gpu` is the number of its busy devices, e.g. 1.5 of 2. Only `tfoperator run` and `local up` report GPUs.
+    It has the average number of CPUs in the last window of measurement, the bytes of memory, and the pod's GPUs if they
+    are known. `gpu` is the number of the pod's busy devices, e.g. 1.5 of 2. Only `tfoperator run` and `local up` report
+    the use of GPUs.
     """
 
     cpu: float = 0.0
@@ -40,7 +43,7 @@ class PodUsage(msgspec.Struct, frozen=True, rename="camel"):
     gpu_memory: int | None = None
 
     def __add__(self, other: PodUsage) -> PodUsage:
-        """Return the sum of both."""
+        """Return the sum of two usages."""
         gpus = [figure for figure in (self.gpu, other.gpu) if figure is not None]
         memories = [figure for figure in (self.gpu_memory, other.gpu_memory) if figure is not None]
         return PodUsage(
@@ -56,13 +59,13 @@ class _ContainerMetrics(msgspec.Struct, frozen=True):
 
 
 class PodMetrics(HasMetadata, frozen=True):
-    """A pod's usage as the metrics API has it, at a time."""
+    """The usage of a pod as the metrics API returns it, with the time of the measurement."""
 
     timestamp: datetime | None = None
     containers: tuple[_ContainerMetrics, ...] = ()
 
     def used(self) -> dict[str, float]:
-        """Return the sum over the containers, by the resource's name; unreadable values are left out."""
+        """Return the sum over the containers, by the resource's name. Values that can't be read are left out."""
         used: dict[str, float] = {}
         for container in self.containers:
             for name, value in container.usage.items():
@@ -72,11 +75,11 @@ class PodMetrics(HasMetadata, frozen=True):
 
 
 decode_pod_metrics = decoder(PodMetrics)
-"""Decodes one pod's metrics. Raises msgspec.DecodeError."""
+"""Decodes the metrics of a pod. Raises msgspec.DecodeError."""
 
 
 class MeasuredPod(msgspec.Struct, frozen=True):
-    """A measured pod; `job` is empty if it belongs to no TFJob."""
+    """A pod with its usage. `job` is empty if the pod belongs to no TFJob."""
 
     namespace: str
     name: str
@@ -85,7 +88,7 @@ class MeasuredPod(msgspec.Struct, frozen=True):
 
 
 def measured_pods(client: ApiClient, namespace: str, selector: str) -> list[MeasuredPod]:
-    """Return the measured pods that a label selector matches; none without a metrics API. Never raises.
+    """Return the measured pods that a label selector matches. Return nothing if there is no metrics API. Never raises.
 
     An empty namespace means all namespaces.
     """
@@ -106,7 +109,7 @@ def measured_pods(client: ApiClient, namespace: str, selector: str) -> list[Meas
 
 
 def total(usages: Iterable[PodUsage]) -> PodUsage:
-    """Return the sum of all of them."""
+    """Return the sum of these usages."""
     return sum(usages, PodUsage())
 
 

@@ -1,4 +1,7 @@
-"""The result of a wait for a job: a condition reached or out of reach, or a time-out. No I/O."""
+"""The result of a wait for a job: a condition is true, can no longer become true, or did not become true in time.
+
+The module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,16 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.sdk.errors import JobEnded, JobFailed, WaitTimeout
 
 _PASSED_BY_SUCCESS = frozenset((ConditionType.CREATED, ConditionType.RUNNING))
-"""Conditions that a succeeded job had before: a short job may have passed them before its first observed state."""
+"""Conditions that a succeeded job must have had before. A short job may have had them before a client first observed
+its state.
+"""
 
 
 def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
-    """Return conditions (or a single condition) of any letter case as types. Raises ValueError for an unknown type."""
+    """Return conditions (or a single condition) as types.
+
+    The letter case of a condition does not matter. Raises ValueError if a type is unknown.
+    """
     conditions = (conditions,) if isinstance(conditions, str) else conditions
     by_lower = {condition.lower(): condition for condition in ConditionType}
     unknown = [condition for condition in conditions if condition.lower() not in by_lower]
@@ -25,9 +33,10 @@ def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
 
 
 def is_reached(job: TFJob, expected: frozenset[ConditionType]) -> bool:
-    """Return whether one of these conditions is true, or was.
+    """Return whether one of these conditions is true, or was true before.
 
-    Raises JobFailed (unless Failed is expected), JobEnded if it has ended so that none of them is possible any more.
+    Raises JobFailed, unless the caller waits for Failed. Raises JobEnded if the job has ended, so that none of the
+    conditions can become true any more.
     """
     if any(has_condition(job, condition) for condition in expected):
         return True
@@ -42,7 +51,10 @@ def is_reached(job: TFJob, expected: frozenset[ConditionType]) -> bool:
 
 
 def late(namespace: str, name: str, what: str, timeout: float | None, job: TFJob | None, why: str = "") -> WaitTimeout:
-    """Return the error after a wait for `name`, which `what` (`is not Running`), with its last known state, and why."""
+    """Return the error after a wait for the job `name`.
+
+    `what` describes the state (`is not Running`). The error has the job's last known state and the reason.
+    """
     text = f"{what} after {round(timeout or 0, 2):.12g} s"
     if job is not None:
         state = job.state

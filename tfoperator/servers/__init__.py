@@ -1,1 +1,1 @@
-"""The HTTP servers of the operator's process, and their certificates."""
+"""The HTTP servers of the operator's process, and the servers' certificates."""

@@ -1,8 +1,9 @@
-"""A page that shows jobs during training: a server on loopback, and the page itself, which needs no build step.
+"""The web page that shows jobs while they train: a server on loopback, and the page itself, which needs no build step.
 
-`server.py` answers requests, `guard.py` authenticates them; `board.py` caches the cluster (one watch per kind for all
-pages), `history.py` and `usage.py` what an API server forgets; `views.py` and `timeline.py` turn that into plain data,
-`streams.py` sends changes to the page. `static/` is the page.
+`server.py` answers requests, and `guard.py` authenticates them. `board.py` caches the cluster's objects, with one watch
+of each kind for all pages. `history.py` and `usage.py` keep data that an API server forgets. `views.py` and
+`timeline.py` make plain data from all this, and `streams.py` sends changes to the page. `static/` contains the files of
+the page.
 """
 
 from tfoperator.ui.server import PageContent, UiServer

@@ -1,4 +1,4 @@
-"""The page's own files, and the headers of every response."""
+"""The files of the page, and the headers of all responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""The content security policy: only files of this server, no inline script or style, and text never becomes markup."""
+"""The content security policy. It allows only files of this server and no inline script or style, and text never
+becomes markup.
+"""
 
 _HEADERS = (
     ("X-Content-Type-Options", "nosniff"),
@@ -40,12 +42,15 @@ _HEADERS = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
 NOT_STORED = (("Content-Security-Policy", _POLICY), *_HEADERS, ("Cache-Control", "no-store"))
-"""Headers of responses with users' data."""
+"""The headers of responses that contain data of users."""
 
 
 @cache
 def assets(*, frames: bool = False) -> Mapping[str, Answer]:
-    """Return every file of the page by its path; `/` is the page. `frames`: it may frame servers of this machine."""
+    """Return all files of the page by their paths.
+
+    `/` is the path of the page. With `frames`, the page may show servers of this machine in a frame.
+    """
     found: dict[str, Answer] = {}
     policy = f"{_POLICY}; {_FRAMES}" if frames else _POLICY
     headers = (("Content-Security-Policy", policy), *_HEADERS, ("Cache-Control", "no-cache"))

@@ -1,10 +1,12 @@
-"""Access control of the page's server: only a browser that was given a link, and only requests from the page.
+"""Access control of the page's server.
 
-The server listens on loopback, which excludes other machines, but neither other users of this machine nor the web
-pages that its user visits. So every request must name this server as its host (another name that resolves to
-127.0.0.1 fails), a request from another page is refused, and data needs a session. A session has two
-halves, created in exchange for a link's token: a cookie, which scripts can't read, and a key, which the page sends in a
-header. The cookie alone is not enough: browsers send it to every port of this host, whichever process listens there.
+It accepts only a browser that was given a link, and only requests that come from the page. The server listens on
+loopback, so other machines can't reach it. But other users of this machine can reach it, and so can the web pages that
+its user visits. So every request must name this server as its host: any other name that resolves to 127.0.0.1 is
+refused. A request from another web page is also refused. And requests for data need a session. A session has two
+halves, which a browser gets in exchange for the token in a link. One half is a cookie, which scripts can't read. The
+other half is a key, which the page sends in a header. The cookie alone does not suffice, because browsers send it to
+every port of this host, whichever process listens there.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.servers.http.messages import Request
 
 MAX_SESSIONS = 64
-"""Maximum number of browsers; beyond it, the oldest needs a new link."""
+"""The maximum number of browsers. If there are more, the oldest browser needs a new link."""
 MAX_FIELDS = 64
 """Maximum number of fields in a query."""
 KEY_HEADER = "x-tfoperator-key"
 
 
 class BrowserSession(msgspec.Struct, frozen=True):
-    """The two halves of a session, and the cookie's name."""
+    """The two halves of a session, and the name of the cookie."""
 
     cookie_name: str
     cookie: str
@@ -38,15 +40,16 @@ class BrowserSession(msgspec.Struct, frozen=True):
 
     @property
     def set_cookie(self) -> str:
-        """The value of the Set-Cookie header. The cookie ends with the browser."""
+        """The value of the Set-Cookie header. The browser deletes the cookie when the browser ends."""
         return f"{self.cookie_name}={self.cookie}; HttpOnly; SameSite=Strict; Path=/api/"
 
 
 class Sessions:
-    """Links and sessions of one server. Thread-safe. `on_link(token)` is called for each link, also for the first link.
+    """The links and sessions of a server.
 
-    A link is valid for one exchange, so a copy found later (in a history, or among a process's arguments)
-    is useless. After the exchange there is a new link, for another browser.
+    `on_link(token)` is called for each link, including the first link. Thread-safe. A link is valid for one exchange
+    only. So a copy that somebody finds later (in a browser's history, or in a process's arguments) is useless. After
+    the exchange there is a new link, for another browser.
     """
 
     def __init__(self, port: int, on_link: Callable[[str], object] = lambda _: None) -> None:
@@ -58,7 +61,7 @@ class Sessions:
         on_link(self._token)
 
     def exchange(self, token: str) -> BrowserSession | None:
-        """Return a session for a link's token; None if it is not the current link."""
+        """Return a session in exchange for a link's token. Return None if it is not the token of the current link."""
         with self._lock:
             if not _same(token, self._token):
                 return None
@@ -69,7 +72,7 @@ class Sessions:
         return session
 
     def knows(self, request: Request) -> bool:
-        """Return whether the request has both halves of a session."""
+        """Return whether the request contains both halves of a session."""
         cookie = self._cookie(request)
         with self._lock:
             key = self._keys.get(cookie)
@@ -85,7 +88,7 @@ class Sessions:
 
 
 def token_in(body: bytes) -> str:
-    """Return the link's token in the body of an exchange; empty if there is none."""
+    """Return the token in the body of an exchange. Return "" if there is none."""
     try:
         return msgspec.json.decode(body, type=dict[str, str]).get("token", "")
     except UNDECODABLE:
@@ -93,7 +96,7 @@ def token_in(body: bytes) -> str:
 
 
 def fields_in(query: str) -> dict[str, list[str]] | None:
-    """Return the fields of a query; None if there are too many."""
+    """Return the fields of a query. Return None if there are too many fields."""
     try:
         return parse_qs(query, max_num_fields=MAX_FIELDS)
     except ValueError:
@@ -105,7 +108,10 @@ def _same(given: str, expected: str) -> bool:
 
 
 def complaint(request: Request, port: int) -> str:
-    """Return why a request can't be from this server's page; empty if it may be. Pure."""
+    """Return the reason why a request can't come from this server's page.
+
+    Return "" if it may come from the page. Pure.
+    """
     host = request.headers.get("host", "").lower()  # two joined values match no name of this server
     own = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
     if host not in own:
@@ -122,8 +128,8 @@ def complaint(request: Request, port: int) -> str:
 
 
 def _navigates(request: Request) -> bool:
-    """Return whether the request opens the page itself, like a link on another page.
+    """Return whether the request opens the page itself, for example by a link on another page.
 
-    The page itself shows no data, and can't be framed.
+    This is harmless: the page itself shows no data, and other pages can't show it in a frame.
     """
     return request.method == "GET" and request.path == "/" and request.headers.get("sec-fetch-mode") == "navigate"

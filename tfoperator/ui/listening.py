@@ -1,4 +1,4 @@
-"""Notification of pages about changes: from any thread, read in the event loop, many changes as one."""
+"""Notifies pages about changes. Any thread may notify. The event loop reads many changes at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class ChangeListener:
-    """Keys of the changes since the last read; read in one event loop, notified from any thread."""
+    """The keys of the changes since the last read. Only one event loop reads them, and any thread may add a key."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -18,7 +18,7 @@ class ChangeListener:
         self._keys: set[str] = set()
 
     def tell(self, key: str) -> None:
-        """Record a change. From any thread; does nothing if the loop has ended."""
+        """Record a change. Any thread may call it. If the loop has ended, it does nothing."""
         with self._lock:
             first = not self._keys
             self._keys.add(key)
@@ -29,7 +29,7 @@ class ChangeListener:
                 return
 
     async def wait(self, seconds: float) -> None:
-        """Return when there is a change, or after that many seconds."""
+        """Wait until there is a change, for at most this many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -45,7 +45,7 @@ class ChangeListener:
 
 
 class Listeners:
-    """The listeners of changes. Thread-safe."""
+    """The listeners that are notified of changes. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _all
@@ -58,7 +58,10 @@ class Listeners:
 
     @contextmanager
     def listening(self) -> Iterator[ChangeListener]:
-        """Add a listener during the block, in the running event loop. It gets the keys of changes, "" for others."""
+        """Add a listener for the duration of the block, in the running event loop.
+
+        The listener gets the keys of changes. A change that belongs to no job has the key "".
+        """
         listener = ChangeListener(asyncio.get_running_loop())
         with self._lock:
             self._all.add(listener)
@@ -69,7 +72,7 @@ class Listeners:
                 self._all.discard(listener)
 
     def tell(self, *keys: str) -> None:
-        """Notify every listener."""
+        """Notify all listeners."""
         with self._lock:
             listeners = tuple(self._all)
         for listener in listeners:

@@ -1,11 +1,11 @@
-"""The errors of the page's requests."""
+"""The errors that requests of the page can have."""
 
 from __future__ import annotations
 
 
 class NotThere(Exception):
-    """There is no such object (any more)."""
+    """The object does not exist (any more)."""
 
 
 class CannotRead(Exception):
-    """The data can't be read now; the message has the reason."""
+    """The data can't be read now. The message contains the reason."""

@@ -1,6 +1,7 @@
-"""The server of the page, on loopback: its files for all clients, its data for browsers that were given a link.
+"""The server of the page, on loopback.
 
-It uses the rights of the client given to it, reads only, and changes nothing.
+It sends the page's files to all clients, and data only to browsers that were given a link. The server uses the rights
+of the client that it was given. It only reads, and changes nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Query = dict[str, list[str]]
 
 LIMITS = Limits(connections=128, per_source=64, body=4096, received=64 << 10, request_seconds=20.0, idle_seconds=60.0)
 MAX_TAIL = 500_000
-"""Maximum lines of a log per request."""
+"""The maximum number of lines of a log in one request."""
 _DEFAULT_TAIL = 10_000
 _CALL_THREADS = 4
 _MAX_WAITING_CALLS = 32
@@ -49,7 +50,7 @@ _JSON = "application/json"
 
 
 class About(msgspec.Struct, frozen=True, rename="camel"):
-    """The source of the page's data, as the page shows it."""
+    """The source of the page's data, in the form that the page shows."""
 
     source: str
     namespaces: tuple[str, ...] = ()
@@ -62,15 +63,17 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PageContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the page: the namespaces whose jobs are shown, and everything that is shown beside the jobs.
+    """The content of the page: the namespaces whose jobs are shown, and everything that is shown in addition to the
+    jobs.
 
-    `namespaces` are the watched namespaces, `("",)` for all. `source` names the cluster for users. `pipelines` is the
-    home of pipeline runs, a directory or a URL. The page shows the runs, too, once there are any; without a client, it
-    shows only the runs. With `local`, the client's server is this machine's own control plane, and its TensorBoards are
-    shown in a frame. TensorBoards of other clusters are not: there, users who may edit a service decide their address.
-    If the client is the client of a recorded run, `run` is that run. `attempts` are the logs of containers that run on
-    this machine. `commands` are the options with which a command reaches the same cluster; None if there are no such
-    options. If there is a `comparison` of two runs, the page shows only that.
+    `namespaces` are the namespaces that are watched. `("",)` means all namespaces. `source` is the cluster's name for
+    users. `pipelines` is the home of pipeline runs, a directory or a URL. As soon as there are pipeline runs, the page
+    shows them, too. Without a client, it shows only the pipeline runs. With `local`, the client's server is the control
+    plane of this machine, and the page shows its TensorBoards in a frame. The page does not show TensorBoards of other
+    clusters in a frame, because users who may edit a service can change their address. If the client belongs to a
+    recorded run, `run` is this run. `attempts` returns the logs of containers that run on this machine. `commands` are
+    the options with which a command reaches the same cluster. It is None if there are no such options. If `comparison`
+    (a comparison of two runs) is set, the page shows only the comparison.
     """
 
     namespaces: Sequence[str] = ("",)
@@ -88,11 +91,10 @@ _ALL_JOBS = PageContent()
 
 
 class UiServer(HttpServer):
-    """Serves the page at 127.0.0.1. `start()` once, then `stop()`, which also closes the client.
+    """Serves the page at 127.0.0.1. Call `start()` once, then `stop()`, which also closes the client.
 
-    `on_link(url)` is called with each link for a browser, from any thread: the first link is made with the server, and
-    a new link whenever the link before was used.
-    Raises ListenError. Port 0 selects a free port.
+    `on_link(url)` is called with each link for a browser, from any thread. The first link is made when the server is
+    made. A new link is made each time that a link was used. Raises ListenError. With port 0, it selects a free port.
     """
 
     def __init__(
@@ -125,20 +127,25 @@ class UiServer(HttpServer):
         self._sessions = Sessions(self.port, lambda token: on_link(f"{self.url}#token={token}"))
 
     def start(self) -> None:
-        """Start to answer; with `local`, also start to record, so that curves begin with the job."""
+        """Start to answer requests.
+
+        With `local`, also start to record, so that curves begin at the start of the job.
+        """
         super().start()
         if self._cluster is not None and self._local:
             self._cluster.watch()
 
     def hold(self) -> None:
-        """Go on to show the known state, and no later change, because the run's objects are being removed."""
+        """Continue to show the known state, and ignore all later changes, because the objects of the run are being
+        removed.
+        """
         if self._cluster is not None:
             self._cluster.board.stop()
 
     def show_run(self, run: RecordedRun) -> None:
-        """Show a recorded run instead, also on pages that are open.
+        """Show a recorded run from now on, even on pages that are open.
 
-        The history of its pods and phases is shown, too: the records of a run have only their last state.
+        The pages also show the history of the run's pods and phases. The run's own records have only their last state.
         """
         before = self._cluster
         history = None if before is None else before.board.history
@@ -149,7 +156,7 @@ class UiServer(HttpServer):
             before.stop()
 
     def stop(self) -> None:
-        """Stop listening, end every page's stream, and every thread. Idempotent."""
+        """Stop listening, and end the streams of all pages and all threads. Idempotent."""
         super().stop()
         if self._cluster is not None:
             self._cluster.stop()
@@ -231,9 +238,10 @@ class UiServer(HttpServer):
         return await self._call(lambda: pages.artifact(wanted))
 
     async def _pipeline_pages(self) -> PipelinePages | None:
-        """Return the pages of runs; None while there are none, or if they can't be read without SQLAlchemy.
+        """Return the pages of pipeline runs.
 
-        Raises CannotRead for a place that another user may change.
+        Return None while there are no runs, or if they can't be read because SQLAlchemy is missing. Raises CannotRead
+        if another user may change the place of the runs.
         """
         if self._pipelines is None and self._home is not None:
             made = await asyncio.get_running_loop().run_in_executor(self._calls, self._make_pages, self._home)
@@ -256,7 +264,7 @@ class UiServer(HttpServer):
             raise CannotRead(str(error)) from None
 
     def _find_job(self, uid: str) -> tuple[str, str] | None:
-        """Return namespace and name of a job, if it is known already. From any thread."""
+        """Return the namespace and name of a job, if the job is already known. Any thread may call it."""
         if self._cluster is None:
             return None
         self._cluster.watch()
@@ -272,7 +280,7 @@ class UiServer(HttpServer):
         return feed, replicas
 
     async def _call(self, call: Callable[[], T]) -> Answer:
-        """Return the result of a slow call, made in another thread."""
+        """Make a slow call in another thread, and return its result."""
         if self._waiting >= _MAX_WAITING_CALLS:
             return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are already waiting: try again later")
         self._waiting += 1
@@ -297,7 +305,7 @@ def _one(query: Query, name: str) -> str:
 
 
 def _tail(query: Query) -> int:
-    """Return the requested number of lines from a log's end."""
+    """Return the number of lines from the end of a log that the query requests."""
     tail = _one(query, "tail")
     lines = int(tail) if tail.isascii() and tail.isdigit() and len(tail) < 7 else _DEFAULT_TAIL
     return max(1, min(lines, MAX_TAIL))

@@ -1,6 +1,6 @@
-"""A page's stream: lines of JSON, from several producers, with a periodic line when there is no news.
+"""The stream of a page: lines of JSON from several producers. If there are no changes, it sends a line periodically.
 
-A line without news keeps the connection alive, and shows the page that the connection is alive.
+This periodic line keeps the connection alive, and shows the page that the connection is alive.
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ from tfoperator.ui.listening import ChangeListener
 
 Put = Callable[[bytes], Awaitable[None]]
 Producer = Callable[[Put], Coroutine[Any, Any, None]]
-"""Sends messages by `put`, which waits until the page has taken the previous messages."""
+"""Sends messages by `put`. `put` waits until the page has taken the previous messages."""
 
 MAX_TEXT = 4000
-"""Characters of a message or a value that a page gets."""
+"""The maximum number of characters of a message or a value that a page gets."""
 HEARTBEAT = 10.0
-"""Seconds without news after which a page gets a line without news."""
+"""After this many seconds without a change, a page gets a periodic line."""
 _GATHER_SECONDS = 0.2
-"""Seconds for which changes are gathered before they are sent."""
+"""Changes are collected for this many seconds before they are sent."""
 
 
 async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
-    """Yield the messages of several producers. The first to end ends the stream and the others; its error is raised."""
+    """Yield the messages of several producers.
+
+    When the first producer ends, the stream ends, and so do all producers. If that producer had an error, the error is
+    raised.
+    """
     loop = asyncio.get_running_loop()
     messages: asyncio.Queue[bytes] = asyncio.Queue(1)
     tasks = [loop.create_task(produce(messages.put)) for produce in producers]
@@ -53,7 +57,10 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
 
 
 async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of: Set[str] = frozenset()) -> set[str]:
-    """Return changes, gathered for a moment, by default any, or of these keys; empty if none comes in these seconds."""
+    """Return changes, collected for a moment.
+
+    With `of`, wait for a change of one of these keys. Return nothing if no change comes in `seconds`.
+    """
     while True:
         await listener.wait(seconds)
         await asyncio.sleep(_GATHER_SECONDS)
@@ -62,18 +69,18 @@ async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of:
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """Return a message of a stream: a line of JSON.
+    """Return a message of a stream as a line of JSON.
 
-    The periodic message has `synced`, whether all is known, and `problems`, by the kinds that can't be read.
+    The periodic message has `synced` (whether all data is known) and `problems` (by the kinds that can't be read).
     """
     return msgspec.json.encode(message) + b"\n"
 
 
 def short(text: str) -> str:
-    """Return a text that a page gets: its beginning, if it is longer than `MAX_TEXT`."""
+    """Return the text that a page gets. If the text is longer than `MAX_TEXT`, it is only the beginning."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."
 
 
 def seconds(moment: datetime | None) -> float | None:
-    """Return a time as a page gets it: in seconds since 1970."""
+    """Return a time in the form that a page gets: seconds since 1970."""
     return None if moment is None else moment.timestamp()

@@ -1,4 +1,7 @@
-"""Queues for controllers: deduplicating, delaying, rate-limited, observable. They do not depend on Kubernetes."""
+"""Queues for controllers.
+
+They remove duplicates, delay items, limit the rate of retries, and have metrics. They do not depend on Kubernetes.
+"""
 
 from tfoperator.workqueue.delaying_queue import DelayingQueue, RateLimitingQueue
 from tfoperator.workqueue.metrics import QueueMetrics

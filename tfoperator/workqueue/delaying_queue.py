@@ -1,10 +1,10 @@
-"""Queues that also accept items for later: the base of every retry and of every `requeue_after`.
+"""Queues that also accept items for a later time. Every retry and every `requeue_after` uses them.
 
-A controller takes its work from a `RateLimitingQueue`: failed items come back with growing delays, and a success
-resets the delay.
+A controller takes its work from a `RateLimitingQueue`. Failed items come back with growing delays. A success resets the
+delay.
 
-One thread per queue sleeps until the earliest deadline. It needs no periodic wake-up: a deadline on a monotonic
-clock stays right however long the sleep lasts, and every change of the earliest deadline wakes the thread.
+Each queue has one thread, which sleeps until the earliest deadline. The thread needs no periodic wake-up. A deadline on
+a monotonic clock stays right however long the sleep lasts, and every change of the earliest deadline wakes the thread.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _MIN_COMPACTION = 64  # minimum number of outdated heap entries for rebuilding t
 
 
 class DelayingQueue(Queue[T]):
-    """A `Queue` with `add_after`. Its thread starts with the first delayed item and ends with the shutdown.
+    """A `Queue` with a method `add_after`.
 
-    A plain `add` does not cancel a delayed add: the item is then delivered twice, now and later.
+    The queue's thread starts when the first item is delayed, and ends with the shutdown. A plain `add` does not cancel
+    a delayed add: the item is then delivered twice, now and at the later time.
     """
 
     def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: QueueMetrics | None = None) -> None:
@@ -45,10 +46,11 @@ class DelayingQueue(Queue[T]):
         self._thread: threading.Thread | None = None
 
     def add_after(self, item: T, seconds: float, *, is_retry: bool = True) -> None:
-        """Add an item when `seconds` have passed; at once if that is not positive. Never blocks.
+        """Add an item after `seconds` have passed. If `seconds` is not positive, add it at once. Never blocks.
 
-        If the item is delayed already, the earlier of both times counts. Ignored after shutdown. Counts as a retry,
-        like every delayed add in client-go, unless the caller passes False because it only batches items.
+        If the item is already delayed, the earlier of the two times counts. After the shutdown, the call is ignored.
+        The add counts as a retry, like every delayed add in client-go. A caller that only batches items passes False
+        for `is_retry`, and then it does not count.
         """
         deadline = self._clock.monotonic() + seconds
         with self._delay_lock:
@@ -70,7 +72,7 @@ class DelayingQueue(Queue[T]):
             return len(self._due)
 
     def shut_down(self, timeout: float | None = None) -> bool:
-        """Call `Queue.shut_down`; delayed items are dropped and the thread is joined."""
+        """Call `Queue.shut_down`. Delayed items are dropped, and the call waits for the end of the thread."""
         self._stop_delaying()
         return super().shut_down(timeout)
 
@@ -128,13 +130,15 @@ class DelayingQueue(Queue[T]):
 
 
 class RateLimitingQueue(DelayingQueue[T]):
-    """A `DelayingQueue` in which the n-th failure of an item in a row waits `base * 2**(n-1)` seconds, at most `cap`.
+    """A `DelayingQueue` in which an item waits after failures.
 
-    After a failure call `add_rate_limited(item)`. After a success (or when giving up) call `forget(item)`. In both
-    cases call `done(item)`: `forget` only clears the item's failures, and `done` only ends the processing.
+    After n failures in a row, it waits `base * 2**(n-1)` seconds, at most `cap`. After a failure call
+    `add_rate_limited(item)`. After a success (or when giving up) call `forget(item)`. In both cases call `done(item)`:
+    `forget` only clears the item's failures, and `done` only ends the processing.
 
-    The two limits have different purposes. Because of exponential backoff, one item that always fails can't take all
-    attempts. Because of the bucket, an outage, in which all items fail at once, can't cause as many retries at once.
+    There are two limits with different purposes: the exponential backoff of each item, and the bucket for all items.
+    Because of the backoff, an item that always fails can't take all attempts. Because of the bucket, an outage in which
+    all items fail at the same time can't cause the same number of retries at the same time.
     """
 
     def __init__(
@@ -147,7 +151,9 @@ class RateLimitingQueue(DelayingQueue[T]):
         clock: Clock | None = None,
         metrics: QueueMetrics | None = None,
     ) -> None:
-        """Initialize; with a `bucket` each failure takes a token, and waits at least for it. Raises ValueError."""
+        """Initialize; with a `bucket`, each failure takes a token, and the item waits at least until the token is
+        available. Raises ValueError.
+        """
         if base <= 0 or cap < base:
             raise ValueError(f"need 0 < base <= cap seconds, got base={base} and cap={cap}")
         super().__init__(name=name, clock=clock, metrics=metrics)
@@ -158,7 +164,7 @@ class RateLimitingQueue(DelayingQueue[T]):
         self._failures: dict[T, int] = {}
 
     def add_rate_limited(self, item: T, *, at_least: float = 0.0) -> None:
-        """Count a failure, and add the item when its wait is over, but not before `at_least` seconds have passed."""
+        """Count a failure. Add the item when its wait is over, but not before `at_least` seconds have passed."""
         with self._failures_lock:
             failures = self._failures.get(item, 0)
             self._failures[item] = failures + 1
@@ -167,7 +173,7 @@ class RateLimitingQueue(DelayingQueue[T]):
         self.add_after(item, max(wait, token, at_least))
 
     def forget(self, item: T) -> None:
-        """Forget the item's failures; the item stays in the queue if it is there."""
+        """Forget the item's failures. If the item is in the queue, it stays there."""
         with self._failures_lock:
             self._failures.pop(item, None)
 

@@ -1,8 +1,8 @@
-"""Prometheus metrics of queues, with the names that dashboards for Go controllers expect.
+"""Prometheus metrics of queues. They have the names that dashboards for Go controllers expect.
 
-Gauges are *pulled*: a queue provides a function that is called at each scrape. A pulled gauge is exact when it is
-read. It needs no thread that refreshes it twice a second, and no value for the time after that thread has
-stopped.
+Gauges are *pulled*: a queue provides a function, which is called at each scrape. So the value of a gauge is exact when
+it is read. A pulled gauge needs no thread that refreshes it twice a second. And it does not keep an old value after
+such a thread has stopped.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from prometheus_client import CollectorRegistry
 from tfoperator.base.metrics import Makers
 
 DURATION_BUCKETS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-6, 4))
-"""Upper bounds in seconds for both duration histograms: ten buckets from 1 microsecond, each ten times the last.
+"""The upper bounds of the buckets, in seconds, for both histograms of durations. There are ten buckets. The first bound
+is 1 microsecond, and each bound is ten times the bound before.
 
-The bounds of client-go's component-base begin at 10 ns, too short for any step in Python, and end at 10 s. With them
-the alert about keys that wait for more than 10 s could never fire.
+The bounds of client-go's component-base begin at 10 ns, which is too short for any step in Python, and end at 10 s.
+With client-go's bounds, the alert about keys that wait for more than 10 s could never fire.
 """
 
 
 class QueueMetrics:
-    """The `workqueue_` metrics of all queues; shown if there is a registry. Thread-safe.
+    """The `workqueue_` metrics of all queues. They are shown only if there is a registry. Thread-safe.
 
-    `adds` are accepted items: an add of an item that waits already does not count. `depth` counts waiting items,
-    including items that were added again while being processed. `retries` are delayed adds, including rate-limited
-    adds. If `unfinished` grows steadily, workers are stuck. The queue updates metrics only while it does not hold its
-    lock. The labels `name` and `controller` have the same value, as in controller-runtime.
+    `adds` counts the items that were accepted. If an item already waits, another add does not count. `depth` is the
+    number of items that wait. It includes items that were added again while they are being processed. `retries` counts
+    delayed adds, including rate-limited adds. If `unfinished` grows steadily, workers are stuck. A queue updates
+    metrics only while it does not hold its lock. The labels `name` and `controller` have the same value, as in
+    controller-runtime.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -50,4 +52,4 @@ class QueueMetrics:
 
 
 NOT_SHOWN = QueueMetrics()
-"""The metrics of queues whose metrics are not shown."""
+"""The metrics for queues that show no metrics."""

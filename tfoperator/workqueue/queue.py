@@ -1,8 +1,9 @@
-"""A deduplicating FIFO and its workers: at most one worker processes an item at a time, and every add meanwhile counts.
+"""A FIFO queue without duplicates, and its workers.
 
-Deduplication makes a level-triggered controller cheap: a thousand events about one job cost one sync, and events that
-arrive during a sync cause exactly one more sync afterwards. An item is *dirty* from its add until a worker takes it,
-and *processing* from then until `done`; it may be both.
+At most one worker processes an item at a time. If an item is added while it is processed, it is processed again. The
+removal of duplicates makes a level-triggered controller cheap. A thousand events about one job cost one sync, and
+events that arrive during a sync cause exactly one more sync after it. An item is *dirty* from its add until a worker
+takes it. It is *processing* from that time until `done`. It may be both at once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from tfoperator.workqueue.metrics import NOT_SHOWN, QueueMetrics
 T = TypeVar("T", bound=Hashable)
 
 PROCESSING_ID: Final[ContextVar[str]] = ContextVar("processing_id", default="")
-"""In a worker's thread: a new id each time that an item is processed, which log lines show; otherwise empty."""
+"""In a worker's thread, this is a new ID for each time that an item is processed. Log lines show it. In all other
+threads it is empty.
+"""
 
 
 class ShutDown(Exception):
@@ -28,10 +31,10 @@ class ShutDown(Exception):
 
 
 class Queue(Generic[T]):
-    """A thread-safe queue of hashable items with deduplication and orderly shutdown.
+    """A thread-safe queue of hashable items. It removes duplicates, and its shutdown waits for running work.
 
-    Workers loop over `item = get()`, work, `done(item)` (in a `finally`). Only a queue with a name reports
-    metrics.
+    In a loop, a worker calls `item = get()`, does the work, and calls `done(item)` (in a `finally`). Only a queue with
+    a name reports metrics.
     """
 
     def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: QueueMetrics | None = None) -> None:
@@ -58,8 +61,8 @@ class Queue(Generic[T]):
     def add(self, item: T) -> None:
         """Mark an item for processing. Never blocks.
 
-        No-op if the item waits already (the equal item that was added first is delivered) or if the queue is shutting
-        down. If it is being processed now, it is delivered again after its `done`.
+        The call does nothing if the item already waits (the equal item that was added first is delivered), or if the
+        queue is shutting down. If the item is being processed now, it is delivered again after its `done`.
         """
         with self._lock:
             if self._shutting_down or item in self._dirty:
@@ -71,9 +74,10 @@ class Queue(Generic[T]):
         self._adds.inc()
 
     def get(self) -> T:
-        """Take the next item, blocking until an item is available. Raises `ShutDown` once shut down *and* empty.
+        """Take the next item.
 
-        The worker must call `done` for every item that it takes.
+        Block until an item is available. Raises `ShutDown` when the queue is shut down *and* empty. The worker must
+        call `done` for each item that it takes.
         """
         with self._lock:
             while not self._fifo:
@@ -88,9 +92,9 @@ class Queue(Generic[T]):
         return item
 
     def done(self, item: T) -> None:
-        """Mark an item as processed; if it was added meanwhile, it is queued again, even during shutdown.
+        """Mark an item as processed. If it was added meanwhile, it is queued again, even during a shutdown.
 
-        An item that is not being processed is ignored: queueing it could give one item to two workers.
+        If the item is not being processed, the call is ignored: queueing such an item could give it to two workers.
         """
         with self._lock:
             taken = self._processing.pop(item, None)
@@ -110,15 +114,15 @@ class Queue(Generic[T]):
             return len(self._fifo)
 
     def is_busy(self) -> bool:
-        """Return whether items wait for a worker, or are in processing."""
+        """Return whether items wait for a worker or are being processed."""
         with self._lock:
             return bool(self._fifo or self._processing)
 
     def shut_down(self, timeout: float | None = None) -> bool:
-        """Reject further adds, let workers end once the queued items are taken, and wait for the items in processing.
+        """Reject more adds, and let workers end after they have taken the queued items.
 
-        Waits at most `timeout` seconds, and not for items that are still in the queue. Returns whether all processing
-        has ended. Idempotent.
+        Wait for the items that are being processed. The call waits at most `timeout` seconds. It does not wait for
+        items that are still in the queue. Returns whether all items in processing are done. Idempotent.
         """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         with self._lock:
@@ -130,18 +134,24 @@ class Queue(Generic[T]):
             return not self._processing
 
     def depth(self) -> int:
-        """Return the number of items that wait, including items that were added again while being processed."""
+        """Return the number of items that wait.
+
+        It includes items that were added again while they are being processed.
+        """
         with self._lock:
             return len(self._dirty)
 
     def unfinished_work_seconds(self) -> float:
-        """Return the summed seconds that the items in processing have taken so far. O(workers)."""
+        """Return the sum of the seconds that the items in processing have taken so far. O(workers)."""
         with self._lock:
             now = self._clock.monotonic()
             return sum(now - taken for taken in self._processing.values())
 
     def longest_running_processor_seconds(self) -> float:
-        """Return the seconds that the longest-running item in processing has taken so far; 0 if none. O(workers)."""
+        """Return the seconds for which the longest-running item has been processed so far.
+
+        Return 0 if no item is being processed. O(workers).
+        """
         with self._lock:
             if not self._processing:
                 return 0.0
@@ -149,10 +159,13 @@ class Queue(Generic[T]):
 
 
 class Workers(Generic[T]):
-    """`count` threads that process items. Start and stop them once."""
+    """`count` threads that process the items of a queue. Start and stop them once each."""
 
     def __init__(self, queue: Queue[T], process: Callable[[T], None], count: int, *, thread_name: str) -> None:
-        """Initialize; `process` must not raise: that would end the thread. Threads are named `thread_name-0` etc."""
+        """Initialize; `process` must not raise an exception, because an exception would end the thread.
+
+        Threads are named `thread_name-0` etc.
+        """
         self._queue = queue
         self._process = process
         self._names = [f"{thread_name}-{number}" for number in range(count)]
@@ -166,9 +179,9 @@ class Workers(Generic[T]):
             thread.start()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Take no more items; wait up to `timeout` real seconds for items in processing; return False if some remain.
+        """Take no more items, and wait up to `timeout` seconds of real time for the items in processing.
 
-        Shuts the queue down.
+        Return False if some remain. The call shuts the queue down.
         """
         self._stopping.set()
         finished = self._queue.shut_down(timeout)

@@ -1,9 +1,10 @@
-"""Converts TFJobs of older versions to v1, the hub, and v1 to v1alpha2. Pure: plain data in, data and notes out.
+"""Converts TFJobs of older versions to v1, and v1 to v1alpha2.
 
-v1alpha2 is converted both ways and loses nothing: an annotation of the other version preserves the fields that it
-lacks (`preserved`). v1alpha1 is converted to v1 only. The conversion drops no field silently: there is a note for each
-field that can't be carried over. `versions` determines the conversion that an object needs. `misplaced` moves policies
-to where v1 has them now, and `exported` makes a manifest of an object that a cluster has printed.
+The functions are pure: they take plain data, and return data and notes. The conversion between v1alpha2 and v1 loses
+nothing: fields that the target version lacks are preserved in an annotation (`preserved`). v1alpha1 is converted to v1
+only. The conversion drops no field silently: there is a note for each field that can't be carried over. `versions`
+determines the conversion that an object needs. `misplaced` moves policies from where early releases had them to where
+v1 has them now. `exported` makes a manifest of an object that was printed from a cluster.
 """
 
 from tfoperator.api.conversion.exported import without_server_fields

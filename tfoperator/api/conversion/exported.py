@@ -18,14 +18,18 @@ _SET_BY_SERVERS = (
     "deletionGracePeriodSeconds",
     "managedFields",
 )
-"""Members of the metadata that API servers write. Some are refused when the object is created elsewhere, or applied."""
+"""Members of the metadata that API servers write. API servers refuse some of these members when the object is created
+in another cluster, or applied.
+"""
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""Kubectl's copy of the manifest that it applied last: a copy of the old version would undo the conversion."""
+"""Kubectl's annotation with the manifest that it last applied. If the annotation stayed, kubectl would see the old
+version there and would undo the conversion.
+"""
 
 
 def without_server_fields(obj: Mapping[str, Any]) -> Conversion:
-    """Return the object without the members of its metadata that API servers and kubectl write, with a note for all."""
+    """Return the object without the metadata that API servers and kubectl write, and one note about this metadata."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         return Conversion(dict(obj))

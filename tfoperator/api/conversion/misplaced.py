@@ -1,7 +1,7 @@
-"""Moves policies of a v1 job from `spec`, where early releases of v1 had them, to `spec.runPolicy`. Pure.
+"""Moves policies of a v1 job from `spec` to `spec.runPolicy`: early releases of v1 had them in `spec`. Pure.
 
-The Go operator read them in `spec` up to release 1.2, and Arena's own CRD has them there today. API servers with a CRD
-of later releases, also of this release, drop them.
+The Go operator read these policies in `spec` up to release 1.2, and the CRD that Arena installs has them there today.
+API servers drop policies in `spec` if their CRD is of a later release, or of this operator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _POLICY = "runPolicy"
 
 
 def misplaced_policies(obj: Mapping[str, Any]) -> list[str]:
-    """Return the names of the policies that a v1 job has directly in its spec, in its order."""
+    """Return the names of the policies that a v1 job has directly in its spec, in the order of the spec."""
     spec = obj.get("spec")
     if obj.get("apiVersion") != TFJOBS.api_version or not isinstance(spec, dict):
         return []
@@ -28,7 +28,8 @@ def misplaced_policies(obj: Mapping[str, Any]) -> list[str]:
 def move_policies(obj: dict[str, Any]) -> Conversion:
     """Return the job with its policies in `spec.runPolicy`; return it as it is if no policy is misplaced.
 
-    A misplaced policy is left out if `runPolicy` has it too, because the Go operator of today reads `runPolicy`.
+    If `runPolicy` already has a misplaced policy, the copy in `spec` is left out, because today's Go operator reads
+    `runPolicy`.
     """
     misplaced = misplaced_policies(obj)
     spec = obj.get("spec")

@@ -1,8 +1,9 @@
-"""Preserves fields that another version lacks in an annotation there, so that converting back restores them.
+"""Preserves fields that the target version lacks in an annotation, so that converting back restores them.
 
-An annotation is the only part of an object that every API server and every client leaves alone. It holds only members
-that its version lacks, and only members are restored, never values: a field that both versions have is read from the
-object itself, so an edit made in between takes effect. The status does not need this (see `v1alpha2`).
+An annotation is the only part of an object that every API server and every client leaves alone. The annotation holds
+only members that the version of the object lacks, and the conversion restores only such members. If both versions have
+a field, its value always comes from the object itself. So an edit of the converted object takes effect. The status
+needs no annotation (see `v1alpha2`).
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ V1ALPHA2_ONLY = LABEL_PREFIX + "v1alpha2-only"
 """On a v1 job: the fields that only v1alpha2 has."""
 
 V1ALPHA1_ONLY = LABEL_PREFIX + "v1alpha1-only"
-"""On a v1 job that was made from v1alpha1: the fields that were not carried over. Only people read it."""
+"""On a v1 job that was made from v1alpha1: the fields that were not carried over. Only people read this annotation."""
 
 
 class Preserved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The annotation's value. All keys are spelled as in the version that the value is for.
+    """The annotation's value. Its keys are spelled as in the version that the fields belong to.
 
-    `spec` has members of the spec, `replicas` has members of replica specs by replica type. If the original spelling of
-    a replica type doesn't follow from its spelling in the other version, `spec_names` and `status_names` map the latter
-    to the former.
+    `spec` has members of the spec, `replicas` has members of replica specs by replica type. Some spellings of a replica
+    type can't be derived from the spelling in the other version. For these, `spec_names` and `status_names` map the
+    other version's spelling to the original spelling.
     """
 
     spec: dict[str, Any] = {}
@@ -45,24 +46,30 @@ class Preserved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 _MAX_LEVELS = 1000
-"""An API server reads JSON of up to 10,000 levels, and an annotation can hold more levels. If these were restored, the
-server could not read any job of a list."""
+"""The limit for levels of nested JSON in an annotation. An API server reads at most 10,000 levels, and an annotation
+can hold more. If the conversion restored so many levels, the API server could not read any job of a list that includes
+this job.
+"""
 
 MAX_ANNOTATIONS = 256 << 10
-"""Bytes of the names and values of an object's annotations. If one object has more, the API server fails every list or
-watch of its version, for every client."""
+"""The limit in bytes for the names and values of all annotations of one object. If one object has more, the API server
+fails every list or watch of its version, for every client.
+"""
 
 OMITTED = "omitted"
-"""The value in place of fields that have no room. A job with it can't be converted back, because it would lose them."""
+"""The annotation's value if the preserved fields do not fit into the annotations. A job with this value can't be
+converted back, because the conversion would lose the fields.
+"""
 
 _NOTHING_PRESERVED = Preserved()
 _decode = msgspec.json.Decoder(Preserved).decode
 
 
 def take(obj: Mapping[str, Any], annotation: str) -> tuple[dict[str, Any], Preserved]:
-    """Return the object without the annotation, and the preserved fields from it.
+    """Return the object without the annotation, and the preserved fields from the annotation.
 
-    An annotation that can't be read stays and counts as absent: one such job must not make a list of jobs fail.
+    An annotation that can't be read stays on the object, and its fields are not restored: one such job must not make a
+    list of jobs fail.
     """
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
@@ -92,10 +99,11 @@ def check_complete(obj: Mapping[str, Any]) -> None:
 
 
 def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the object with the annotation, or as it is if there is nothing to preserve.
+    """Return the object with the annotation; return it unchanged if there is nothing to preserve.
 
-    If the annotations have no room for fields of v1, the fields are omitted (`OMITTED`): a stored job must always be
-    readable as another version. Metadata that isn't an object can't have annotations; validation refuses it anyway.
+    If the annotations have no room for the fields of v1, the annotation gets the value `OMITTED` instead of the fields:
+    an API server must always be able to read a stored job in each version. Metadata that isn't an object can't have
+    annotations; validation refuses it anyway.
     """
     data = msgspec.json.encode(value, order="deterministic").decode()
     metadata = obj.get("metadata") or {}
@@ -124,11 +132,12 @@ _QUEUE = "queue"
 
 
 def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
-    """Return a run policy's members that both versions have, and the rest without the members named in `moved`.
+    """Return the members of a run policy that both versions have, and the remaining members without those in `moved`.
 
-    The members of both versions are immutable, and an API server's rules can't check the content of an annotation. So
-    both versions have them in `spec.runPolicy`, where the same rules apply, and in an annotation they are ignored. If
-    `policy` is not an object, the rest is `policy` itself. `policy` is not changed.
+    Users must not change the members that both versions have. An API server's rules check a change of a field, but they
+    can't check the content of an annotation. So both versions have these members in `spec.runPolicy`, where the same
+    rules apply. If an annotation has them, too, the conversion ignores them there. If `policy` is not an object, it is
+    returned unchanged as the remaining members. `policy` is not changed.
     """
     if not isinstance(policy, dict):
         return {}, policy
@@ -144,7 +153,10 @@ def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
 
 
 def overlaid(policy: Any, own: _Dict) -> _Dict:
-    """Return a copy of a run policy, or of the value in its place, with `own` in it. Both arguments stay unchanged."""
+    """Return a copy of a run policy with the members `own`; if `policy` is not an object, return `own`.
+
+    Both arguments stay unchanged.
+    """
     result = {**policy, **own} if isinstance(policy, dict) else own
     before = policy.get(_SCHEDULING) if isinstance(policy, dict) else None
     if isinstance(before, dict) and _SCHEDULING in own:
@@ -156,12 +168,13 @@ _REPLICAS = "spec.tfReplicaSpecs"
 
 
 def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
-    """Raise ConversionError for the first of these members of a v1 job's spec that v1 refuses.
+    """Check these members of a v1 job's spec; raise ConversionError for the first that v1 refuses.
 
-    An API server checks a v1alpha2 job by v1alpha2's rules and stores the converted job without another check, so the
-    rules have not checked the members from the annotation. The other members have passed those rules, and are not
-    checked here: a member that is older than the rules may be accepted all the same, and an API server may ask about a
-    part of a job. The job's name is checked only if a TensorBoard is named after it.
+    An API server checks a v1alpha2 job by v1alpha2's rules, converts the job, and stores it without another check. So
+    the API server has not checked the members that come from the annotation. The other members have passed v1alpha2's
+    rules, so this function does not check them. An API server may accept a member that is older than the rules, and may
+    request the conversion of only a part of a job. The function checks the job's name only if the job has a
+    TensorBoard, because the TensorBoard's name contains the job's name.
     """
     spec = job.get("spec")
     if not members or not isinstance(spec, dict):
@@ -184,7 +197,7 @@ def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
 
 
 def _null_items(tensorboard: Any) -> Iterable[tuple[str, int]]:
-    """Yield the nulls in a TensorBoard's lists: decoding drops them, and v1's schema refuses them."""
+    """Yield the nulls in a TensorBoard's lists: v1's schema refuses them, but decoding would drop them silently."""
     members = tensorboard.items() if isinstance(tensorboard, dict) else ()
     for field, items in members:
         if isinstance(items, list):

@@ -1,4 +1,4 @@
-"""The names of replica types in v1alpha2 and in v1, both ways; two types never become one.
+"""The names of replica types in v1alpha2 and in v1, in both directions: two types never get the same name.
 
 | v1alpha2 | v1 | |
 |---|---|---|
@@ -6,8 +6,8 @@
 | `Chief`, `Master` | the same | both versions have two names for the replica that leads |
 | `Local` | `Worker` | the draft's type for training that isn't distributed: in v1 a job of one worker |
 
-If an object has several spellings of one type, only one of them can be the other version's name. An object's own
-spelling is preserved (`preserved`).
+If an object has several spellings of one type, only one of the spellings can become the other version's name. An
+object's own spelling is preserved (`preserved`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _TO_V1ALPHA2 = {ReplicaType.EVALUATOR: EVAL}
 
 
 def v1_name(name: str) -> str:
-    """Return the v1 name of a v1alpha2 replica type; unknown types stay, and types of both versions in any spelling."""
+    """Return the v1 name of a v1alpha2 replica type; any other name stays unchanged."""
     return _TO_V1.get(name.lower(), name)
 
 
 def v1alpha2_name(name: str) -> str:
-    """Return the v1alpha2 name of a v1 replica type; unknown types stay, and types of both versions in any spelling."""
+    """Return the v1alpha2 name of a v1 replica type; any other name stays unchanged."""
     replica_type = parse_replica_type(name)
     return name if replica_type is None else _TO_V1ALPHA2.get(replica_type, name)
 
@@ -42,9 +42,9 @@ def rename(
     back: Callable[[str], str],
     remembered: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the new name of each name. A remembered name is used if it means the same type.
+    """Return a map from each name to its new name. If `remembered` has a new name for the same type, that name is used.
 
-    Names that would become equal stay as they are: so the job keeps all its replicas, and validation reports them.
+    Names that would become equal are not changed. So the job keeps all its replicas, and validation reports the names.
     """
     wanted: dict[str, str] = {}
     for name in names:
@@ -56,7 +56,7 @@ def rename(
 
 
 def to_remember(renamed: Mapping[str, str], forth: Callable[[str], str], back: Callable[[str], str]) -> dict[str, str]:
-    """Return the old names that converting back needs, by the new names; empty if all follow from the new names."""
+    """Return the old names that can't be derived from the new names, by the new names; empty if all can be derived."""
     old_names = {new: old for old, new in renamed.items()}
     if rename(old_names, back, forth, {}) == old_names:
         return {}

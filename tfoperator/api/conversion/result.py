@@ -1,4 +1,4 @@
-"""The result of a conversion: the job in its new version, notes for its author, and the origin of each field."""
+"""The result of a conversion: the job in its new version, notes for its author, and the original path of each field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tfoperator.api.fields.problems import Problem
 
 
 class ConversionError(Exception):
-    """A job can't be converted because a field doesn't conform to its version. As text: `field: message`."""
+    """Raised if a job can't be converted because a field doesn't conform to the job's version.
+
+    Its text is `field: message`.
+    """
 
     def __init__(self, field: str, message: str) -> None:
         self.problem = Problem(field, message)
@@ -19,9 +22,9 @@ class ConversionError(Exception):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """A message to the author of a job about its conversion. `field` is a path in the original.
+    """A message to the author of a job about the conversion of the job. `field` is a path in the original job.
 
-    `lost`: the new version can't do what this field does.
+    `lost` is true if the new version has no equivalent of the field.
     """
 
     field: str
@@ -35,9 +38,9 @@ class Note(msgspec.Struct, frozen=True):
 class Conversion(msgspec.Struct, frozen=True):
     """A converted job.
 
-    `obj` shares its unchanged parts with the original: treat both as read-only. `origins` maps paths of `obj` to paths
-    of the original, where they differ; both are spelled as in `Problem.field`. `used` has the fields of the original
-    that v1 itself would ignore, but the conversion used.
+    `obj` shares its unchanged parts with the original: treat both as read-only. If a path of `obj` differs from the
+    path in the original job, `origins` maps it to the original path. The paths are spelled as in `Problem.field`.
+    `used` has the fields of the original job that v1 would ignore, but that the conversion used.
     """
 
     obj: dict[str, Any]
@@ -46,7 +49,10 @@ class Conversion(msgspec.Struct, frozen=True):
     used: frozenset[str] = frozenset()
 
     def origin(self, field: str) -> str:
-        """Return the path in the original of a field of `obj`: the path of the innermost moved part, and the rest."""
+        """Return the path in the original job for a field of `obj`.
+
+        The innermost moved part of the path is replaced by its origin.
+        """
         path, rest = field, ""
         while path:
             if path in self.origins:

@@ -1,4 +1,6 @@
-"""v1alpha1, the first released version, to v1. There is no conversion back: people write no new v1alpha1 manifests.
+"""Converts v1alpha1, the first released version, to v1.
+
+There is no conversion back: people write no new v1alpha1 manifests.
 
 | v1alpha1 | v1 | why |
 |---|---|---|
@@ -10,7 +12,8 @@
 | `schedulerName` | the templates' | |
 | `tensorBoard` | the same | |
 
-Fields that v1 lacks are kept in an annotation for people to read, with a note for each field.
+Fields that v1 lacks are kept in an annotation, which only people read, and the conversion makes a note for each of
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from tfoperator.api.v1.choices import ReplicaType, RestartPolicy
 from tfoperator.api.v1.types import TFJOBS
 
 DEFAULT_PS_IMAGE = "tensorflow/tensorflow:1.3.0"
-"""v1alpha1's default of `tfImage`, the image of a parameter server without a template."""
+"""The default of `tfImage` in v1alpha1: the image of a parameter server without a template."""
 
 _Dict = dict[str, Any]
 
@@ -40,7 +43,7 @@ def v1alpha1_to_v1(obj: Mapping[str, Any]) -> Conversion:
 
 
 class _Upgrade:
-    """One conversion under way."""
+    """The state of one conversion while it runs."""
 
     def __init__(self) -> None:
         self._notes: list[Note] = []
@@ -138,7 +141,7 @@ class _Upgrade:
         return result
 
     def _restart_policy(self, template: Any, path: str, own: str) -> tuple[str, Any]:
-        """Return the replica's policy, and the template without its own, which has no effect in v1."""
+        """Return the replica's restart policy, and the template without a restart policy, which v1 ignores."""
         pod = pod_spec(template)
         given = pod.get("restartPolicy") if pod else None
         policy = RestartPolicy.NEVER if given == RestartPolicy.NEVER else RestartPolicy.EXIT_CODE
@@ -165,7 +168,7 @@ class _Upgrade:
         return {**template, "spec": {**pod, "schedulerName": self._scheduler}}
 
     def _with_port(self, template: Any, replica: _Fields, replica_type: ReplicaType) -> Any:
-        """Return the template with `tfPort` as the port that TF_CONFIG names."""
+        """Return the template with `tfPort` as the container port from which v1 makes TF_CONFIG."""
         port = replica.take("tfPort")
         if port is None:
             return template
@@ -235,7 +238,10 @@ class _Upgrade:
 
 
 def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
-    """Return the ports with a port of this name and number, and its position; None if the name has another number."""
+    """Return the list of ports including a port of this name and number, and its position.
+
+    It returns None if a port of this name has another number.
+    """
     fresh = {"name": DEFAULT_PORT_NAME, "containerPort": number}
     for position, port in enumerate(ports):
         if isinstance(port, dict) and port.get("name") == DEFAULT_PORT_NAME:
@@ -247,10 +253,10 @@ def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
 
 
 class _Fields:
-    """An object's members by name, as Go's decoder read them, which ignores case: `tensorboard`, `RuntimeId`.
+    """Gives access to an object's members by name, ignoring case, as Go's decoder did: `tensorboard`, `RuntimeId`.
 
-    Each member is taken once, so that the rest can be reported. Raises ConversionError if `value` is not
-    an object.
+    Each member can be taken only once. At the end the caller reports the members that it has not taken. Raises
+    ConversionError if `value` is not an object.
     """
 
     def __init__(self, value: Any, path: str) -> None:
@@ -261,7 +267,10 @@ class _Fields:
         self._spelled: dict[str, str] = {}
 
     def take(self, name: str) -> Any:
-        """Return a member's value, None when absent. The exact spelling counts, else the first of other spellings."""
+        """Return a member's value, None when absent.
+
+        If several members match, the exact spelling is used, else the first of the other spellings.
+        """
         spelled = name if name in self._rest else next((n for n in self._rest if n.lower() == name.lower()), None)
         if spelled is None:
             return None
@@ -269,7 +278,7 @@ class _Fields:
         return self._rest.pop(spelled)
 
     def take_text(self, name: str) -> str:
-        """Return a string member, empty when absent. Raises ConversionError if it is something else."""
+        """Return a string member, empty when absent. Raises ConversionError if the member is not a string."""
         value = self.take(name)
         if value is None or isinstance(value, str):
             return value or ""

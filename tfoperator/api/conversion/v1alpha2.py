@@ -1,17 +1,18 @@
-"""v1alpha2, the design document's own version, to v1 and back without loss.
+"""Converts v1alpha2, the version of the design document, to v1 and back without loss.
 
-The same job with different names: `status.tfReplicaStatuses` for `replicaStatuses`, and other names of replica types
-(`replica_names`). The default restart policy is Always instead of Never: it is made explicit, because an unset policy
-would change its meaning. Of the run policy, v1alpha2 has only what its releases had: `cleanPodPolicy` and
-`ttlSecondsAfterFinishing` in the spec.
+The versions differ in names: v1alpha2 has `status.tfReplicaStatuses` instead of `replicaStatuses`, and other names of
+replica types (`replica_names`). In v1alpha2 an unset restart policy means Always; in v1 it means Never. So the
+conversion writes the policy explicitly. v1alpha2 has only two members of v1's run policy, both in the spec, as in its
+own releases: `cleanPodPolicy` and `ttlSecondsAfterFinishing`.
 
-An annotation preserves everything else in the spec (`preserved`), with two exceptions. `network` and the
-immutable members of the run policy are fields in both versions, since an API server's rules can't check an annotation.
-And the status is not preserved: only operators write it, and a client that replaces a job without its annotations would
-remove the counts of restarts. So status members that v1alpha2 doesn't name pass through.
+An annotation preserves all other members of the spec (`preserved`), with one exception: `network` and the immutable
+members of the run policy are fields in both versions, since an API server's rules can't check an annotation. The
+conversion does not preserve the status in an annotation. Only operators write the status, and a client that replaces a
+job without its annotations would remove the counts of restarts. So the conversion passes on all status members, also
+those that v1alpha2 does not have.
 
-Any client can write an annotation. So a member that has a field is never taken from the annotation, and
-`checked_v1alpha2_to_v1` refuses members that v1's rules would have refused.
+Any client can write an annotation. So if a version has a field for a member, the conversion never takes the member from
+the annotation. `checked_v1alpha2_to_v1` refuses members that v1's rules would have refused.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ _POLICY = "runPolicy"
 _REPLICA_MEMBERS = ("replicas", "restartPolicy", "template")  # in the order in which people write them
 _STATUSES_V1, _STATUSES_V1ALPHA2 = "replicaStatuses", "tfReplicaStatuses"
 _RUN_POLICY = {"cleanPodPolicy": "cleanPodPolicy", "ttlSecondsAfterFinishing": "ttlSecondsAfterFinished"}
-"""Members of v1alpha2's spec by the name that they have in v1's run policy."""
+"""Maps members of v1alpha2's spec to their names in v1's run policy."""
 _NETWORK = "network"
 
 
 class _Direction(msgspec.Struct, frozen=True):
-    """The differences between the two directions."""
+    """The values in which the conversion to v1 and the conversion to v1alpha2 differ."""
 
     source: str
     target: str
@@ -73,19 +74,23 @@ _TO_V1ALPHA2 = _Direction(TFJOBS.api_version, V1ALPHA2, v1alpha2_name, v1_name, 
 
 
 def v1alpha2_to_v1(obj: Mapping[str, Any]) -> Conversion:
-    """Return a v1alpha2 job as v1. Total: values of a wrong type are passed on, and validation reports them."""
+    """Return a v1alpha2 job as v1.
+
+    It accepts any input: it passes on values of a wrong type, and validation reports them.
+    """
     return _Converter(_TO_V1).convert(obj, _spec_to_v1, _policy_in_v1alpha2)
 
 
 def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
-    """Return a v1 job as v1alpha2. Total, as `v1alpha2_to_v1`."""
+    """Return a v1 job as v1alpha2. It accepts any input, as `v1alpha2_to_v1` does."""
     return _Converter(_TO_V1ALPHA2).convert(obj, _spec_to_v1alpha2, _policy_in_v1)
 
 
 def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
     """Return a v1alpha2 job as v1, for a server that checked it as v1alpha2 and stores it without another check.
 
-    Raises ConversionError if v1 would not accept the members that the annotation restores, or if the job lacks some.
+    Raises ConversionError if v1 would not accept the members that the annotation restores, or if the annotation has
+    lost fields of v1.
     """
     check_complete(obj)
     converted = v1alpha2_to_v1(obj).obj
@@ -95,7 +100,10 @@ def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
 
 
 def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """Return v1's members of the spec except replicas, members that only v1alpha2 has, and moved members' origins."""
+    """Return v1's members of the spec, v1alpha2's own members, and the origins of moved members.
+
+    The replicas are left out.
+    """
     moved = {new: spec[old] for old, new in _RUN_POLICY.items() if old in spec}
     restored = {name: value for name, value in earlier.spec.items() if name not in (_REPLICAS, _NETWORK)}
     carried = restored | _network(spec)
@@ -116,7 +124,10 @@ def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str
 
 
 def _spec_to_v1alpha2(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """Return v1alpha2's members of the spec except replicas, members that only v1 has, and moved members' origins."""
+    """Return v1alpha2's members of the spec, v1's own members, and the origins of moved members.
+
+    The replicas are left out.
+    """
     policy = spec.get(_POLICY)
     own, _ = split_policy(policy)
     moved = {old: policy[new] for old, new in _RUN_POLICY.items() if isinstance(policy, dict) and new in policy}
@@ -142,7 +153,7 @@ def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
 
 
 def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
-    """Return the meaning of an unset restart policy: both designs take the template's policy before the default."""
+    """Return the policy that an unset restart policy means: the policy of the template, else the version's default."""
     policy = _policy_of_template(replica)
     if isinstance(policy, str) and policy in set(RestartPolicy):
         return policy, f"is not set, so the restartPolicy of the template is used: {policy}"
@@ -159,7 +170,7 @@ def _policy_of_template(replica: _Dict) -> Any:
 
 
 class _Converter:
-    """One conversion under way."""
+    """The state of one conversion while it runs."""
 
     def __init__(self, direction: _Direction) -> None:
         self._way = direction
@@ -199,7 +210,7 @@ class _Converter:
     def _replicas(
         self, specs: Any, earlier: Preserved, policy: Callable[[_Dict], tuple[str, str]]
     ) -> tuple[Any, dict[str, _Dict], dict[str, str]]:
-        """Return the replica specs; members of them that only the source has; and the names to remember."""
+        """Return the replica specs, the members that only the source version has, and the names to remember."""
         if not isinstance(specs, dict):
             return specs, {}, {}
         names = rename(specs, self._way.forth, self._way.back, earlier.spec_names)

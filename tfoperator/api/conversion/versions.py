@@ -1,4 +1,4 @@
-"""Any TFJob as v1: the version of an object, and the conversion for it."""
+"""Converts any TFJob to v1: finds the version of an object, and the conversion for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLDER_VERSIONS: Mapping[str, Callable[[Mapping[str, Any]], Conversion]] = {
     # The group and kind (TfJob) of v1alpha1's first months.
     "tensorflow.org/v1alpha1": v1alpha1_to_v1,
 }
-"""The conversion to v1, by apiVersion."""
+"""The functions that convert to v1, by apiVersion."""
 
 
 def is_tfjob_kind(obj: Mapping[str, Any]) -> bool:
@@ -36,7 +36,10 @@ def older_version(obj: Mapping[str, Any]) -> str | None:
 
 
 def to_v1(obj: dict[str, Any]) -> Conversion:
-    """Return a TFJob of an older version as v1; anything else as it is, without notes. Raises ConversionError."""
+    """Return a TFJob of an older version as v1; return any other object unchanged and without notes.
+
+    Raises ConversionError.
+    """
     version = older_version(obj)
     if version is None:
         return Conversion(obj)
@@ -45,9 +48,9 @@ def to_v1(obj: dict[str, Any]) -> Conversion:
 
 
 def check(obj: dict[str, Any]) -> tuple[Conversion, tuple[Problem, ...]]:
-    """Return a TFJob of any version as v1, and all of its problems, in terms of the original's fields.
+    """Return a TFJob of any version as v1, and all of its problems, with the paths of the original's fields.
 
-    A job that can't be converted comes back as it is, with the reason as its only problem.
+    A job that can't be converted is returned unchanged, with the reason as its only problem.
     """
     try:
         conversion = to_v1(obj)

@@ -1,4 +1,4 @@
-"""The parts of a field of a TFJob: its declaration, the forms and bounds of values, and problems with their paths.
+"""Tools for the fields of a TFJob: declarations, forms and limits of values, and problems with field paths.
 
-This package has no field itself. `structure` compares plain JSON with types.
+This package declares no field of a TFJob itself. `structure` compares plain JSON with types.
 """

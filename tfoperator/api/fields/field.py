@@ -1,10 +1,11 @@
-"""The declaration of a field of a TFJob: meaning, bounds, allowed values and age, beside its type.
+"""The declaration of a field of a TFJob: meaning, bounds, allowed values, and the release that added the field.
 
     backoff_limit: Annotated[int | None, Field("Number of restarts ...", ge=0)] = None
 
-Decoding ignores the declaration: a job that breaks a bound must be read, because it may be older than the bound, and
-its status has to name the problem. The CRD (`tfoperator.api.schema`), which `kubectl explain` reads, the messages of
-`tfoperator.api.validation`, and docs/fields.md follow from the declaration.
+Decoding ignores the declaration. The operator must be able to read a job that breaks a bound, because the job may be
+older than the bound, and the job's status has to name the problem. Three things are made from the declaration: the CRD
+(`tfoperator.api.schema`), which `kubectl explain` reads, the messages of `tfoperator.api.validation`, and
+docs/fields.md.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ from tfoperator.api.fields.limits import Pattern
 FIRST_RELEASE = "0.1.0"
 
 GO_OPERATOR = "v1"
-"""The age of a field that `kubeflow.org/v1` has in the Go operator, too."""
+"""The value of `since` for a field that `kubeflow.org/v1` also has in the Go operator."""
 
 
 class Field(msgspec.Struct, frozen=True):
-    """The declaration of one field, besides its type and its default.
+    """The declaration of one field; its type and its default are not in the declaration.
 
     - `description`: the meaning, in sentences.
     - `ge` and `le`: the bounds of a whole number. If one of them is not given, the bound of an int32 applies.
     - `choices`: the allowed values of a text. An empty text means that the field is unset, as in the Go operator.
     - `one_of`: the allowed values of a text, without the empty text.
-    - `pattern`: the form of a text. Of a map, it is the form of each value.
-    - `max_length`: of a text. `max_items`: of a list.
-    - `required`: whether a job without the field is refused. `hint` is added to the message about its absence.
+    - `pattern`: the form of a text. For a map, it is the form of each value.
+    - `max_length`: the maximum length of a text. `max_items`: the maximum number of items of a list.
+    - `required`: whether a job without the field is refused. `hint` is added to the message about the missing field.
     - `default`: the value that an API server fills in.
     - `int64`: whether a number, or each number of a map, may need more than 32 bits.
-    - `unchangeable`: whether a value that is there stays as it is.
-    - `since`: the release that brought the field.
-    - `kubernetes`: the name of the type in Kubernetes, such as `[]EnvVar`, of a value that goes into a pod as it is.
-    - `brief`: whether the CRD describes only the members of a value of Kubernetes, and not what is within them.
-    - `open`: whether the CRD has only the members that this code reads of a value of Kubernetes, and keeps the others
-      unchecked. `tfoperator validate` checks all of them.
+    - `unchangeable`: whether users can't change the value after it is set.
+    - `since`: the release that added the field.
+    - `kubernetes`: the name of the type in Kubernetes, such as `[]EnvVar`, if the value is copied into a pod unchanged.
+    - `brief`: whether the CRD describes only the direct members of a Kubernetes value, and not their members.
+    - `open`: whether the CRD has only those members of a Kubernetes value that this code reads, and keeps all other
+      members unchecked. `tfoperator validate` checks all of them.
     - `schema`: further members of the field's schema, which only API servers check.
     """
 
@@ -67,9 +68,9 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def named_items(of: str, max_length: int, **texts: str) -> Mapping[str, Any]:
-    """Return the schema of a list whose items each have a name, the name of a volume for example, and these texts.
+    """Return the schema of a list of named items, for example of volumes, in which each item also has these texts.
 
-    `texts` are the further required members of an item, with their meaning.
+    `texts` maps the other required members of an item to their meaning.
     """
     name = {"type": "string", "minLength": 1, "maxLength": max_length, "description": f"Name of the {of}."}
     others = {text: {"type": "string", "minLength": 1, "description": meaning} for text, meaning in texts.items()}
@@ -77,7 +78,7 @@ def named_items(of: str, max_length: int, **texts: str) -> Mapping[str, Any]:
 
 
 class NotDeclared(Exception):
-    """A field of a struct has no declaration: the message names the file and the line to write."""
+    """Raised for a field of a struct without a declaration: the message names the file and the line to write."""
 
     def __init__(self, struct: type, attribute: str) -> None:
         file = struct.__module__.replace(".", "/") + ".py"
@@ -88,7 +89,7 @@ class NotDeclared(Exception):
 
 
 class Declared(typing.NamedTuple):
-    """A field of a struct: the attribute that has its value, its declaration, and whether that demands anything."""
+    """A field of a struct: the attribute with its value, its declaration, and whether that limits the value."""
 
     attribute: str
     field: Field

@@ -1,7 +1,8 @@
 """A number of replicas, or a percentage of them: `3` or `"80%"`, as Kubernetes writes them in its own policies. Pure.
 
-A percentage is of the current number of replicas, which may change while the job runs. A required number is rounded up,
-and an allowed number is rounded down, so that neither is weaker than the user's value.
+A percentage refers to the current number of replicas, which may change while the job runs. A percentage of required
+replicas is rounded up, and a percentage of allowed replicas is rounded down. So the rounded number is never weaker than
+the user's value.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ NUMBER_OR_PERCENT = Pattern(
 POSITIVE_NUMBER_OR_PERCENT = Pattern(
     "^(100|[1-9][0-9]?)%$", 'must be a number from 1 or a percentage from "1%" to "100%", but is {}'
 )
-"""The forms of the texts, for the fields whose numbers begin at 0 and at 1."""
+"""The patterns of the texts: for fields whose numbers begin at 0, and for fields whose numbers begin at 1."""
 
 
 def required(value: IntOrPercent, total: int) -> int:
-    """Return the required number of `total`: rounded up, from one to all. An unreadable value means all."""
+    """Return how many of `total` are required: rounded up, at least 1 and at most `total`.
+
+    An unreadable value means all.
+    """
     hundredths = _hundredths(value, total)
     wanted = total if hundredths is None else -(-hundredths // 100)
     return min(max(wanted, 1), total)
 
 
 def allowed(value: IntOrPercent, total: int) -> int:
-    """Return the allowed number of `total`: rounded down, at most all. An unreadable value means none."""
+    """Return how many of `total` are allowed: rounded down, at most `total`. An unreadable value means none."""
     hundredths = _hundredths(value, total)
     return 0 if hundredths is None else min(max(hundredths // 100, 0), total)
 

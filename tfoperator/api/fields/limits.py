@@ -1,4 +1,4 @@
-"""Bounds and patterns of a TFJob's fields, for the declarations of the fields and for other code that keeps to them."""
+"""Limits and patterns of a TFJob's fields, for the declarations of the fields and for other code that respects them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 
 class Pattern(NamedTuple):
-    """The form of a text: a regular expression for the whole text, and a message, whose {} stands for a wrong text."""
+    """The form of a text: a regular expression for the whole text, and a message.
+
+    The {} in the message is replaced by the wrong text.
+    """
 
     expression: str
     message: str
@@ -25,41 +28,46 @@ def _compiled(expression: str) -> re.Pattern[str]:
 
 MANAGED_BY_OPERATOR = "kubeflow.org/training-operator"
 MANAGED_BY_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-"""In `runPolicy.managedBy`: Kueue runs the job on another cluster, and operators of this cluster leave it alone."""
+"""A value of `runPolicy.managedBy`: Kueue runs the job on another cluster, and this cluster's operator ignores it."""
 
 MANAGED_BY = (MANAGED_BY_OPERATOR, MANAGED_BY_MULTIKUEUE)
 """The controllers that may manage a job, as in the Go operator's webhook."""
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
-"""DNS-1035: a job's name begins the names of its services, which had to begin with a letter before Kubernetes 1.36."""
+"""DNS-1035, for a job's name: the names of the job's services begin with it, and before Kubernetes 1.36 they had to
+begin with a letter.
+"""
 
 MAX_NAME_LENGTH = 63
-"""A service's name is a DNS label (RFC 1035), so services and the pods with the same names can't have longer names."""
+"""The maximum length of a service's name: it is a DNS label (RFC 1035). A pod has the same name as its service, so the
+limit applies to pods, too.
+"""
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 MAX_REPLICAS = 10_000
-"""The maximum number of replicas of one type. TF_CONFIG names every replica in every pod, and at some ten thousand host
-names it outgrows the 1.5 MiB that an API server stores for an object."""
+"""The maximum number of replicas of one type. TF_CONFIG names every replica, and each pod has it. At some ten thousand
+host names it is larger than the 1.5 MiB that an API server stores for an object.
+"""
 
 QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
-"""A resource quantity as API servers write the pattern in their own schemas."""
+"""A resource quantity: the pattern that API servers have in their own schemas."""
 
 QUANTITY = Pattern(QUANTITY_PATTERN, "must be a quantity such as 4, 500m or 8Gi, but is {}")
 
 MOUNT_PATH = Pattern("^/+[^/:][^:]*$", "must be an absolute path, not / itself and without colons, but is {}")
-"""Kubernetes doesn't allow colons in mount paths."""
+"""Mount paths: Kubernetes doesn't allow colons in them."""
 
 MAX_PATH_LENGTH = 1024
-"""The maximum length of a mount path; systems accept up to 4096 bytes, and a program appends to it."""
+"""The maximum length of a mount path. Systems accept up to 4096 bytes, and a program appends names to the path."""
 
 WORK_DIR = Pattern(
     "^(/+[^/].*|[a-z][a-z0-9+.-]*://.+)$",
     "must be an absolute path, not / itself, or a URL such as gs://bucket/journal, but is {}",
 )
-"""The directory of a dispatcher's journal: TensorFlow's file systems have URLs."""
+"""The directory of a dispatcher's journal, as a path or URL, because TensorFlow's file systems have URLs."""
 
 MAX_PORT = 65535
 
@@ -79,17 +87,20 @@ MAX_VOLUMES = 64
 """The maximum number of a TensorBoard's volumes; far more than needed."""
 
 MAX_SHOWN_METRICS = 16
-"""The number of a training program's reported metrics that the status contains. Clients send up to 256 metrics, and a
-status is written often, so it must not be a history."""
+"""The maximum number of metrics from a training program's report in the status. Clients send up to 256 metrics, and a
+status is written often, so it must not be a history.
+"""
 
 MAX_BEHIND = 8
-"""The number of replicas that a status names as being behind: enough to find a machine that they share."""
+"""The maximum number of replicas that a status names as behind: enough to find a machine that they share."""
 
 MAX_NOT_A_NUMBER = 10
-"""The number of reports in a row after which a loss that is no number is no accident; further reports don't count."""
+"""This number of reports in a row with a loss that is not a number is no accident; the operator ignores further such
+reports.
+"""
 
 MAX_WAITING_ENTRIES = 16
 """The maximum number of entries in `status.waiting`, each of which is a reason why replicas wait."""
 
 MAX_NODE_FAILURES = 16
-"""The number of replicas' failures on nodes that a status remembers, the newest."""
+"""The maximum number of failures of replicas on nodes that a status remembers: the newest are kept."""

@@ -1,7 +1,7 @@
 """Problems of a TFJob, as values that name the field.
 
-All field paths have one spelling (messages, conditions, events, line numbers of manifests): members joined by dots, map
-keys and list positions in brackets: `spec.tfReplicaSpecs[Worker].template.spec.containers[0]`.
+Messages, conditions, events and the line numbers of manifests all spell a field path in the same way: dots join the
+members, and map keys and list positions are in brackets: `spec.tfReplicaSpecs[Worker].template.spec.containers[0]`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import msgspec
 
 
 class Severity(StrEnum):
-    """An error keeps a job from running; with a warning, the job may run otherwise than its author intended."""
+    """With an error, the job does not run. With a warning, the job may run in a way that its author did not intend."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One problem of one field. As text: `field: message`."""
+    """One problem of one field. Its text is `field: message`."""
 
     field: str
     message: str
@@ -41,13 +41,13 @@ def member(path: str, name: str) -> str:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """Return a value as quoted in a message: as JSON on one line, cut when it is long."""
+    """Return a value as messages quote it: as JSON on one line, shortened if it is long."""
     text = msgspec.json.encode(value).decode() if _is_json(value) else repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def in_words(value: object) -> str:
-    """Return the words for a value of JSON in a message about its type."""
+    """Return the name of the JSON type of a value (for messages about a wrong type)."""
     match value:
         case None:
             return "null"

@@ -1,7 +1,7 @@
-"""Resource quantities (`500m`, `8Gi`, `4`) as exact numbers, and back: a sum must not lose a byte or a milli.
+"""Reads and writes resource quantities (`500m`, `8Gi`, `4`) as exact numbers: a sum must not lose a byte or a milli.
 
-Only quantities that the Kubernetes API server accepts are read. Numbers are bounded in length, since any user may write
-one into a pod template.
+Only quantities that the Kubernetes API server accepts are read. The length of a number is limited, because any user may
+write a number into a pod template.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _MAX_LENGTH = 64
 _BINARY_SUFFIXES = {f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTPE", 1)}
 _DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _MAX_NUMBER = Fraction(2**63 - 1)
-"""The largest number that API servers hold; larger numbers are cut to it, as API servers do."""
+"""The largest number that API servers hold; they and this module reduce larger numbers to it."""
 
 
 def parse_quantity(value: object) -> Fraction:
-    """Return a quantity's number. Raises ValueError for any other value, also for a float and below zero."""
+    """Return a quantity's number. Raises ValueError for any other value, also for a float and for a negative number."""
     number = parse_signed_quantity(None if isinstance(value, float) else value)
     if number < 0:
         raise ValueError("must be 0 or more")
@@ -27,7 +27,7 @@ def parse_quantity(value: object) -> Fraction:
 
 
 def parse_signed_quantity(value: object) -> Fraction:
-    """Return a quantity's number, which an API server may also read from a fraction, and below zero.
+    """Return the number of a quantity; accept also a JSON float and a negative number, as API servers do.
 
     Raises ValueError for any other value.
     """
@@ -47,14 +47,14 @@ def parse_signed_quantity(value: object) -> Fraction:
 
 
 def is_binary(value: object) -> bool:
-    """Return whether a quantity is written with a binary suffix, because a sum is written like its parts."""
+    """Return whether a quantity has a binary suffix (a sum is then written with a binary suffix, too)."""
     return isinstance(value, str) and value.endswith("i")
 
 
 def format_quantity(number: Fraction, *, binary: bool = False) -> str:
     """Return the shortest way to write a number exactly; fractions of a nano are rounded up.
 
-    `binary` prefers Ki, Mi ... where the number is a whole multiple of such a unit.
+    With `binary`, the units Ki, Mi ... are preferred if the number is a whole multiple of such a unit.
     """
     if binary and number.denominator == 1:
         for suffix, factor in reversed(_BINARY_SUFFIXES.items()):

@@ -1,8 +1,8 @@
 """Compares plain JSON values with msgspec types: wrong types, unknown members, explicit nulls.
 
 msgspec stops at the first wrong type and doesn't name the map key of the error (`$.spec.tfReplicaSpecs[...].replicas`).
-A user needs every error, with its full path. This walk is for slow paths only: msgspec does the decoding, and this runs
-after it has failed, or for a handwritten manifest.
+A user needs every error, with its full path. This comparison is slow, so it runs only after msgspec has failed to
+decode an object, or for a handwritten manifest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfoperator.api.fields.problems import Problem, in_words, member
 
 
 class UnknownMember(msgspec.Struct, frozen=True):
-    """A member that its struct doesn't have: its place, and the members that the struct has."""
+    """A member that the struct of its object doesn't have: its path, and the names of the struct's members."""
 
     path: str  # of the struct
     name: str
@@ -44,7 +44,7 @@ def members(struct: type) -> Mapping[str, inspect.Field]:
 def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
     """Return every place where `value` doesn't have the type that `struct` requires.
 
-    An explicit null counts as absent, as Go programs write it, except where the type itself allows null.
+    An explicit null counts as absent, because Go programs write it so, except where the type itself allows null.
     """
     return list(_type_problems(value, _type_info(struct), path))
 
@@ -55,14 +55,14 @@ def unknown_members(value: object, struct: type, path: str = "") -> list[Unknown
 
 
 def drop_nulls(value: Any, struct: type) -> Any:
-    """Return a copy of `value` without members that are null though their type doesn't allow it: null means absent."""
+    """Return a copy of `value` without nulls that their types don't allow: such a null means an absent member."""
     return _filtered(value, _type_info(struct), _not_null_unless_nullable)
 
 
 def drop_wrong(value: Any, struct: type) -> Any:
     """Return a copy of `value`, an object, without the parts that `type_problems` reports and without nulls.
 
-    Decoding it may still fail for a missing part, perhaps a required member.
+    Decoding the copy may still fail if a required member is missing.
     """
     return _filtered(drop_nulls(value, struct), _type_info(struct), _fits)
 
@@ -94,7 +94,7 @@ def _unknown_members(value: object, info: inspect.Type, path: str) -> Iterator[U
 
 
 def _filtered(value: Any, info: inspect.Type, keep: Callable[[object, inspect.Type], bool]) -> Any:
-    """Return a copy of `value` without the typed parts that `keep` rejects; members of unknown names stay."""
+    """Return a copy of `value` without the parts that `keep` rejects; members with unknown names are kept."""
     info, _ = _unwrap(info)
     match value, info:
         case dict(), inspect.StructType():
@@ -124,7 +124,7 @@ def _fits(value: object, info: inspect.Type) -> bool:
 
 
 def _children(value: object, info: inspect.Type, path: str) -> Iterator[tuple[object, inspect.Type, str, bool]]:
-    """Yield the typed parts of a value: part, its type, its path, and whether it is required."""
+    """Yield each part of a value that has a type: the part, its type, its path, and whether it is required."""
     match value, info:
         case dict(), inspect.StructType():
             fields = members(info.cls)
@@ -140,7 +140,7 @@ def _children(value: object, info: inspect.Type, path: str) -> Iterator[tuple[ob
 
 
 def _unwrap(info: inspect.Type) -> tuple[inspect.Type, bool]:
-    """Return the type without `| None`, and whether it had that. Other unions stay as they are."""
+    """Return the type without `| None`, and whether the type had `| None`. Other unions stay as they are."""
     if isinstance(info, inspect.UnionType):
         others = [t for t in info.types if not isinstance(t, inspect.NoneType)]
         nullable = len(others) < len(info.types)

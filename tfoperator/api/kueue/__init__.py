@@ -1,1 +1,1 @@
-"""Jobs in queues of Kueue: what it counts of a job, and the Workloads in which it keeps records of jobs."""
+"""Jobs in queues of Kueue: the parts of a job that Kueue counts, and Kueue's records of jobs, the Workloads."""

@@ -1,7 +1,8 @@
-"""Jobs in a queue of Kueue, and the parts of them that Kueue can't count. Pure.
+"""Recognizes jobs in a queue of Kueue, and the parts of these jobs that Kueue can't count. Pure.
 
-Kueue finds its jobs by a label, and suspends them until there is room (`runPolicy.suspend`). It keeps a Workload for
-each job, with the reason for waiting. It reads `tfReplicaSpecs` by exact keys; this operator reads them in any case.
+Kueue finds the jobs by a label. It suspends a job (`runPolicy.suspend`) until its queue has enough quota. For each job
+Kueue keeps a Workload, which contains the reason why the job waits. Kueue finds keys in `tfReplicaSpecs` only in their
+exact spelling; this operator ignores upper and lower case.
 """
 
 from __future__ import annotations
@@ -17,52 +18,60 @@ from tfoperator.api.v1.choices import OnStall, OnStraggler, RestartMode, Restart
 from tfoperator.api.v1.types import RunPolicy, TFJob, TFJobSpec
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-"""On a job: the LocalQueue that it waits in."""
+"""This label on a job names the job's LocalQueue."""
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
-"""On a Workload: the UID of its job."""
+"""This label on a Workload has the UID of the Workload's job."""
 
 POD_SETS_ANNOTATION = LABEL_PREFIX + "kueue-pod-sets"
-"""On a Workload: the operator drives it. The value stands for the pod sets that it was made from, after `ADOPTED`."""
+"""This annotation on a Workload shows that the operator, and not Kueue's own framework, handles the Workload. Its value
+identifies the pod sets from which the Workload was made; after `ADOPTED`, that value follows a hyphen.
+"""
 
 ADOPTED = "adopted"
-"""The value of that annotation in a Workload of Kueue's own framework that an administrator gives to the operator.
+"""The value of `POD_SETS_ANNOTATION` with which an administrator gives a Workload of Kueue's own framework to the
+operator.
 
-The operator compares such a Workload with its job, and adds a hyphen and the value that stands for the job's pod sets.
+The operator compares such a Workload with its job. Then it appends to the annotation a hyphen and the value that
+identifies the job's pod sets.
 """
 
 REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
 """On a Workload: the key of the Workload that it replaces when it has quota. Kueue counts the difference alone."""
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
-"""On a pod: its pod set. Kueue's own framework writes it into the job's templates, the operator does not."""
+"""This label on a pod names the pod's pod set. Kueue's own framework writes the label into the job's templates; the
+operator does not write it there.
+"""
 
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
-"""On a pod: the Workload by whose admission it was made."""
+"""This annotation on a pod names the Workload whose admission allowed the pod."""
 
 MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
-"""On a job: how many seconds it may be admitted before Kueue deactivates it."""
+"""This label on a job sets for how many seconds the job may stay admitted; then Kueue deactivates the job."""
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-"""On a job: its WorkloadPriorityClass."""
+"""This label on a job names the job's WorkloadPriorityClass."""
 
 
 MULTIKUEUE_ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
-"""On a job that MultiKueue has created in this cluster: its origin. MultiKueue deletes the job after its end."""
+"""This label on a job that MultiKueue has created in this cluster names the job's origin. MultiKueue deletes the job
+after its end.
+"""
 
 _UNSET_VALUES = (None, False, RestartScope.REPLICA, RestartMode.RECREATE, OnStall.REPORT, OnStraggler.IGNORE)
 """Values that mean the same as an unset field."""
 
 
 def is_multikueue(job: TFJob) -> bool:
-    """Return whether the job runs on another cluster, so that operators of this cluster leave it alone."""
+    """Return whether the job runs on another cluster: operators of this cluster ignore such a job."""
     return job.spec.policy.managed_by == MANAGED_BY_MULTIKUEUE
 
 
 def not_carried(job: TFJob) -> tuple[str, ...]:
     """Return the job's fields that its copy on another cluster would lack: `spec.checkpoint`, ...
 
-    MultiKueue copies a job by the Go operator's types, and omits the fields that these lack.
+    MultiKueue copies a job with the Go operator's types, and leaves out the fields that these types lack.
     """
     return (*_fields_set(job.spec, "spec"), *_fields_set(job.spec.policy, "spec.runPolicy"))
 
@@ -74,14 +83,15 @@ def _fields_set(struct: TFJobSpec | RunPolicy, path: str) -> Iterator[str]:
 
 
 def queue_name(labels: Mapping[str, str]) -> str:
-    """Return the LocalQueue that a job with these labels is in; empty for a job without a queue."""
+    """Return the LocalQueue from a job's labels; empty for a job without a queue."""
     return labels.get(QUEUE_LABEL, "")
 
 
 def uncounted_devices(job: TFJob) -> tuple[str, ...]:
     """Return the extended resources, such as GPUs, that the TensorBoard of a job in a queue requests; empty if none.
 
-    A job's Workload ends with the job, but its TensorBoard goes on, and then quotas do not count it.
+    A job's Workload ends with the job, but its TensorBoard continues to run, and then the queue's quota does not count
+    the TensorBoard.
     """
     board = job.spec.tensor_board
     if board is None or not queue_name(job.metadata.labels):
@@ -101,8 +111,8 @@ def _asks(value: object) -> bool:
 
 
 def uncounted_types(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return the keys of `tfReplicaSpecs` that Kueue doesn't know, since their case differs: `worker`, `ps`.
+    """Return the keys of `tfReplicaSpecs` that Kueue doesn't find because of their case: `worker`, `ps`.
 
-    Their pods run, but quotas do not count them.
+    The pods of these replica types run, but the queue's quota does not count them.
     """
     return tuple(key for key in keys if (kind := parse_replica_type(key)) is not None and key != kind)

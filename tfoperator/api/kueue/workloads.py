@@ -1,4 +1,4 @@
-"""Kueue's Workloads, its records of jobs, and its records of other clusters, reduced to the fields in use."""
+"""Kueue's Workloads (records of jobs) and MultiKueueClusters (records of clusters), with the fields in use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.kube.protocol.verbs import decoder
 from tfoperator.kube.views.objects import HasMetadata
 
 _VERSIONS = ("v1beta2", "v1beta1")
-"""The newest first. Kueue before 0.15 has only v1beta1."""
+"""The versions of Kueue's API, the newest first. Kueue before 0.15 has only v1beta1."""
 
 WORKLOAD_VERSIONS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in _VERSIONS)
 """Kueue's records of jobs, in each of its versions."""
@@ -28,7 +28,7 @@ CLUSTER_VERSIONS = tuple(
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One condition, with all its members: a merge patch replaces the whole list."""
+    """One condition with all its members, because a merge patch replaces the whole list."""
 
     type: str = ""
     status: str = ""
@@ -39,7 +39,10 @@ class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodSet(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A request for quota: pods of one replica type, without their template. `min_count`: so few pods are enough."""
+    """A request for quota for the pods of one replica type, without the pod template.
+
+    `min_count` is the smallest number of pods with which the job can start.
+    """
 
     name: str = ""
     count: int = 1
@@ -54,7 +57,10 @@ class PriorityClassRef(msgspec.Struct, frozen=True, gc=False):
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """The request to Kueue. If inactive, Kueue evicts the job, and ignores it."""
+    """The spec of a Workload: the request to Kueue.
+
+    If it is inactive, Kueue evicts the job and then ignores the Workload.
+    """
 
     queue_name: str = ""
     active: bool | None = None
@@ -112,7 +118,7 @@ class RequeueState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """Kueue's answer; the names of clusters are MultiKueue's."""
+    """Kueue's answer to the request; the fields with names of clusters come from MultiKueue."""
 
     conditions: tuple[Condition, ...] = ()
     admission: Admission | None = None
@@ -140,7 +146,10 @@ class Workload(HasMetadata, frozen=True):
 
     @property
     def mark(self) -> str:
-        """The operator's mark in a Workload that it drives; empty in a Workload that Kueue's own framework drives."""
+        """The annotation of a Workload that the operator handles.
+
+        For a Workload of Kueue's own framework it is empty.
+        """
         return self.metadata.annotations.get(POD_SETS_ANNOTATION, "")
 
     @property
@@ -150,7 +159,7 @@ class Workload(HasMetadata, frozen=True):
 
     @property
     def is_adopted(self) -> bool:
-        """Whether Kueue's own framework has made it, and an administrator has given it to the operator."""
+        """Whether Kueue's own framework has made the Workload, and an administrator has given it to the operator."""
         return self.mark.partition("-")[0] == ADOPTED
 
 

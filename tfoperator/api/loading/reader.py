@@ -1,7 +1,8 @@
-"""Reads manifests (YAML or JSON, several documents, lists) as the plain data that kubectl would send, and writes YAML.
+"""Reads manifests (YAML or JSON, several documents, lists) as plain data, as kubectl does, and writes YAML.
 
-The rules for plain words differ: PyYAML reads `1e3` and `0o17` as text, kubectl and `yamldata` as numbers; with `12:30`
-it is the reverse. So a string is quoted if one of them would take it for another type.
+YAML readers differ in how they read words without quotes. PyYAML reads `1e3` and `0o17` as text, but kubectl and
+`yamldata` read them as numbers; for `12:30` it is the reverse. So a string gets quotes if one of these readers would
+read it as another type.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from tfoperator.base.yamldata.scalars import is_plain_text
 
 
 class ManifestError(YamlError):
-    """A manifest can't be read. As text: `file:line:column: what is wrong`, as far as the place is known."""
+    """Raised if a manifest can't be read.
+
+    Its text is `file:line:column: what is wrong`, with the parts of the place that are known.
+    """
 
 
 class Manifest(msgspec.Struct, frozen=True):
     """One object of a file.
 
-    `lines` has the line of each field, by its path with dots only; `line_of` accepts the paths of problems.
+    `lines` has the line of each field, by its path with dots only; `line_of` also accepts paths in the form that
+    problems have.
     """
 
     obj: dict[str, Any]
@@ -50,7 +55,10 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def load_manifests(path: str | Path) -> list[Manifest]:
-    """Return the objects of a file (`-`: standard input). Raises ManifestError, also for a file without objects."""
+    """Return the objects of a file (`-`: standard input).
+
+    Raises ManifestError if the file can't be read or has no objects.
+    """
     source = "<stdin>" if str(path) == "-" else str(path)
     try:
         if str(path) == "-":
@@ -68,9 +76,9 @@ def load_manifests(path: str | Path) -> list[Manifest]:
 
 
 def parse_manifests(data: bytes | str, source: str = "<manifest>") -> list[Manifest]:
-    """Return the objects in YAML or JSON text; empty documents are skipped and lists (`kind: List`) opened.
+    """Return the objects in YAML or JSON text, without empty documents; a list (`kind: List`) is replaced by its items.
 
-    Raises ManifestError if the text doesn't parse, contains anything but objects, or is empty.
+    Raises ManifestError if the text is not valid YAML, contains a value that is not an object, or is empty.
     """
     try:
         manifests = [
@@ -112,11 +120,11 @@ def _opened(manifest: Manifest) -> Iterator[Manifest]:
 
 _WIDTH = 120
 _OTHER_LINE_BREAKS = "\r\x85\u2028\u2029"
-"""Ends of lines in YAML 1.1, unless they are escaped."""
+"""Characters that end a line in YAML 1.1, unless they are escaped."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper without aliases, with block style for texts of several lines, and careful quoting."""
+    """SafeDumper without aliases, with block style for texts of several lines, and with quotes where readers differ."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True

@@ -13,7 +13,7 @@ _EXPRESSION = re.compile(
 _MAX_SHOWN = 60
 
 RENDER_FIRST = "this file is a Helm template, not a manifest. Render it first: helm template CHART"
-"""The next step for a person who has given a template."""
+"""The advice for a person who has given a Helm template."""
 
 
 def template_expression(text: str) -> tuple[int, str] | None:

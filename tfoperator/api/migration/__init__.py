@@ -1,5 +1,5 @@
-"""Finds the changes for TFJobs of the Go operator if this operator takes them over. Facts in, findings out.
+"""Finds the changes for TFJobs if this operator replaces the Go operator. The functions take facts and return findings.
 
-`job_findings` checks a job, `cluster_findings` the jobs' environment; both are pure. `read_cluster` gets the facts from
-an API server, by GET and LIST alone, and omits facts that it may not read.
+`job_findings` checks a job, `cluster_findings` the jobs' environment; both are pure. `read_cluster` reads the facts
+from an API server with GET and LIST only, and leaves out facts that it has no right to read.
 """

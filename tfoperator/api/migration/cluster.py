@@ -1,4 +1,4 @@
-"""The environment of TFJobs in a cluster with the Go operator, and the changes that a migration needs there. Pure."""
+"""The environment of TFJobs in a cluster with the Go operator, and the tasks that a migration needs there. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.views.objects import Pod
 
 OTHER_KINDS = ("jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "xgboostjobs")
-"""The Go operator's other kinds, by the plural names of their CRDs."""
+"""The other kinds that the Go operator handles, by the plural names of their CRDs."""
 
 GO_OPERATOR = "control-plane=kubeflow-training-operator"
 """The labels of the Go operator's Deployment, in its own manifests since 1.3."""
@@ -29,7 +29,10 @@ class Unread(msgspec.Struct, frozen=True):
 
 
 class ClusterFacts(msgspec.Struct, frozen=True):
-    """The facts about a cluster. None is a fact that is absent or could not be read; `unread` lists the latter."""
+    """The facts about a cluster.
+
+    None means that the fact is absent or could not be read; `unread` lists the facts that could not be read.
+    """
 
     jobs: tuple[dict[str, Any], ...] = ()
     pods: tuple[Pod, ...] | None = None
@@ -41,7 +44,10 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 
 
 def cluster_findings(facts: ClusterFacts) -> tuple[Finding, ...]:
-    """Return the tasks besides the jobs. Facts that could not be read are reported as unread, not as absent."""
+    """Return the tasks that concern the cluster and not a single job.
+
+    If a fact could not be read, the finding reports this; it does not report that the fact is absent.
+    """
     found = [*_operators(facts), *_webhooks(facts), *_crd(facts)]
     roles = "removing the Go operator also removes its aggregated roles (kubeflow-training-edit, ...)"
     todo = "apply manifests/base/user-roles.yaml, which gives the same rights to edit, admin and view"
@@ -74,7 +80,7 @@ def _operators(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _leaves_tfjobs(deployment: dict[str, Any]) -> bool:
-    """Return whether its flags name kinds without TFJob."""
+    """Return whether the flags of the Go operator enable certain kinds, but not TFJob."""
     containers = _part(_part(_part(deployment, "spec"), "template"), "spec").get("containers") or []
     words = [
         str(word)

@@ -11,15 +11,15 @@ class Effort(StrEnum):
     """The effort that a finding requires."""
 
     ACTION = "action"
-    """Something must be done, or decided, before this operator takes over."""
+    """A person must do or decide something before this operator takes over."""
     CHANGE = "change"
-    """The behaviour changes from then on; mostly no action is needed."""
+    """The behaviour changes after this operator takes over; most such changes need no action."""
     NOTE = "note"
-    """A fact to know; it may be a surprise that nothing changes."""
+    """A fact without any change in behaviour; this may surprise the reader."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One change by a migration, its origin, and the remedy ("" for none)."""
+    """One change that a migration brings, the field or object that causes it, and the advice ("" for none)."""
 
     effort: Effort
     field: str

@@ -1,4 +1,7 @@
-"""The changes for one TFJob of the Go operator (training-operator 1.9, and earlier releases that had v1). Pure."""
+"""Finds the changes for one TFJob of the Go operator (training-operator 1.9, and earlier releases that had v1).
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,10 @@ _ACTIVE_PHASES = ("Pending", "Running")
 
 
 def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime) -> tuple[Finding, ...]:
-    """Return the differences in how this operator handles a job, in the order of the job's fields.
+    """Return how this operator treats the job differently, in the order of the job's fields.
 
-    `obj` is the job as the API server, or a file, has it. `pods` are the pods that it owns, None if they are not known.
+    `obj` is the job as the API server, or a file, has it. `pods` are the pods of the job, or None if they are not
+    known.
     """
     version = older_version(obj)
     if version is not None:
@@ -61,7 +65,10 @@ _MISPLACED = (
 
 
 def _how_to_move(obj: dict[str, Any]) -> str:
-    """Return the instruction for moving a job's policies: in its file, or in the cluster that has printed it."""
+    """Return the instruction to move a job's policies.
+
+    A job from a cluster is changed there, any other job in its file.
+    """
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("uid"):
         return "move the fields: tfoperator convert FILE"
@@ -152,7 +159,10 @@ def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
 
 
 def _restarts_so_far(pods: Sequence[Pod]) -> int:
-    """Return the restarts in place, which are counted from the kubelets' status when a job is taken over."""
+    """Return how often containers were restarted in their pods.
+
+    This operator counts these restarts when it takes a job over.
+    """
     return sum(status.restart_count for pod in pods for status in pod.status.container_statuses)
 
 
@@ -175,7 +185,7 @@ def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
 
 
 def _sidecars(job: TFJob) -> Iterator[Finding]:
-    """Yield a finding for the first replica type with containers beside `tensorflow`, which names all of them.
+    """Yield one finding that names all containers beside `tensorflow` of the first replica type with such containers.
 
     Native sidecars, which are init containers, end with their pod under both operators.
     """
@@ -233,7 +243,10 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
 
 
 def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
-    """Return the pods of an ended job that are stopped: after a success, pods that serve or have not begun."""
+    """Return the pods that this operator stops when it takes over an ended job.
+
+    After a success: parameter servers and pods that have not begun.
+    """
     return sorted(
         pod.metadata.name
         for pod in pods

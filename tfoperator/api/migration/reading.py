@@ -1,4 +1,4 @@
-"""Reads the facts for a migration, by GET and LIST alone: no Secret, no ConfigMap, no write."""
+"""Reads the facts for a migration with GET and LIST only. It reads no Secret and no ConfigMap, and writes nothing."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ T = TypeVar("T")
 
 
 def read_cluster(client: ApiClient, namespace: str) -> ClusterFacts:
-    """Return the TFJobs of a namespace, "" for all, and their environment.
+    """Return the TFJobs of a namespace ("" for all namespaces), and their environment.
 
-    Only the right to list TFJobs is needed; other facts that may not be read are in `unread`. Raises KubeError.
+    The caller needs only the right to list TFJobs. Facts that the caller has no right to read are listed in `unread`.
+    Raises KubeError.
     """
     unread: list[Unread] = []
 

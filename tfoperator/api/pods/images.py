@@ -20,7 +20,7 @@ _MAX_NAME = 255
 
 
 def image_problem(image: str) -> str:
-    """Return why a kubelet can't read the name of an image, as a demand ("must be ..."); empty for a good name."""
+    """Return why a kubelet can't read an image name, in the form "must be ..."; empty for a valid name."""
     if found := _PLACEHOLDER.search(image):
         return f"must be the name of an image: {found[0]} is a placeholder, so replace it first"
     name, at, digest = image.partition("@")

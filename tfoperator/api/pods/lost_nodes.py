@@ -1,4 +1,4 @@
-"""Recognizes pods whose node is lost, so that a kubelet will neither end them nor report how they end."""
+"""Recognizes pods on lost nodes: a kubelet will neither end such a pod nor report how the pod ends."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _GATE_REASON = "ReadinessGatesNotReady"
 
 
 def node_is_lost(pod: Pod) -> bool:
-    """Return whether the cluster reports the pod's node as gone, so that a kubelet will not finish the pod's deletion.
+    """Return whether the cluster reports the pod's node as gone: then a kubelet will not finish the pod's deletion.
 
-    A deletion by taint is not enough, since a live node may have any taint. In addition, the node controller must have
-    given the node up, or the pod must have no running container.
+    A pod that was deleted because of a taint is not enough, since a live node may have any taint. In addition, the node
+    controller must have marked the pod as not ready, or the pod must have no running container.
     """
     status = pod.status
     if status.phase == "Unknown" or status.reason == "NodeLost":
@@ -25,7 +25,7 @@ def node_is_lost(pod: Pod) -> bool:
 def node_is_silent(status: PodStatus) -> bool:
     """Return whether the pod is marked as not ready, although its kubelet last reported all containers as ready.
 
-    A kubelet itself marks a pod in this way only if a readiness gate is closed.
+    A kubelet itself marks a pod in this way only if a readiness gate of the pod is not met.
     """
     marked = any(c.type == "Ready" and c.status == "False" and c.reason != _GATE_REASON for c in status.conditions)
     return marked and all(container.ready for container in status.container_statuses)

@@ -48,7 +48,7 @@ def dns_search(value: str) -> str:
 
 
 def dns_subdomain_prefix(value: str) -> str:
-    """Check a subdomain that a generated part may follow: it may end with a hyphen."""
+    """Check a subdomain to which Kubernetes appends a generated part: the subdomain may end with a hyphen."""
     return dns_subdomain(value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value)
 
 

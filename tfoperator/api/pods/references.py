@@ -1,4 +1,4 @@
-"""The ConfigMaps, Secrets, claims and accounts that a pod needs before its containers start. Pure."""
+"""The ConfigMaps, Secrets, volume claims and service accounts that a pod needs before its containers start. Pure."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ENVIRONMENTS = (("configMapRef", "ConfigMap"), ("secretRef", "Secret"))
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """An object that a pod names in a field (`volumes[0].configMap.name`), and can't start without."""
+    """An object that a field of a pod (`volumes[0].configMap.name`) names, and without which the pod can't start."""
 
     kind: str
     name: str
     field: str
 
     def __str__(self) -> str:
-        """Return `ConfigMap settings`."""
+        """Return the object's kind and name, as in `ConfigMap settings`."""
         return f"{self.kind} {self.name}"
 
 
@@ -49,7 +49,7 @@ def references_of_volumes(pod: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def references_of_containers(pod: Mapping[str, Any]) -> Iterator[Reference]:
-    """Yield the objects that the variables of a pod's containers come from, without optional objects."""
+    """Yield the objects from which the containers of a pod take variables, without optional objects."""
     for group in ("initContainers", "containers"):
         for number, container in enumerate(_dicts(pod.get(group))):
             path = f"{group}[{number}]"

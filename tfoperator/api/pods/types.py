@@ -1,8 +1,8 @@
 """Every field of a pod template, at every depth, with its type: the table that all checks and the CRD share.
 
-hack/builtin_schemas.py makes `types.json` from the OpenAPI documents of Kubernetes' newest release;
-`descriptions.toml` is this project's own. Both are read only at the first use: the operator imports this module, but
-checks no manifest.
+hack/builtin_schemas.py makes `types.json` from the OpenAPI documents of Kubernetes' newest release. The texts in
+`descriptions.toml` are written for this project. Both are read only at the first use: the operator imports this module,
+but checks no manifest.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ TEMPLATE = "PodTemplateSpec"
 """The type of a whole pod template."""
 
 VOLUME_SOURCE = "VolumeSource"
-"""The type of a volume that needs no name, as a checkpoint has it."""
+"""The name of the type of a volume without a name, such as the volume of a checkpoint."""
 
 _VOLUME = "Volume"
 
 STRING, BOOLEAN, INT32, INT64 = "string", "boolean", "int32", "int64"
 QUANTITY, INT_OR_STRING, TIME, OBJECT = "quantity", "int-or-string", "time", "object"
-"""The types without fields. `object` has any members."""
+"""The types without fields. A value of type `object` can have any members."""
 
 LIST, MAP = "[]", "{}"
-"""Prefixes of a type: a list of it, and a map from strings to it."""
+"""Prefixes of a type's name: for a list of the type, and for a map from strings to the type."""
 
 _INTEGERS = {INT32: 2**31, INT64: 2**63}
 
 
 class PodType(msgspec.Struct, frozen=True):
-    """One type of Kubernetes: its fields with their types, and the names of those that must not be absent."""
+    """One type of Kubernetes: its fields with their types, and the names of the required fields."""
 
     fields: dict[str, str]
     required: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ _ZERO: Mapping[str, object] = {STRING: "", BOOLEAN: False, INT32: 0, INT64: 0, Q
 
 
 def fill_nulls(value: object, kind: str) -> None:
-    """Give null items of lists and maps the zero value of their type, in place, as Go programs read them."""
+    """Replace null items of lists and maps by the zero value of their type, in place, as Go programs read them."""
     prefix, name = schema_kind(kind)
     if prefix and isinstance(value, list | dict):
         for key, item in enumerate(value) if isinstance(value, list) else list(value.items()):
@@ -129,7 +129,7 @@ def fill_nulls(value: object, kind: str) -> None:
 def wrong_types(value: object, kind: str, path: str) -> Iterator[Problem]:
     """Yield every part of `value`, at every depth, that does not have the type that `kind` demands.
 
-    A null counts as absent, as Go programs write it.
+    A null counts as absent, because Go programs write absent values so.
     """
     if value is None:
         return
@@ -142,7 +142,10 @@ def wrong_types(value: object, kind: str, path: str) -> Iterator[Problem]:
 
 
 def _parts(value: object, kind: str, path: str) -> Iterator[tuple[object, str, str]]:
-    """Yield the parts of a value, each with its type and path; nothing if the value doesn't have the shape."""
+    """Yield the parts of a value, each with its type and path.
+
+    Yield nothing if the value does not have the form of its type.
+    """
     if kind.startswith(LIST):
         for position, item in enumerate(value if isinstance(value, list) else ()):
             yield item, kind[2:], f"{path}[{position}]"
@@ -156,7 +159,7 @@ def _parts(value: object, kind: str, path: str) -> Iterator[tuple[object, str, s
 
 
 def _demand(value: object, kind: str) -> str:
-    """Return the type's demand on the outermost value if the value does not meet it, else an empty string."""
+    """Return the type's requirement if the outermost value does not meet it, else an empty string."""
     if kind.startswith(LIST):
         return "" if isinstance(value, list) else "a list"
     if kind == STRING:

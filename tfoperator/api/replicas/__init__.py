@@ -1,1 +1,1 @@
-"""The replicas of a TFJob: the names of their objects, their templates and pods, and what their processes get."""
+"""The replicas of a TFJob: the names of their objects, their templates and pods, and their processes' variables."""

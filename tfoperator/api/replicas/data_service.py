@@ -1,9 +1,9 @@
-"""The data service of a job: the names of its pods, its variables, and the stock programs that they run.
+"""The data service of a job: the names of its pods, its environment variables, and the stock programs of its pods.
 
-A data service (`tf.data.experimental.service`) runs input pipelines on machines of their own. A dispatcher hands out
-the work, and data workers do it. Both programs are the same in nearly every job, and need only their own address and
-the dispatcher's address. So the programs fit into a container's command, and any image with TensorFlow 2.4 or later
-can run them.
+A data service (`tf.data.experimental.service`) runs input pipelines on separate machines. A dispatcher distributes the
+work, and data workers do it. Both programs are the same in nearly every job, and need only their own address and the
+dispatcher's address. So each program fits into the command of a container, and any image with TensorFlow 2.4 or later
+can run it.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ DEFAULT_DATA_SERVICE_PORT = 5050
 """The port of the dispatcher and of each data worker: the port in TensorFlow's documentation."""
 
 DATA_SERVICE_POD_SET = "data-service"
-"""The name of the pod set in a Workload of Kueue: dispatcher and data workers are made from one template."""
+"""The name of the pod set in a Kueue Workload for the dispatcher and the data workers, which have the same template."""
 
 DATA_SERVICE = "TF_DATA_SERVICE"
-"""The variable of training replicas and of the data service itself with the dispatcher's address: `grpc://host:port`.
+"""The variable with the dispatcher's address (`grpc://host:port`), in training replicas and in the pods of the data
+service.
 
-`tf.data.experimental.service.distribute(service=...)` takes this text as it is.
+A program can pass its value to `tf.data.experimental.service.distribute(service=...)` without changes.
 """
 DATA_SERVICE_ADDRESS = "TF_DATA_SERVICE_ADDRESS"
-"""The variable of a dispatcher or data worker with its own address, `host:port`."""
+"""The variable with the own address (`host:port`) of a dispatcher or data worker."""
 DATA_SERVICE_WORK_DIR = "TF_DATA_SERVICE_WORK_DIR"
-"""The variable of a dispatcher with the directory of its journal; empty if it keeps none."""
+"""The variable of a dispatcher with the directory of its journal; empty if the dispatcher keeps no journal."""
 
 
 class DataServiceRole(StrEnum):
-    """The two programs of a data service, as names of pods and labels spell them."""
+    """The two programs of a data service, spelled as in the names of pods and in labels."""
 
     DISPATCHER = "dispatcher"
     WORKER = "dataworker"
@@ -44,26 +45,29 @@ LONGEST_MEMBER = "-dataworker-999"
 _ROLES = {role.value: role for role in DataServiceRole}
 
 DataServiceMember = tuple[DataServiceRole, int]
-"""A role, and an index: 0 for the dispatcher."""
+"""A member of a data service: a role, and an index, which is 0 for the dispatcher."""
 
 DISPATCHER: DataServiceMember = (DataServiceRole.DISPATCHER, 0)
 
 
 def member_of(labels: Mapping[str, str]) -> DataServiceMember | None:
-    """Return which member of a data service an object with these labels belongs to; None if it names none."""
+    """Return the member of a data service to which an object with these labels belongs.
+
+    It returns None if the labels name no member.
+    """
     role = _ROLES.get(labels.get(LABEL_DATA_SERVICE, ""))
     index = parse_replica_index(labels.get(LABEL_REPLICA_INDEX, ""))
     return None if role is None or index is None else (role, index)
 
 
 def member_labels(member: DataServiceMember) -> dict[str, str]:
-    """Return the labels of a member's pod and service, beside the labels that all objects of the job have."""
+    """Return the labels that a member's pod and service have in addition to the labels of all objects of the job."""
     role, index = member
     return {LABEL_DATA_SERVICE: role.value, LABEL_REPLICA_INDEX: str(index)}
 
 
 def member_suffix(member: DataServiceMember) -> str:
-    """Return the name of a member within its job: `dispatcher-0`, `dataworker-3`."""
+    """Return the part of a member's name after the job's name: `dispatcher-0`, `dataworker-3`."""
     role, index = member
     return f"{role.value}-{index}"
 
@@ -120,4 +124,4 @@ PROGRAMS: Mapping[DataServiceRole, str] = {
     DataServiceRole.DISPATCHER: _START + _DISPATCHER + _SERVE,
     DataServiceRole.WORKER: _START + _WORKER + _SERVE,
 }
-"""The programs by role."""
+"""The source code of the programs, by role."""

@@ -1,6 +1,7 @@
-"""The length of the lists of hosts that a job's processes get at their start, and the remedy if they are too long.
+"""Computes the length of the lists of hosts that a job's processes get, and gives advice if a list is too long.
 
-Each process gets the hosts of the others in the variable TF_CONFIG, and in arguments if the job asks for them. Pure.
+Each process gets the hosts of all processes in the variable TF_CONFIG, and also in arguments if the job requests this.
+Pure.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import NamedTuple
 from tfoperator.api.v1.choices import ReplicaType
 
 MAX_TEXT_LENGTH = 131_071
-"""Bytes. Linux takes 32 pages of 4 KiB (MAX_ARG_STRLEN) for a variable with its name, or an argument, and the zero
-at its end."""
+"""Bytes. On Linux a variable with its name, or an argument, may have 32 pages of 4 KiB (MAX_ARG_STRLEN), including the
+zero byte at its end.
+"""
 
 MAX_TF_CONFIG_LENGTH = MAX_TEXT_LENGTH - len("TF_CONFIG=")
 
@@ -22,10 +24,10 @@ _TASK_LENGTH = 120
 _OPTION_LENGTH = len("--evaluator_hosts=")
 
 PER_HOST = len('"",')
-"""The number of characters that each host adds to its own characters."""
+"""The number of characters that each host needs in addition to the characters of its name."""
 
 ALWAYS_ACCEPTED = MAX_TF_CONFIG_LENGTH - _TASK_LENGTH
-"""The length of all hosts, with PER_HOST for each, up to which `too_long` accepts any job."""
+"""The length of all hosts, each with PER_HOST more characters: up to this length `too_long` accepts every job."""
 
 
 class HostList(NamedTuple):
@@ -36,7 +38,10 @@ class HostList(NamedTuple):
 
 
 def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments: bool) -> str:
-    """Return the message for a job whose processes can't be started; empty if they can."""
+    """Return the message for a job with a list that is too long to start its processes.
+
+    The result is empty if the processes can start.
+    """
     total = sum(of_type.size for of_type in hosts.values())
     in_tf_config = 0
     if total != 1:
@@ -66,7 +71,10 @@ def _tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
 
 
 def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
-    """Return the length for a worker, which gets itself, the chief and every PS; other replicas get only themselves."""
+    """Return the length for a worker, whose TF_CONFIG has itself, the chief and every PS.
+
+    Each other replica has only itself.
+    """
     if not set(hosts) - {ReplicaType.PS}:
         return 0
     named = {ReplicaType.PS, ReplicaType.CHIEF, ReplicaType.MASTER}

@@ -1,7 +1,7 @@
 """Names the pods that still run after their job has succeeded, and explains how to end them. Pure.
 
-Without a `cleanPodPolicy` workers and evaluators may finish. Pods that never end, such as an evaluator that waits for
-checkpoints, occupy their machines until someone ends them.
+Without a `cleanPodPolicy`, workers and evaluators may finish after the job has succeeded. Pods that never end, such as
+an evaluator that waits for checkpoints, occupy their machines until someone ends them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _MAX_NAMES = 5
 
 
 def left_running(pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that still run and are not being ended, in order of their names."""
+    """Return the pods that still run and are neither deleted nor stopped, sorted by name."""
     running = [pod for pod in pods if replica_phase(pod) not in ENDED_PHASES and not is_ending(pod)]
     return sorted(running, key=lambda pod: pod.metadata.name)
 
 
 def left_running_text(pods: Sequence[Pod]) -> str:
-    """Return the names of these pods, and how to end them."""
+    """Return a message with the names of these pods and the advice how to end them."""
     names = ", ".join(map(replica_name, pods[:_MAX_NAMES])) + (", ..." if len(pods) > _MAX_NAMES else "")
     count = "1 pod still runs" if len(pods) == 1 else f"{len(pods)} pods still run"
     return (

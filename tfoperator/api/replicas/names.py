@@ -1,8 +1,9 @@
 """Names and labels of all objects of a TFJob: pure functions, no I/O.
 
-They are the Go operator's, character by character, because other programs read them: queueing systems select by label,
-users type `{job}-worker-0` into `kubectl logs`, and this operator must find a job that the Go operator started. Reading
-is tolerant, since any client may write a label: an invalid label gives None, never an exception.
+They are exactly the Go operator's names and labels, because other programs use them: queueing systems select by label,
+users type `{job}-worker-0` into `kubectl logs`, and this operator must find a job that the Go operator started. Any
+client may write a label, so the functions that read labels accept any text: an invalid label gives None, never an
+exception.
 """
 
 from __future__ import annotations
@@ -26,66 +27,79 @@ ANNOTATION_RESTARTS = LABEL_PREFIX + "restarts"
 """On a pod: the number of restarts of its replica before this pod was created."""
 
 ANNOTATION_STOPPED = LABEL_PREFIX + "stopped"
-"""On a pod that was stopped: how its job has ended, `job-succeeded` or `job-failed`, or `STOPPED_WITH_REPLICA`."""
+"""On a pod that the operator stopped: the outcome of the job (`job-succeeded` or `job-failed`), or
+`STOPPED_WITH_REPLICA`.
+"""
 STOPPED_WITH_REPLICA = "replica-ended"
-"""Value of `ANNOTATION_STOPPED` on a pod whose container `tensorflow` had ended while other containers ran on."""
+"""Value of `ANNOTATION_STOPPED` on a pod that was stopped because its container `tensorflow` had ended while other
+containers still ran.
+"""
 STOPPED_WITH_RUN = "run-ended"
-"""Value of `ANNOTATION_STOPPED` on a pod that a run's end stopped, in the records of the run (`tfoperator run`)."""
+"""Value of `ANNOTATION_STOPPED` on a pod that was stopped at the end of its run; only in the records of a run
+(`tfoperator run`).
+"""
 
 ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
 """On a pod: the number of restarts of all replicas of its job together before this pod was created."""
 
 ANNOTATION_DISRUPTIONS = LABEL_PREFIX + "disruptions"
-"""On a pod: how many of the restarts of its replica before this pod followed on a disruption and not on a failure."""
+"""On a pod: how many earlier restarts of its replica were caused by a disruption and not by a failure."""
 ANNOTATION_JOB_DISRUPTIONS = LABEL_PREFIX + "job-disruptions"
-"""On a pod: how many of the restarts of all replicas together before this pod followed on a disruption."""
+"""On a pod: how many earlier restarts of all replicas of its job were caused by a disruption."""
 
 
 ANNOTATION_WORKERS = LABEL_PREFIX + "workers"
 """On a pod of a job with an `elasticPolicy`: the number of workers that it was made for."""
 ANNOTATION_PROBE = LABEL_PREFIX + "probe"
-"""On a pod that asks for room for a further worker of such a job: its program does not start."""
+"""On a pod that tests whether the cluster has room for one more worker of a job with an `elasticPolicy`; its program
+does not start.
+"""
 
 ANNOTATION_RESTART_MODE = LABEL_PREFIX + "restart-mode"
-"""On a pod whose kubelet starts its container `tensorflow` again by a rule that the operator gave it: `InPlace`."""
+"""On a pod whose kubelet restarts the container `tensorflow` because of a rule that the operator added: `InPlace`."""
 
 MAX_RESTARTS = 1_000_000
-"""The maximum count: larger numbers in an annotation or a status are wrong, and 2**n must stay finite."""
+"""The maximum number of restarts. Larger numbers in an annotation or a status are wrong, and 2**n must be finite."""
 
 LABEL_TENSORBOARD = LABEL_PREFIX + "tensorboard"
 """On a TensorBoard's deployment, service and pod: the name of its job. The pod has this label and none of the labels
 that select a job's replicas: listing or deleting replicas must not include it."""
 
 ANNOTATION_SPEC_HASH = LABEL_PREFIX + "spec-hash"
-"""On a TensorBoard's deployment and service: a hash of their source, by which the operator notices a change."""
+"""On a TensorBoard's deployment and service: a hash of the data from which the operator made the object. The operator
+compares hashes to find changes.
+"""
 
 ANNOTATION_TENSORBOARD_URL = LABEL_PREFIX + "tensorboard-url"
-"""On a TensorBoard's service, set by its publisher (an ingress, the local control plane): its address for people."""
+"""On a TensorBoard's service: the address for people. The program that publishes the TensorBoard (an ingress, the local
+control plane) sets it.
+"""
 
 GANG_TOPOLOGY_ANNOTATION = LABEL_PREFIX + "gang-topology"
-"""On a TFJob: a label of nodes, such as `topology.kubernetes.io/zone`. All nodes of the job's gang have the same value
-of it, if Kubernetes' own scheduler places gangs."""
+"""On a TFJob: a label of nodes, such as `topology.kubernetes.io/zone`. If Kubernetes' own scheduler places gangs, all
+nodes of the job's gang have the same value of that label.
+"""
 
 ANNOTATION_PARAMETERS = LABEL_PREFIX + "parameters"
 """On a TFJob made from a Python function: the function's arguments, as a JSON object."""
 
 EMBEDDED_VERSION = "+tfoperator.embedded"
-"""The end of the version by which clients recognize the control plane of their own machine."""
+"""The end of a version string: clients recognize by it the control plane that runs on their own machine."""
 
 EMBEDDED_KUBERNETES = "v1.37.2"
-"""The release of Kubernetes that this control plane behaves like."""
+"""The release of Kubernetes whose behaviour the local control plane has."""
 
 EMBEDDED_RELEASE = f"{EMBEDDED_KUBERNETES}{EMBEDDED_VERSION}"
-"""The version of its API server and of its node."""
+"""The version that the API server and the node of the local control plane report."""
 
 TENSORBOARD_SUFFIX = "-tensorboard"
 TENSORBOARD_CONTAINER = "tensorboard"
 TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"
 TENSORBOARD_PORT_VARIABLE = "TENSORBOARD_PORT"
-"""A TensorBoard's address, as variables of its container: on the local control plane the address differs."""
+"""The variables of a TensorBoard's container with its address, which is different on the local control plane."""
 
 TENSORBOARD_REPLICA = "tensorboard"
-"""The name of the pod of a job's TensorBoard among its replicas."""
+"""The name of a TensorBoard's pod in lists of the job's replicas."""
 
 OPERATOR_NAME = "tfjob-controller"
 """Value of `LABEL_OPERATOR_NAME`, and the source of the operator's events."""
@@ -95,7 +109,7 @@ MANAGED_SELECTOR = f"{LABEL_OPERATOR_NAME}={OPERATOR_NAME}"
 
 DEFAULT_CONTAINER_NAME = "tensorflow"
 TF_CONFIG = "TF_CONFIG"
-"""The variable in which each process finds the hosts of the others, and its own place among them."""
+"""The variable from which a process reads the hosts of all processes of the job, and its own type and index."""
 DEFAULT_PORT_NAME = "tfjob-port"
 DEFAULT_PORT = 2222
 
@@ -105,17 +119,21 @@ CHECKPOINT_VARIABLE = "TFOPERATOR_CHECKPOINT_DIR"
 """The environment variable that names the job's directory in the checkpoint volume."""
 
 LABEL_WORKDIR = LABEL_PREFIX + "workdir"
-"""On a TFJob whose replicas run in a folder of its sender: the ConfigMap or Secret that contains the folder."""
+"""On a TFJob whose replicas run in a folder that its sender has sent: the ConfigMap or Secret with the folder."""
 WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME = "tfoperator-workdir", "tfoperator-workdir-source"
-"""The volumes of its pods: one has the unpacked folder, and one has its source."""
+"""The volumes of such a job's pods: one has the unpacked folder, and the second has the packed folder."""
 
 LABEL_DATA_SERVICE = LABEL_PREFIX + "data-service"
-"""On the pods and services of a job's data service: `dispatcher` or `dataworker`. They have no replica type."""
+"""This label on the pods and services of a job's data service is `dispatcher` or `dataworker`. These pods and services
+have no label for a replica type.
+"""
 
 _UID_PART_LENGTH = 8
 
 MAX_REPLICA_INDEX = 2**31 - 2
-"""The largest index that an int32 `replicas` can produce; an object whose label has a larger index has no replica."""
+"""The largest index that an int32 `replicas` allows; an object with a larger index in its label belongs to
+no replica.
+"""
 
 _TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in ReplicaType}
 _LOWER_BY_TYPE = {replica_type: lower for lower, replica_type in _TYPE_BY_LOWER.items()}
@@ -137,7 +155,9 @@ def annotated_count(annotations: Mapping[str, str], key: str) -> int:
 
 
 LONGEST_SUFFIX = len("-evaluator-2147483647")
-"""Characters: the most that `object_name` and `tensorboard_name` add to a job's name, for any number of replicas."""
+"""The maximum number of characters that `object_name` and `tensorboard_name` add to a job's name, for any number of
+replicas.
+"""
 
 
 def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
@@ -148,7 +168,7 @@ def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
 def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid: str) -> str:
     """Return the name with a part of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
 
-    UIDs are random UUIDs, so this part has 32 random bits: enough among the jobs that share a name.
+    UIDs are random UUIDs, so this part has 32 random bits, which is enough to distinguish jobs of the same name.
     """
     return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}-{uid[:_UID_PART_LENGTH]}"
 
@@ -164,7 +184,10 @@ def with_uid(name: str, uid: str) -> str:
 
 
 def job_labels(job_name: str) -> dict[str, str]:
-    """Return the labels common to all replicas' pods; the single service of a job has them, and selects by them."""
+    """Return the labels that the pods of all replicas have.
+
+    The single service of a job has and selects the same labels.
+    """
     return {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: job_name}
 
 
@@ -177,7 +200,10 @@ def has_job_labels(labels: Mapping[str, str], job_name: str) -> bool:
 
 
 def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_master: bool) -> dict[str, str]:
-    """Return the labels of a replica's pod; its service has the same without the role (`is_master=False`)."""
+    """Return the labels of a replica's pod.
+
+    The replica's service has the same labels except the role (`is_master=False`).
+    """
     of_replica = {LABEL_REPLICA_TYPE: _LOWER_BY_TYPE[replica_type], LABEL_REPLICA_INDEX: str(index)}
     labels = job_labels(job_name) | of_replica
     if is_master:
@@ -186,7 +212,7 @@ def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_m
 
 
 def tensorboard_name(job_name: str) -> str:
-    """Return the name of a job's TensorBoard: its deployment, its service, and so its DNS name."""
+    """Return the name of a job's TensorBoard: of its deployment and its service. The name is also its DNS name."""
     return job_name + TENSORBOARD_SUFFIX
 
 
@@ -196,7 +222,7 @@ def tensorboard_labels(job_name: str) -> dict[str, str]:
 
 
 def job_selector(job_name: str) -> str:
-    """Return the label selector that picks the pods and services of the jobs of one name (in a namespace: one job)."""
+    """Return the label selector for pods and services of the jobs of one name (in one namespace that is one job)."""
     return f"{MANAGED_SELECTOR},{LABEL_JOB_NAME}={job_name}"
 
 
@@ -206,15 +232,15 @@ def replicas_selector(job_name: str, replica_type: ReplicaType) -> str:
 
 
 def parse_replica_type(text: str) -> ReplicaType | None:
-    """Return the replica type that `text` spells in any case (`worker`, `WORKER`, `Worker`), else None."""
+    """Return the replica type that `text` names, in upper or lower case (`worker`, `WORKER`, `Worker`), else None."""
     return _TYPE_BY_LOWER.get(text.lower())
 
 
 def parse_replica_index(text: str) -> int | None:
-    """Return the index that a label spells, else None.
+    """Return the index in the value of a label, else None.
 
-    Only the canonical spelling counts (`7`, not `07`, `+7` or another script's digits): the service of an index would
-    not select an object whose label has another spelling.
+    Only the standard spelling is accepted (`7`, not `07`, `+7` or another script's digits), because the service of an
+    index does not select an object whose label has another spelling.
     """
     if not (text.isascii() and text.isdigit()) or len(text) > 10 or (text[0] == "0" and text != "0"):
         return None
@@ -223,7 +249,7 @@ def parse_replica_index(text: str) -> int | None:
 
 
 def replica_of(labels: Mapping[str, str]) -> tuple[ReplicaType, int] | None:
-    """Return the replica of an object with these labels; None if they don't name one."""
+    """Return the replica to which an object with these labels belongs; None if the labels name no replica."""
     try:
         return _replica(labels[LABEL_REPLICA_TYPE], labels[LABEL_REPLICA_INDEX])
     except KeyError:
@@ -248,20 +274,21 @@ def is_data_service(labels: Mapping[str, str]) -> bool:
 
 
 def is_server(labels: Mapping[str, str]) -> bool:
-    """Return whether the program of a pod with these labels never ends by itself, for it only serves the others."""
+    """Return whether the program of a pod with these labels never ends by itself because it only serves other pods."""
     return LABEL_DATA_SERVICE in labels or is_parameter_server(labels)
 
 
 def parse_replica_name(name: str) -> tuple[ReplicaType | None, int | None]:
-    """Return the type and the index that `worker-0` names; None for each part that can't be read."""
+    """Return the type and the index in a name such as `worker-0`; return None for a part that can't be read."""
     kind, _, index = name.rpartition("-")
     return parse_replica_type(kind), parse_replica_index(index)
 
 
 def replica_name(pod: HasMetadata) -> str:
-    """Return `worker-0` for the pod of a replica, and the pod's name for a pod that is no part of a job.
+    """Return a short name such as `worker-0` for a replica's pod; return the pod's full name for a pod without a job.
 
-    The pod of a TensorBoard is `tensorboard`. The pods of a data service are `dispatcher-0` and `dataworker-1`.
+    The pod of a TensorBoard is `tensorboard`. For the pods of a data service, the short names are `dispatcher-0`,
+    `dataworker-1` and so on.
     """
     labels = pod.metadata.labels
     if LABEL_TENSORBOARD in labels:

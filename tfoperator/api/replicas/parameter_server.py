@@ -1,6 +1,6 @@
-"""The stock parameter server: the program of a PS replica without a template.
+"""The stock parameter server: the operator runs this program in a PS replica without a template.
 
-A parameter server is the same program in nearly every job: a gRPC server that lends its memory until it is stopped. It
+A parameter server is the same program in nearly every job: a gRPC server that offers its memory until it is stopped. It
 needs only TF_CONFIG, so the program fits into a container's command, and any image with TensorFlow can run it.
 """
 
@@ -28,10 +28,10 @@ print("parameter server %d serves" % index)
 while True:
     signal.pause()
 """
-"""Runs on TensorFlow 1 and 2, and on the Python 2 of the oldest images."""
+"""The source code of the program. It runs on TensorFlow 1 and 2, and on the Python 2 of the oldest images."""
 
 
 def parameter_server_template(image: str) -> dict[str, Any]:
-    """Return a pod template whose container serves until it is stopped; new at each call."""
+    """Return a pod template with a parameter server that runs until it is stopped; each call returns a new object."""
     container = {"name": DEFAULT_CONTAINER_NAME, "image": image, "command": ["python", "-u", "-c", PROGRAM]}
     return {"spec": {"containers": [container]}}

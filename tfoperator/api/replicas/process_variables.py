@@ -1,4 +1,4 @@
-"""The variables by which Keras 3 and JAX find the processes of a job, beside TF_CONFIG. Pure.
+"""The environment variables from which Keras 3 and JAX learn the processes of a job, in addition to TF_CONFIG. Pure.
 
 | variables | read by |
 |---|---|
@@ -7,7 +7,8 @@
 | `JAX_NUM_PROCESSES`, `JAX_PROCESS_ID` | programs for Kubeflow Trainer's JAX runtime |
 | `COORDINATOR_ADDRESS`, `COORDINATOR_PORT`, `NUM_PROCESSES`, `PROCESS_ID` | programs for JAXJob (training operator) |
 
-From the code of Keras 3.15 and JAX 0.10. JAX itself takes the number of processes and its own number only as arguments.
+The names come from the code of Keras 3.15 and JAX 0.10. JAX itself accepts the number of processes and the number of
+its own process only as arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from tfoperator.api.v1.choices import ReplicaType
 
 PROCESS_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER)
-"""The types whose replicas are processes of Keras and JAX, in the order of their numbers."""
+"""The replica types whose replicas are processes of Keras and JAX, in the order in which the processes are numbered."""
 
 KERAS_ADDRESSES = "KERAS_DISTRIBUTION_JOB_ADDRESSES"
 KERAS_COUNT = "KERAS_DISTRIBUTION_NUM_PROCESSES"
@@ -31,7 +32,9 @@ COUNT = "NUM_PROCESSES"
 INDEX = "PROCESS_ID"
 
 JAX_BIND_ADDRESS = "JAX_COORDINATOR_BIND_ADDRESS"
-"""The address at which JAX's coordinator listens; by default, at its port on every interface."""
+"""The address on which JAX's coordinator listens; without it, the coordinator listens at its port on every
+interface.
+"""
 
 PROCESS_VARIABLES = (
     KERAS_ADDRESSES,
@@ -48,16 +51,20 @@ PROCESS_VARIABLES = (
 """The variables that each process of a job gets."""
 
 _MAX_ADDRESSES_LENGTH = 4096
-"""Characters of the longest list of addresses. Instead of a longer list, the variable has the coordinator's address,
-and Keras takes nothing else from the list. Otherwise the pods of a job would grow with the square of the number of its
-processes."""
+"""The maximum number of characters of the list of addresses. Instead of a longer list, the variable has only the
+coordinator's address; Keras needs nothing else from the list. Without this limit, the total size of a job's pods would
+grow with the square of the number of its processes.
+"""
 
 
 class ProcessVariables:
     """The variables of the processes of one job. Immutable, thread-safe."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        """Initialize; `addresses` are the `host:port` of all processes. The first is process 0, the coordinator."""
+        """Initialize; `addresses` has the `host:port` of each process.
+
+        The first address is the address of process 0, the coordinator.
+        """
         joined = ",".join(addresses)
         coordinator, count = addresses[0], str(len(addresses))
         host, _, port = coordinator.rpartition(":")

@@ -1,6 +1,6 @@
-"""Names for progress reports, which the operator, its pods and the local control plane share.
+"""Names for progress reports, which the operator, the job's pods and the local control plane share.
 
-Kubeflow Trainer's protocol (KEP-2779) defines the variables and the mount path: existing programs of users look for
+Kubeflow Trainer's protocol (KEP-2779) defines the variables and the mount path, because existing programs of users read
 them.
 """
 
@@ -13,14 +13,14 @@ CA_VARIABLE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 TOKEN_VARIABLE = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 
 PROGRESS_VOLUME = "tfoperator-progress"
-"""The volume that holds the files for the CA and the token."""
+"""The name of the volume with the files for the CA and the token."""
 PROGRESS_MOUNT_PATH = "/var/run/secrets/kubeflow/trainer"
 CA_FILE, TOKEN_FILE = "ca.crt", "token"
 TOKEN_SECONDS = 3600
-"""The life of a token; a kubelet renews it after four fifths."""
+"""The lifetime of a token; a kubelet renews the token after four fifths of this time."""
 
 ANNOTATION_PROGRESS_CA = LABEL_PREFIX + "progress-ca"
-"""On a pod: the authorities (PEM) whose certificates its programs trust when they report."""
+"""On a pod: the certificate authorities (PEM) that its programs trust when they send reports."""
 
 PROGRESS_SERVICE = "tfoperator-progress"
 PROGRESS_SECRET = "tfoperator-progress-cert"
@@ -32,5 +32,8 @@ def status_path(namespace: str, name: str) -> str:
 
 
 def token_audience(namespace: str, name: str) -> str:
-    """Return the audience of a token for a job's reports. Only the reports' service accepts it, for this job."""
+    """Return the audience of a token for a job's reports.
+
+    Only the service for reports accepts such a token, and only for this job.
+    """
     return f"progress.tfoperator.kubeflow.org/namespaces/{namespace}/tfjobs/{name}"

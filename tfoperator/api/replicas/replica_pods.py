@@ -1,7 +1,7 @@
-"""The state of a replica, from its pod: the container `tensorflow` decides, whatever other containers run.
+"""The state of a replica, from its pod. Only the container `tensorflow` counts, even if other containers still run.
 
 A plain sidecar (a proxy, a log shipper) never ends by itself, so the phase of its pod stays Running after the program
-has ended. And if a sidecar fails, it turns the phase of a pod whose program has succeeded into Failed.
+has ended. And if a sidecar fails, the phase of the pod becomes Failed, even if the program has succeeded.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from tfoperator.api.v1.choices import RestartMode
 from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 
 STOP_DEADLINE = 1
-"""Seconds, the `spec.activeDeadlineSeconds` of a pod that is stopped: the least that API servers accept."""
+"""The `spec.activeDeadlineSeconds` of a pod that the operator stops, in seconds: the minimum that API
+servers accept.
+"""
 
 ENDED_PHASES = ("Succeeded", "Failed")
 
 FIRST_RETRYABLE_EXIT_CODE = 128
-"""Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
+"""Under the policy ExitCode, this exit code and higher codes mean a signal or a fault of the platform (the Go
+operator's rule).
+"""
 
 
 _MAX_SIGNALS = 32
@@ -31,7 +35,10 @@ _MAX_SIGNALS = 32
 
 
 def signal_of(exit_code: int) -> str:
-    """Return the name of the signal that ended a process with this exit code, such as SIGKILL; empty for none."""
+    """Return the name of the signal that ended a process with this exit code, such as SIGKILL.
+
+    The result is empty if there was no signal.
+    """
     number = exit_code - FIRST_RETRYABLE_EXIT_CODE
     if not 0 < number < _MAX_SIGNALS:
         return ""
@@ -42,7 +49,10 @@ def signal_of(exit_code: int) -> str:
 
 
 def training_end(pod: Pod) -> ContainerStateTerminated | None:
-    """Return how the container `tensorflow` has ended; None if it runs, waits, or no kubelet has reported it."""
+    """Return how the container `tensorflow` has ended.
+
+    It returns None if it runs or waits, or if the kubelet has not reported its state.
+    """
     for container in pod.status.container_statuses:
         if container.name == DEFAULT_CONTAINER_NAME:
             return None if container.state is None else container.state.terminated
@@ -50,13 +60,13 @@ def training_end(pod: Pod) -> ContainerStateTerminated | None:
 
 
 def is_ending(pod: Pod) -> bool:
-    """Return whether the pod is deleted or stopped, so that its kubelet ends all that runs in it, if it has not yet."""
+    """Return whether the pod is deleted or stopped: its kubelet then ends all containers, or has ended them already."""
     deadline = pod.spec.active_deadline_seconds
     return pod.metadata.deletion_timestamp is not None or (deadline is not None and deadline <= STOP_DEADLINE)
 
 
 def stopped_with_replica(pod: Pod) -> bool:
-    """Return whether the operator stopped the rest of the pod after `tensorflow` had ended."""
+    """Return whether the operator stopped the pod's other containers after `tensorflow` had ended."""
     return pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
 
 
@@ -69,10 +79,10 @@ def restarted_by_rule(pod: Pod, exit_code: int) -> bool:
 def replica_phase(pod: Pod) -> str:
     """Return the pod's phase as it would be if the container `tensorflow` were its only container.
 
-    While other containers run, it is Succeeded or Failed once `tensorflow` has ended and the pod's restart policy does
-    not start it again. For a failed pod it is Succeeded if `tensorflow` had succeeded and another container failed. If
-    Kubernetes ended the pod (`status.reason` is set), and the operator had not stopped it, it stays Failed, because a
-    program may answer SIGTERM with 0.
+    If other containers still run, the phase is Succeeded or Failed after `tensorflow` has ended, unless the pod's
+    restart policy restarts `tensorflow`. If the pod has failed only because another container failed, and `tensorflow`
+    has succeeded, the phase is Succeeded. The phase stays Failed if Kubernetes ended the pod (`status.reason` is set)
+    and the operator had not stopped it, because a program may end with code 0 after SIGTERM.
     """
     phase = pod.status.phase
     if phase not in ("Running", "Failed") or len(pod.status.container_statuses) < 2:

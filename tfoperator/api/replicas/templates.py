@@ -1,7 +1,8 @@
 """A replica's pod template, in two forms: a small typed view for reading, and plain data for making pods.
 
 A cached TFJob keeps its templates as undecoded JSON (see `v1.types`). Decode a template when it is needed and drop it
-afterwards. The view describes the members that are read here; with open templates the CRD's schema has only these.
+afterwards. The view has only the members that this code reads; if templates are open, the CRD's schema has only these
+members.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTemplateMetadata(msgspec.Struct, frozen=True, gc=False):
-    """The labels and annotations of every pod of the template, besides the operator's own."""
+    """The labels and annotations of every pod of the template. The operator's own are not included."""
 
     labels: Annotated[dict[str, str], Field("Labels of the pods.")] = {}
     annotations: Annotated[dict[str, str], Field("Annotations of the pods.")] = {}
 
 
 class PodTemplateSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The part of the pod's spec that somebody here reads."""
+    """The members of the pod's spec that this code reads."""
 
     containers: Annotated[
         tuple[TemplateContainer, ...],
@@ -68,7 +69,7 @@ class PodTemplateSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodTemplate(msgspec.Struct, frozen=True, gc=False):
-    """A pod template, trimmed."""
+    """A pod template, reduced to the members that this code reads."""
 
     metadata: Annotated[
         PodTemplateMetadata,
@@ -78,35 +79,41 @@ class PodTemplate(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotKept(Exception):
-    """A cache keeps only a hash of the template that is needed: read the job again."""
+    """Raised if a cache has only a hash of the template: read the job from the API server."""
 
 
 def hash_of(raw: msgspec.Raw) -> msgspec.Raw:
-    """Return the cache's value for a template: a hash, equal for equal text. A hash, or no template, stays as it is."""
+    """Return the cache's value for a template: a hash, equal for equal text.
+
+    If the argument is already a hash, or there is no template, it is returned unchanged.
+    """
     return raw if is_hash(raw) or is_absent(raw) else msgspec.Raw(b"\0" + hashlib.sha256(raw).hexdigest().encode())
 
 
 def is_hash(raw: msgspec.Raw) -> bool:
-    """Return whether it is a hash, not a template."""
+    """Return whether the value is a hash and not a template."""
     return bytes(memoryview(raw)[:1]) == b"\0"
 
 
 class VolumeSource(msgspec.Struct, frozen=True, gc=False):
-    """The source of a volume's content: one member of a pod's volume, besides its name. It stays undecoded."""
+    """The source of a volume's content: the one member of a pod's volume besides the volume's name.
+
+    Its value is not decoded.
+    """
 
 
 _MAX_EMPTY_SIZE = 256
-"""Bytes. A webhook's form of an absent template is far shorter, so a longer template need not be checked."""
+"""Bytes. An absent template, as webhooks write it, is far shorter, so a longer template need not be checked."""
 
 _decode_view = msgspec.json.Decoder(PodTemplate).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
 def is_absent(raw: msgspec.Raw) -> bool:
-    """Return whether a replica has no template: none at all, an explicit null, or a template without any content.
+    """Return whether a replica has no template: the template is missing, is an explicit null, or has no content.
 
-    Go programs write the last form. Kueue's webhook turns a replica without a template into
-    `{"metadata": {}, "spec": {"containers": null}}`, in every job of a cluster.
+    Go programs write a template without content. Kueue's webhook turns a replica without a template into `{"metadata":
+    {}, "spec": {"containers": null}}`, in every job of a cluster.
     """
     data = bytes(raw)
     if not data or data == b"null":
@@ -115,7 +122,7 @@ def is_absent(raw: msgspec.Raw) -> bool:
 
 
 def _says_nothing(template: object) -> bool:
-    """Return whether a template has null for its containers, and nothing else."""
+    """Return whether the only content of a template is null for its containers."""
     if not isinstance(template, dict) or not template.keys() <= {"metadata", "spec"}:
         return False
     metadata, spec = template.get("metadata") or {}, template.get("spec")
@@ -125,7 +132,7 @@ def _says_nothing(template: object) -> bool:
 
 
 def decode_template(raw: msgspec.Raw) -> PodTemplate:
-    """Return the typed view of a template; it is empty for an absent template. Explicit nulls count as absent.
+    """Return the typed view of a template; the view is empty if the template is absent. Explicit nulls count as absent.
 
     Raises msgspec.ValidationError if a member has the wrong type.
     """
@@ -133,7 +140,10 @@ def decode_template(raw: msgspec.Raw) -> PodTemplate:
 
 
 def decode_present_template(raw: msgspec.Raw) -> PodTemplate:
-    """Return the typed view of a template that is not absent. Explicit nulls count as absent; the error is the same."""
+    """Return the typed view of a template; the caller has checked that the template is not absent.
+
+    Explicit nulls count as absent; it raises the same error as `decode_template`.
+    """
     try:
         return _decode_view(raw)
     except msgspec.ValidationError:
@@ -142,7 +152,7 @@ def decode_present_template(raw: msgspec.Raw) -> PodTemplate:
 
 
 def own_host_names(raw: msgspec.Raw) -> list[str]:
-    """Return the names among `hostname` and `subdomain` that a template sets; empty if it can't be read."""
+    """Return which of the fields `hostname` and `subdomain` a template sets; empty if the template can't be read."""
     data = bytes(raw)
     if b"hostname" not in data and b"subdomain" not in data and not is_hash(raw):
         return []
@@ -151,7 +161,10 @@ def own_host_names(raw: msgspec.Raw) -> list[str]:
 
 
 def readable_spec(raw: msgspec.Raw) -> dict[str, Any]:
-    """Return the spec of a template's pods as plain data; empty if it can't be read. Raises NotKept for a hash."""
+    """Return the pod spec of a template as plain data; empty if the template can't be read.
+
+    Raises NotKept for a hash.
+    """
     try:
         spec = template_dict(raw).get("spec")
     except msgspec.DecodeError:
@@ -162,7 +175,7 @@ def readable_spec(raw: msgspec.Raw) -> dict[str, Any]:
 def restarts_in_pod(raw: msgspec.Raw) -> bool:
     """Return whether the container `tensorflow` has its own restart policy, beside the pod's policy.
 
-    With `restartPolicyRules` (Kubernetes 1.35) its kubelet may start it again under the pod's policy Never.
+    With `restartPolicyRules` (Kubernetes 1.35) the kubelet may restart the container even if the pod's policy is Never.
     """
     spec = template_dict(raw).get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
@@ -177,9 +190,10 @@ def restarts_in_pod(raw: msgspec.Raw) -> bool:
 
 
 def template_dict(raw: msgspec.Raw) -> dict[str, Any]:
-    """Return the template as plain data, new at each call: the caller may change it. Empty for an absent template.
+    """Return the template as plain data; each call returns a new object, which the caller may change.
 
-    Raises msgspec.ValidationError if the template is not an object, NotKept for a hash.
+    For an absent template the result is empty. Raises msgspec.ValidationError if the template is not an object, NotKept
+    for a hash.
     """
     if is_absent(raw):
         return {}

@@ -1,10 +1,11 @@
-"""The CRD's CEL rules about names and replica types, each for new jobs and for changes.
+"""The CRD's CEL rules about names and replica types: each rule has a form for new jobs and a form for changes.
 
-An API server checks a job's rules at every write, also at a write of its status. It accepts an old violation only if
-it can compare the old value with the new value. In a pod template it can't, because it doesn't know all members of the
-template. So if a stored job violated a rule, the operator could not report that in the job's status. Therefore a rule
-has two halves. One half applies to a whole job without a status, that is, at its creation. The other half, a transition
-rule, applies to the additions of a change: it accepts older values.
+An API server checks a job's rules at every write, also at a write of its status. An API server accepts an old violation
+only if it can compare the old value with the new value. In a pod template it can't compare them, because it doesn't
+know all members of the template. So if a stored job violated a rule, the operator could not write that into the job's
+status. Therefore a rule has two halves. One half applies to a whole job without a status. A job has no status when it
+is created. The second half, a transition rule, applies to the parts that a change adds: it accepts values that were
+there before.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ _INVALID = "FieldValueInvalid"
 def cel_rule(rule: str, message: str, reason: str = _INVALID, *, expression: str = "", **more: str) -> dict[str, str]:
     """Return an entry of `x-kubernetes-validations`. If `reason` is the default of API servers, it is left out.
 
-    `expression` is CEL for a message that names the violation. `message` replaces it where it can't be evaluated: on
-    one line, in at most 5 KiB.
+    `expression` is CEL: its value is a message that names the violation. If the API server can't evaluate `expression`,
+    it uses `message`, which must be on one line, with at most 5 KiB.
     """
     members = {"rule": rule, "message": message, "reason": reason, "messageExpression": expression, **more}
     return {name: value for name, value in members.items() if value not in ("", _INVALID)}
 
 
 def unchangeable_rule(value: str, **more: str) -> dict[str, str]:
-    """Return the rule that a value stays as it is: `value` is CEL, in which {0} is the object that has the value."""
+    """Return the rule that a value must not change: `value` is CEL, in which {0} is the object with the value."""
     old, new = value.format("oldSelf"), value.format("self")
     expression = f"""'can\\'t be changed from "' + {old} + '" to "' + {new} + '"'"""
     return cel_rule(f"{new} == {old}", "can't be changed", "FieldValueForbidden", expression=expression, **more)
@@ -47,7 +48,10 @@ def one_of_rule(values: Sequence[str]) -> dict[str, str]:
 
 
 class TwoRules(msgspec.Struct, frozen=True):
-    """One demand in two rules: the rule of a new job, at its root, and the rule of a change, at the field."""
+    """One requirement as two rules.
+
+    The rule for new jobs is at the job's root, and the rule for changes at the field.
+    """
 
     on_create: dict[str, str]
     on_change: dict[str, str]
@@ -65,7 +69,11 @@ def _for_new_jobs(
 def _replica_rule(
     whole: str, change: str, message: str, reason: str = _INVALID, *, expression: tuple[str, str] = ("", "")
 ) -> TwoRules:
-    """Return the two rules. `whole` and `change` are CEL, as are both expressions: for a new job, and for a change."""
+    """Return the rule for new jobs and the rule for changes.
+
+    `whole` is the CEL for new jobs, and `change` is the CEL for changes. `expression` has the CEL of the message for
+    each of them.
+    """
     return TwoRules(
         _for_new_jobs(whole, message, ".spec.tfReplicaSpecs", reason, expression=expression[0]),
         cel_rule(change, message, reason, expression=expression[1]),
@@ -73,19 +81,20 @@ def _replica_rule(
 
 
 def expression_of_item(items: str, item: str, good: str, expression: str) -> str:
-    """Return CEL for a message about one of `items`, called `item`, that is not `good`.
+    """Return CEL for a message about the first of `items` that does not fulfil `good`.
 
-    API servers estimate the cost of the longest message. They know the maximum length of a key or a named member, but
-    not of a comprehension's result. They would refuse to join the bad items, so the message is made within the
-    comprehension.
+    In the CEL the item is called `item`. API servers estimate the cost of the longest message. They know the maximum
+    length of a key or a named member, but not of a comprehension's result. So they would refuse an expression that
+    joins the bad items. Therefore the message is made within the comprehension.
     """
     return f"{items}.map({item}, !({good}), {expression})[0]"
 
 
 def _each_type(good: str, before: str, message: str, expression: str, reason: str = _INVALID) -> TwoRules:
-    """Return rules that each type is `good`, or for a change that it is as `before`.
+    """Return rules that each type must fulfil `good`; for a change, `before` is enough.
 
-    In `good`, {all} stands for the replica specs. `expression` is CEL for a message about a type that is not good.
+    In `good`, {all} is replaced by the path of the replica specs. `expression` is CEL for the message about a type that
+    does not fulfil `good`.
     """
     whole, change = good.replace("{all}", _PATH), f"({before} || {good.replace('{all}', 'self')})"
     return _replica_rule(
@@ -104,9 +113,10 @@ _IS_PS = "type.lowerAscii() == 'ps'"
 
 
 def _has_template(specs: str) -> str:
-    """Return CEL for: the template is more than `containers: null`, which webhooks in Go make of an absent template.
+    """Return CEL that is true if a template has more than `containers: null`.
 
-    In CEL a null member is absent. The schema requires the member `containers`.
+    Go webhooks write that for an absent template. In CEL a null member is absent. The schema requires the member
+    `containers`.
     """
     template = f"{specs}[type].template"
     return f"has({template}) && has({template}.spec) && has({template}.spec.containers)"
@@ -117,9 +127,9 @@ def _has_both(all_: str, *types: str) -> str:
 
 
 def replica_rules(types: Iterable[str], exclusive: Iterable[tuple[str, str, str]]) -> tuple[TwoRules, ...]:
-    """Return the demands on the replica types, for a version that has these types.
+    """Return the requirements for the replica types, for an API version that has these types.
 
-    `exclusive` are pairs of types of which a job may have only one, with the reason.
+    `exclusive` has pairs of types that exclude each other in a job, with the reason.
     """
     names = list(types)
     choice = f"the types are {', '.join(names)}"
@@ -179,9 +189,9 @@ _MEMBERS_EXPRESSION = _too_long(f"' + self.metadata.name + '{LONGEST_MEMBER}", "
 
 
 def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAscii()") -> list[dict[str, str]]:
-    """Return the rules for a whole job, as long as it has no status, new at each call.
+    """Return the rules that apply to a whole job without a status; each call returns new objects.
 
-    `type_name` is CEL for the type's name in names of objects: a replica type's name in v1, in lower case.
+    `type_name` is CEL for a replica type's name in the names of objects: the type's name in v1, in lower case.
     """
     fits = _fits(type_name)
     proper = "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit"
@@ -205,11 +215,12 @@ def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAsci
 
 
 def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
-    """Return the rule for a job that gets more replicas, from a user or an autoscaler: their names must fit.
+    """Return the rule for a change that adds replicas, by a user or an autoscaler.
 
-    A job with too long names would stay as it is until a user fixes it. Most names are short enough for any
-    number of replicas. For them the rule checks nothing else: the rest may be invalid in a job that is older than the
-    rules, and then even the job's status could not be written.
+    The new replicas' names must not be too long. A job with names that are too long would make no progress until a user
+    fixes it. Most job names are short enough for any number of replicas. For these job names the rule checks nothing
+    else. A job that is older than the rules may have invalid replica specs, and if the rule checked them, the operator
+    could not even write the job's status.
     """
     old = "oldSelf.spec.tfReplicaSpecs"
     short = f"size(self.metadata.name) <= {MAX_NAME_LENGTH - LONGEST_SUFFIX}"
@@ -219,7 +230,7 @@ def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
 
 
 LEADER_NAMES = "they are two names for the one that leads"
-"""Why a job can't have both a Chief and a Master, in every version."""
+"""The reason why a job of any version can't have both a Chief and a Master."""
 
 REPLICA_RULES = replica_rules(ReplicaType, [(ReplicaType.CHIEF, ReplicaType.MASTER, LEADER_NAMES)])
 

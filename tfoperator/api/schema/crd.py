@@ -1,12 +1,12 @@
 """The CustomResourceDefinition of TFJob, made from the types.
 
-Its schema has all fields of a job and of its pod templates, with their types and meaning: API servers refuse a
-misspelt field when a job is applied. On a Kubernetes that is newer than the table of its types, they would refuse new
-fields of pods, too. For that case, `open_templates` leaves a template open except for names, images and ports of
-containers.
+Its schema has all fields of a job and of its pod templates, with their types and meaning. So API servers refuse a
+misspelt field when a user applies a job. If Kubernetes is newer than this module's table of Kubernetes' types, API
+servers would also refuse new fields of pods. For that case, `open_templates` allows any field in a template, and
+describes only names, images and ports of containers.
 
-It serves only v1 by default: v1alpha2 needs the operator's conversion webhook, without which API servers could neither
-read nor write it.
+By default only v1 is served: v1alpha2 needs the operator's conversion webhook, and without the webhook API servers
+could neither read nor write v1alpha2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tfoperator.api.v1.types import TFJOBS, TFJobSpec
 
 
 class PrinterColumn(NamedTuple):
-    """A column of `kubectl get tfjobs`; with `wide`, only of `-o wide`. A column without a description needs none."""
+    """A column of `kubectl get tfjobs`; with `wide`, only of `-o wide`. Some columns need no description."""
 
     name: str
     type: str
@@ -62,14 +62,14 @@ PRINTER_COLUMNS = (
     ),
     PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
 )
-"""The columns, as the CRD, `kubectl get` and docs/conditions.md have them."""
+"""The columns in the CRD, in the output of `kubectl get`, and in docs/conditions.md."""
 
 
 def crd(*, all_versions: bool = False, webhook_url: str = "", open_templates: bool = False) -> dict[str, Any]:
-    """Return the CustomResourceDefinition as plain data, new at each call.
+    """Return the CustomResourceDefinition as plain data; each call returns a new object.
 
-    With `all_versions` v1alpha2 is served, too, through the webhook of an operator that is deployed as in manifests/,
-    or listens at `webhook_url`. With `open_templates` a pod template may have fields that are not known here.
+    With `all_versions`, v1alpha2 is served, too. The webhook is then in the operator that is deployed as in manifests/,
+    or at `webhook_url`. With `open_templates`, a pod template may have fields that this module doesn't have.
     """
     schema = openapi_schema(open_templates=open_templates)
     versions = [_version(TFJOBS.version, schema, "replicaStatuses", storage=True)]
@@ -98,12 +98,15 @@ def crd(*, all_versions: bool = False, webhook_url: str = "", open_templates: bo
 
 
 def crd_yaml(*, all_versions: bool = False, webhook_url: str = "", open_templates: bool = False) -> str:
-    """Return the CustomResourceDefinition as YAML, the same text at each call. The options are the same as in `crd`."""
+    """Return the CustomResourceDefinition as YAML; each call returns the same text.
+
+    The options are the same as in `crd`.
+    """
     return to_yaml([crd(all_versions=all_versions, webhook_url=webhook_url, open_templates=open_templates)])
 
 
 def versions_patch_yaml() -> str:
-    """Return a JSON patch, as YAML, that turns the CRD with v1 alone into the CRD with all versions: for kustomize."""
+    """Return a JSON patch (YAML, for kustomize) that turns the CRD with only v1 into the CRD with all versions."""
     v1alpha2, conversion = crd(all_versions=True)["spec"]["versions"][1], _conversion()
     patch = [
         {"op": "add", "path": "/spec/versions/-", "value": v1alpha2},
@@ -116,9 +119,9 @@ _SPEC_PATH = "/spec/versions/{}/schema/openAPIV3Schema/properties/spec"
 
 
 def open_templates_patch_yaml(*, older: bool = False) -> str:
-    """Return a JSON patch, as YAML, that opens the pod templates of the CRD of v1: for kustomize.
+    """Return a JSON patch (YAML, for kustomize) that opens the pod templates of v1 in the CRD for unknown fields.
 
-    With `older` it is for v1alpha2, the second version of the CRD that has all.
+    With `older`, the patch is for v1alpha2, the second version in the CRD with all versions.
     """
     number = 1 if older else 0
     version = crd(all_versions=True, open_templates=True)["spec"]["versions"][number]
@@ -144,7 +147,7 @@ def _conversion(url: str = "") -> dict[str, Any]:
 
 
 def openapi_schema(*, open_templates: bool = False) -> Schema:
-    """Return the structural schema of a whole TFJob, as plain data, new at each call."""
+    """Return the structural schema of a whole TFJob as plain data; each call returns a new object."""
     table = OPEN_TABLE if open_templates else TABLE
     return {
         "description": "A distributed TensorFlow training job.",

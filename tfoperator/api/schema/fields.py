@@ -1,8 +1,8 @@
-"""The CRD's additions to the declarations of a TFJob's fields: rules over several fields, and for changes of a job.
+"""The CRD's additions to the declarations of a TFJob's fields: rules over several fields, and rules for changes.
 
-There are rules for the errors that an API server can refuse itself; `tfoperator.api.validation` has the same rules for
-the operator and the command line. Every rule is bounded (`maxItems`, `maxProperties`, `maxLength`): API servers refuse
-a CRD whose rules might cost too much.
+The rules cover the errors that an API server itself can refuse. `tfoperator.api.validation` has the same rules for the
+operator and the command line. The cost of every rule is limited (`maxItems`, `maxProperties`, `maxLength`): API servers
+refuse a CRD whose rules might cost too much.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _elastic(rule: str, message: str, path: str = ".elasticPolicy") -> dict[str,
 
 
 def _elastic_workers(demand: str) -> str:
-    """Return CEL for a demand on the number of workers, which is {0} in it."""
+    """Return CEL for a requirement on the number of workers; `{0}` in it stands for that number."""
     number = "self.tfReplicaSpecs[type].replicas"
     return f"self.tfReplicaSpecs.all(type, !({_IS_WORKER}) || {demand.format(number)})"
 
@@ -141,7 +141,7 @@ TABLE = Table(
     open_structs=OPEN_STRUCTS,
     pods=True,
 )
-"""The table of the CRD."""
+"""The table of additions for the CRD."""
 
 OPEN_TABLE = msgspec.structs.replace(TABLE, pods=False)
-"""The same with open pod templates: for API servers that are newer than the table of Kubernetes' types."""
+"""The table for open pod templates: for API servers that are newer than this project's table of Kubernetes' types."""

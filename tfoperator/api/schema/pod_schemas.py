@@ -1,7 +1,8 @@
 """The structural schemas of Kubernetes' own types in a TFJob, made from the table of `tfoperator.api.pods.types`.
 
-A schema has fields, types, required members and descriptions. It has no defaults, because a job is stored as it was
-written. Only the containers are a list with keys, because an API server does work for each such list at every write.
+A schema has fields, types, required members and descriptions. It has no defaults, because API servers store a job as
+its author wrote it. Only the list of containers has keys, because for each list with keys an API server needs time at
+every write.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _PLAIN: dict[str, Schema] = {
 }
 
 _OPEN_TYPES = frozenset({"EphemeralContainer", "ManagedFieldsEntry"})
-"""Types that templates can't use: they have no schema of their own, because that would cost a tenth of the whole."""
+"""Types that pod templates can't use: they have no schema of their own, which would be a tenth of the whole CRD."""
 
 
 def kubernetes_schema(kind: str) -> Schema:
-    """Return the schema of one of Kubernetes' types, such as `PodTemplateSpec` or `[]EnvVar`, new at each call."""
+    """Return the schema of a Kubernetes type, such as `PodTemplateSpec` or `[]EnvVar`, as a new object each time."""
     prefix, name = types.schema_kind(kind)
     if prefix == types.LIST:
         return {"type": "array", "items": kubernetes_schema(name)}
@@ -60,7 +61,8 @@ def kubernetes_schema(kind: str) -> Schema:
 def brief(schema: Schema) -> Schema:
     """Return a copy of a schema, or of a list of them, that describes its fields, but not the members of these fields.
 
-    It is for types that a template describes in full: the annotation of client-side apply has room for that only once.
+    It is for types that a template describes in full elsewhere: the annotation of client-side apply has room for one
+    full description only.
     """
     if "items" in schema:
         return {**schema, "items": brief(schema["items"])}
@@ -72,7 +74,7 @@ def brief(schema: Schema) -> Schema:
 
 
 def without_descriptions(schema: Schema) -> Schema:
-    """Return a copy of a schema without its descriptions at any depth: an older version need not repeat them."""
+    """Return a copy of a schema without descriptions at any level: an older version need not repeat them."""
     copy: Schema = {}
     for key, value in schema.items():
         if key == "properties":

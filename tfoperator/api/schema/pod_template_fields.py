@@ -1,8 +1,8 @@
-"""The CRD's additions to pod templates and volumes: what a job needs of them.
+"""The CRD's additions to pod templates and volumes: the members that a job needs in them.
 
-`VIEWS` has them for each of Kubernetes' types that stays undecoded in a TFJob: the view that describes it in the open
-schema, which leaves all other members unchecked, and the additions to the whole schema of `pod_schemas`. Both are made
-from the declarations of the fields in `tfoperator.api.replicas.templates`.
+`VIEWS` has these additions for each of Kubernetes' types that a TFJob does not decode. An entry has the view that
+describes the type in the open schema, in which all other members are unchecked. It also has the additions to the whole
+schema of `pod_schemas`. Both are made from the declarations of the fields in `tfoperator.api.replicas.templates`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONTAINERS: dict[str, Any] = {
         )
     ],
 }
-"""Of the list of containers, besides its declaration."""
+"""The additions to the list of containers, besides its declaration."""
 
 _CONTAINER = {"items": {"required": ["image", "name"]}}
 
@@ -91,4 +91,4 @@ OPEN_STRUCTS = frozenset(
         templates.VolumeSource,
     }
 )
-"""The views whose other members are kept, unchecked."""
+"""The types in which API servers keep all other members unchecked."""

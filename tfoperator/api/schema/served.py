@@ -1,6 +1,6 @@
 """Finds the fields of this release that an API server does not serve for TFJobs, because its CRD is older. Pure.
 
-An API server removes ("prunes") the fields of an object that its CRD does not have, without an error for most clients.
+An API server removes ("prunes") fields that its CRD does not have from an object. Most clients get no error.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from tfoperator.api.schema.crd import openapi_schema
 from tfoperator.api.v1.types import TFJOBS
 
 OPENAPI_PATH = f"/openapi/v3/apis/{TFJOBS.api_version}"
-"""The path of the document with the fields that an API server serves. Kubernetes lets each authenticated account GET it
-(ClusterRole `system:discovery`), so that no right over the CRD is necessary."""
+"""The path of the document with the fields that an API server serves. Kubernetes allows each authenticated account to
+GET it (ClusterRole `system:discovery`), so no right to read the CRD is necessary.
+"""
 
 _PARTS = ("spec", "status")
-"""The members of a TFJob that are compared: API servers define the others."""
+"""The members of a TFJob that are compared; API servers themselves define all other members."""
 
 
 class FieldTree(msgspec.Struct, frozen=True):
-    """The fields of an object, of an array (`items`) or of a map (`additional`); `is_open`: any field is kept."""
+    """The fields of an object, of an array (`items`) or of a map (`additional`); with `is_open`, any field is kept."""
 
     properties: Mapping[str, FieldTree] = {}
     items: FieldTree | None = None
@@ -30,7 +31,7 @@ class FieldTree(msgspec.Struct, frozen=True):
     is_open: bool = msgspec.field(default=False, name="x-kubernetes-preserve-unknown-fields")
 
     def field(self, name: str) -> FieldTree | None:
-        """Return the field of this name, also of a map; None if there is none."""
+        """Return the field of this name, or the field of a map's values; None if there is none."""
         found = self.properties.get(name)
         if found is None and self.additional:
             return self.additional if isinstance(self.additional, FieldTree) else _OPEN
@@ -61,7 +62,7 @@ class _Document(msgspec.Struct, frozen=True):
 def served_fields(document: bytes) -> FieldTree:
     """Return the fields of TFJobs in the OpenAPI document at OPENAPI_PATH.
 
-    Raises ValueError if it has none, and the errors of `kube.protocol.errors.UNDECODABLE`.
+    Raises ValueError if the document has no TFJobs, and the errors of `kube.protocol.errors.UNDECODABLE`.
     """
     wanted = _Kind(TFJOBS.group, TFJOBS.version, TFJOBS.kind)
     for schema in msgspec.json.decode(document, type=_Document).components.schemas.values():
@@ -71,12 +72,12 @@ def served_fields(document: bytes) -> FieldTree:
 
 
 def needed_fields() -> FieldTree:
-    """Return the fields of this release, new at each call."""
+    """Return the fields of this release; each call returns a new object."""
     return msgspec.convert(openapi_schema(), FieldTree)
 
 
 def missing_fields(needed: FieldTree, served: FieldTree) -> tuple[str, ...]:
-    """Return the paths of the needed fields that are not served; of a missing object only its own path.
+    """Return the paths of the needed fields that are not served; if a whole object is missing, only its own path.
 
     A `*` stands for any key of a map.
     """
@@ -101,9 +102,9 @@ def _missing(needed: FieldTree | None, served: FieldTree | None, path: str) -> I
 
 
 def pruned_fields(value: object, needed: FieldTree | None, served: FieldTree | None, path: str = "") -> Iterator[str]:
-    """Yield the paths of the fields of a decoded value that this release has, and the API server would remove.
+    """Yield the paths of fields of a decoded value that this release has, but that the API server would remove.
 
-    Misspelt fields, which this release does not have either, are left out.
+    Misspelt fields are not reported, because this release does not have them either.
     """
     if needed is None or (served is not None and served.is_open):
         return

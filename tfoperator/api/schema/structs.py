@@ -1,9 +1,9 @@
 """Turns msgspec types into the structural schemas of a CustomResourceDefinition.
 
-Shape and names of members come from the types. Meaning, bounds, allowed values and defaults come from the declarations
-beside them (`tfoperator.api.fields.field`). Rules in CEL over several fields come from a table
-(`api.schema.fields`). So a field of the types can't be missing from the CRD, and a new field without a
-declaration is an error here.
+The types give the members' names and the form of their values. The declarations beside the types give the meaning,
+bounds, allowed values and defaults (`tfoperator.api.fields.field`). A table gives the CEL rules over several fields
+(`api.schema.fields`). So every field of the types is in the CRD, and a new field without a declaration raises an error
+in this module.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _PLAIN: Mapping[type, Schema] = {
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The additions to the schemas of structs, besides the declarations of their fields.
+    """The additions to the schemas of structs, besides the declarations of the fields.
 
-    `structs`: additions to a struct's own schema, such as CEL rules. `fields`: additions to the schemas of its fields.
-    `open_structs`: the structs whose other members are kept, unchecked. `pods`: whether Kubernetes' own types have
-    their fields and types, too; otherwise they are open.
+    `structs` has additions to the schema of a struct itself, such as CEL rules. `fields` has additions to the schemas
+    of a struct's fields. `open_structs` has the structs in which all other members are kept unchecked. With `pods`, the
+    schema includes the fields and types of Kubernetes' own types; without it, these types are open.
     """
 
     structs: Mapping[type, Mapping[str, Any]] = {}
@@ -51,7 +51,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def struct_schema(struct: type[msgspec.Struct], table: Table) -> Schema:
-    """Return the structural schema of a struct, new at each call. Raises NotDeclared."""
+    """Return the structural schema of a struct; each call returns a new object. Raises NotDeclared."""
     declarations = {name: declaration.field for name, declaration in declared(struct).items()}
     types = members(struct)
     additions = table.fields.get(struct, {})
@@ -115,14 +115,17 @@ def _there(schema: Schema) -> Schema:
 
 
 def _at(schema: Schema, path: Sequence[str]) -> Schema:
-    """Return the schema at a path of members' names, through the items of lists."""
+    """Return the schema at a path of member names; lists in the path are replaced by their items."""
     for name in path:
         schema = schema.get("items", schema)["properties"][name]
     return schema
 
 
 def _overlay(schema: Schema, addition: Mapping[str, Any]) -> None:
-    """Add to a schema in place, at every depth: a table can bound the items of a list without repeating their type."""
+    """Merge an addition into a schema in place, at every level.
+
+    So a table can limit a list's items without repeating their type.
+    """
     for key, value in addition.items():
         below = schema.get(key)
         if isinstance(below, dict) and isinstance(value, Mapping):
@@ -132,7 +135,7 @@ def _overlay(schema: Schema, addition: Mapping[str, Any]) -> None:
 
 
 def _without_none(info: inspect.Type) -> inspect.Type:
-    """Return the type of a value that is not null, if there is only one such type."""
+    """Return the type without null if exactly one type remains; otherwise return the type unchanged."""
     if isinstance(info, inspect.UnionType):
         options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
         return options[0] if len(options) == 1 else info
@@ -162,7 +165,7 @@ def _type_schema(info: inspect.Type, table: Table) -> Schema:
 
 
 def _item_schema(info: inspect.Type, table: Table) -> Schema:
-    """Return the schema of each of many items, without its description, which describes all of them."""
+    """Return the schema of an item of a list or map, without a description: the list or map has the description."""
     return {name: value for name, value in _type_schema(info, table).items() if name != "description"}
 
 

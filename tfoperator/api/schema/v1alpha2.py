@@ -1,12 +1,13 @@
-"""The schema with which API servers check v1alpha2 jobs: v1's, with v1alpha2's names.
+"""The schema with which API servers check v1alpha2 jobs: the schema of v1 with the names of v1alpha2.
 
-It is derived from v1's, so that it can't lack a bound or rule of v1: API servers check a job in the version in
-which it is written, and don't check it again after its conversion. An annotation keeps the fields that v1alpha2 lacks
-(`tfoperator.api.conversion`), and rules can't check it: so immutable fields exist here that v1alpha2 itself never had.
-A status passes through whole.
+It is derived from the schema of v1, so it can't lack a bound or rule of v1. This is needed because API servers check a
+job in the version in which a client writes it, and don't check it again after its conversion. An annotation keeps the
+fields that v1alpha2 lacks (`tfoperator.api.conversion`), and rules can't check an annotation. So this schema also has
+the immutable fields, although v1alpha2 itself never had them. A status is accepted with all its members.
 
-`restartPolicy` has no default here, though its default is Always: API servers would set a default of the schema before
-the conversion can see a template's own policy, which has precedence. The conversion records the policy that applies.
+`restartPolicy` has no default here, though its default is Always: an API server would set the default before the
+conversion runs. Then the conversion could not use the template's own policy, which has precedence over the default. The
+conversion records the policy that applies.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ def _spec(v1: Schema) -> Schema:
 
 
 def _policy(v1: Schema) -> Schema:
-    """Return the immutable fields with v1's rules, but without defaults: a job without the fields should stay so."""
+    """Return the immutable fields with v1's rules, but without defaults.
+
+    A job without these fields must stay without them.
+    """
     members = v1["properties"]
     scheduling = members["schedulingPolicy"]
     own = {"queue": scheduling["properties"]["queue"]}

@@ -1,1 +1,1 @@
-"""TFJob kubeflow.org/v1: the hub and storage version."""
+"""TFJob kubeflow.org/v1: API servers store this version, and all other versions are converted to it and from it."""

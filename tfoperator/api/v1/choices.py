@@ -1,10 +1,10 @@
-"""The choices of a TFJob: the values that fields of `tfoperator.api.v1.types` may have, as its author writes them."""
+"""The allowed values of a TFJob's fields (of `tfoperator.api.v1.types`), as the author of a job writes them."""
 
 from enum import StrEnum
 
 
 class ReplicaType(StrEnum):
-    """The roles that a process can have in a TensorFlow cluster, as spelled in `tfReplicaSpecs`.
+    """The replica types: the roles of processes in a TensorFlow cluster, as spelled in `tfReplicaSpecs`.
 
     TF_CONFIG, object names and labels use the lower-case form (`ReplicaType.lower()`).
     """
@@ -17,9 +17,10 @@ class ReplicaType(StrEnum):
 
 
 class RestartPolicy(StrEnum):
-    """The consequence for a replica whose program fails. ExitCode: 1-127 is permanent, 128-255 retryable.
+    """The action for a replica whose program fails.
 
-    If Kubernetes or a person took the pod, the program has not failed: the pod is made again under every policy.
+    With ExitCode, the codes 1-127 are permanent, and the codes 128-255 are retryable. If Kubernetes or a person took
+    the pod away, the program has not failed: under every policy the operator creates the pod again.
     """
 
     ALWAYS = "Always"
@@ -29,14 +30,14 @@ class RestartPolicy(StrEnum):
 
 
 class RestartScope(StrEnum):
-    """The replicas that start again when one must: that replica alone (if unset), or all of the job's together."""
+    """The replicas that restart when one replica must restart: only that replica (if unset), or all replicas."""
 
     REPLICA = "Replica"
     JOB = "Job"
 
 
 class RestartMode(StrEnum):
-    """How a replica is started again after an exit: in a new pod (if unset), or in its own, by the pod's kubelet."""
+    """How a replica is restarted after an exit: in a new pod (if unset), or in the same pod, by the pod's kubelet."""
 
     RECREATE = "Recreate"
     IN_PLACE = "InPlace"
@@ -50,7 +51,10 @@ class Network(StrEnum):
 
 
 class OnStall(StrEnum):
-    """The consequence of no progress for the deadline. Unset means Report: only a condition and an event."""
+    """The action if a job makes no progress until the deadline.
+
+    Unset means Report: the operator only sets a condition and sends an event.
+    """
 
     REPORT = "Report"
     RESTART = "Restart"
@@ -58,7 +62,10 @@ class OnStall(StrEnum):
 
 
 class OnStraggler(StrEnum):
-    """Whether a replica that is slow, or fails again and again on one node, is made again elsewhere. Unset: Ignore."""
+    """Whether the operator moves a replica to another node if it is slow, or if it fails again and again on one node.
+
+    Unset: Ignore.
+    """
 
     IGNORE = "Ignore"
     RESTART = "Restart"
@@ -73,14 +80,14 @@ class CleanPodPolicy(StrEnum):
 
 
 class SuccessPolicy(StrEnum):
-    """The condition for success of a job without a chief: worker 0 (the empty default) or every worker."""
+    """The condition for success of a job without a chief: worker 0 succeeds (the empty default), or all workers do."""
 
     DEFAULT = ""
     ALL_WORKERS = "AllWorkers"
 
 
 class TensorBoardServiceType(StrEnum):
-    """The types of service under which a TensorBoard can be reached."""
+    """The service types for access to a TensorBoard."""
 
     CLUSTER_IP = "ClusterIP"
     NODE_PORT = "NodePort"

@@ -1,11 +1,12 @@
-"""The conditions of a TFJob, each declared once: its type and its traits. All other facts about conditions follow.
+"""The conditions of a TFJob: each is declared once, with its type and its traits.
 
-To add a condition, add a row to `ConditionType`, run `python hack/generate.py` (it writes docs/conditions.md), and let
-a rule of the plan set it (`observation`). The row declares the reasons that no other condition has, too.
+All other facts about conditions are derived from these traits. To add a condition, add a row to `ConditionType`, run
+`python hack/generate.py` (it writes docs/conditions.md), and let a rule of the plan set it (`observation`). The row
+declares the reasons that no other condition has, too.
 
-The defaults of `ConditionTraits` are right for an observation about a job that goes on. Such a condition is in
-`operatorConditions`, where other clients don't look, never replaces the job's state, and is false once the job has
-ended or waits.
+The defaults of `ConditionTraits` fit a condition that is only an observation about a job that has not ended. Such a
+condition is in `operatorConditions`, which other clients don't read. It never replaces the job's state. It is false
+after the job has ended and while the job waits.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tfoperator.base.words import Word
 
 
 class Fate(StrEnum):
-    """The fate of a condition at a turn in the life of its job."""
+    """The change of a condition when its job ends, or when its job is suspended or waits."""
 
     FALSE = "becomes false"
     REMOVED = "is removed"
@@ -27,16 +28,18 @@ class Fate(StrEnum):
 
 
 class Concern(IntEnum):
-    """How much a true condition concerns a person."""
+    """How much a person must care about a true condition."""
 
     NONE = 0
-    """Not at all: all is as it should be, or the job's state shows it already."""
+    """The condition needs no attention: nothing is wrong, or the job's state already shows the problem."""
 
     NOTICE = 1
-    """The job goes on, but not as well as it could."""
+    """The job continues, but not as well as it could."""
 
     ALARM = 2
-    """Time or work is being lost: it comes before notices, the page shows it in red, and the report explains it."""
+    """The job loses time or work. An alarm is shown before notices, the page shows it in red, and the report explains
+    it.
+    """
 
 
 OwnReason = NewType("OwnReason", str)
@@ -55,16 +58,17 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
 
     `meaning` completes the sentence "It is true while ..." or "once ...", and is in docs/conditions.md.
 
-    `is_peers`: the Go operator has the type, too. Those types are in `status.conditions`, which other clients
-    interpret; each of them can be the state of the job. All other types are in `status.operatorConditions`.
+    `is_peers`: the Go operator has the type, too. These types are in `status.conditions`, which other clients
+    interpret. Each of these types can be the job's state. All other types are in `status.operatorConditions`.
 
-    `concern`: a condition of this operator that concerns a person is shown instead of `Running` while it is true.
+    `concern`: if a condition that only this operator has needs attention, it is shown instead of `Running` while it is
+    true.
 
-    `at_end` and `while_held`: its fate when the job ends, and when the job is suspended or waits in a queue. A
-    condition that becomes false at the end is about a job that goes on: it is Unknown while the operator can't read the
-    job's spec.
+    `at_end` is the change of the condition when the job ends. `while_held` is its change when the job is suspended or
+    waits in a queue. A condition that becomes false at the end describes a job that has not ended: the condition is
+    Unknown while the operator can't read the job's spec.
 
-    `is_news`: `tfoperator run` prints a line when it becomes true.
+    `is_news`: `tfoperator run` prints a line when the condition becomes true.
 
     `when_true` and `when_false` are its reasons, if it has one reason for each status that other conditions don't have.
     The other reasons are in `JobReason` (reasons.py).
@@ -86,7 +90,10 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConditionType(Word):
-    """The types of conditions of a TFJob. The job's state is the last of the Go operator's types here that is true."""
+    """The types of conditions of a TFJob.
+
+    The job's state is the last true type in this order, among the types that the Go operator also has.
+    """
 
     traits: ConditionTraits
 
@@ -205,7 +212,7 @@ class ConditionType(Word):
 
 
 PEER_CONDITIONS = frozenset(condition for condition in ConditionType if condition.traits.is_peers)
-"""The types of conditions that the Go operator has: the only types in `status.conditions`."""
+"""The types of conditions that the Go operator also has: `status.conditions` has only these types."""
 
 TROUBLES = tuple(
     sorted(
@@ -213,7 +220,7 @@ TROUBLES = tuple(
         key=lambda condition: -condition.traits.concern,
     )
 )
-"""The types that are shown instead of `Running` while they are true, the most alarming first."""
+"""The condition types that are shown instead of `Running` while they are true, the most serious first."""
 
 PASSING_CONDITIONS = tuple(condition for condition in ConditionType if condition.traits.at_end is Fate.FALSE)
-"""The types about a job that goes on: false once the job has ended."""
+"""The condition types for jobs that have not ended: they become false when the job ends."""

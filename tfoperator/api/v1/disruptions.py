@@ -1,4 +1,4 @@
-"""The memory of disruptions in a job's status, which delays replicas that are disrupted again and again."""
+"""The record of disruptions in a job's status: the operator delays replicas that are disrupted again and again."""
 
 from datetime import datetime
 from typing import Annotated
@@ -9,10 +9,11 @@ from tfoperator.api.fields.field import Field
 
 
 class DisruptionBackoff(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The last disruptions in a row: each but the first took a replica again soon after it had been made again.
+    """The last disruptions in a row.
 
-    `count` is their number. The last of them began at `since` and took `replicas`: indexes by type, `"0,2-5"`. The
-    memory exists from the first counted disruption until the job ends or is suspended.
+    Each disruption after the first took a replica soon after the operator had recreated it. `count` is the number of
+    these disruptions. The last disruption began at `since`, and took `replicas`: indexes by type, `"0,2-5"`. The record
+    exists from the first disruption that counts until the job ends or is suspended.
     """
 
     count: Annotated[int, Field("Number of disruptions in a row.")] = 0

@@ -1,4 +1,7 @@
-"""The elastic policy of a TFJob, and the state that its status records: the number of workers may change. Pure."""
+"""The elastic policy of a TFJob, which lets the number of workers change, and the state that the status records.
+
+Pure.
+"""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -9,17 +12,19 @@ from tfoperator.api.fields.field import Field
 from tfoperator.api.fields.limits import MAX_REPLICAS
 
 SHRINK_AFTER = 60
-"""Seconds: the default of `shrinkAfterSeconds`. A pod that was deleted usually has a node again by then."""
+"""The default of `shrinkAfterSeconds`, in seconds. Usually a pod that was deleted has a node again within this time."""
 
 GROW_AFTER = 600
-"""Seconds: the default of `growAfterSeconds`. A restart costs the time since the last checkpoint, and a start."""
+"""The default of `growAfterSeconds`, in seconds. A restart costs the time since the last checkpoint, and the time to
+start.
+"""
 
 MAX_CHANGES = 1_000_000
 """The highest number of changes that a status records."""
 
 
 class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The limits of the number of workers, and how soon it changes."""
+    """The limits for the number of workers, and the delays before the number changes."""
 
     min_replicas: Annotated[
         int | None,
@@ -57,12 +62,12 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     @property
     def shrink_after(self) -> int:
-        """Seconds for which workers must lack room before the job goes on without them."""
+        """The number of seconds for which workers must lack room before the job continues without them."""
         return SHRINK_AFTER if self.shrink_after_seconds is None else max(self.shrink_after_seconds, 0)
 
     @property
     def grow_after(self) -> int:
-        """Seconds after a change of the number of workers before the job asks for room for more."""
+        """The number of seconds after a change of this number before the job tests whether there is room for more."""
         return GROW_AFTER if self.grow_after_seconds is None else max(self.grow_after_seconds, 0)
 
 
@@ -103,12 +108,12 @@ class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The number of workers of an elastic job, since when it is so, and why.
+    """The number of workers of an elastic job, the time of its last change, and the reason.
 
-    `workers` is the number that the job has, or waits for. `wanted` is the number of the spec for which it was chosen:
-    if the spec has another number, a user has scaled the job since. `lacking_since` is when workers began to lack room;
-    None if all of them have room. `resizes` has the last changes, the newest at its end. The state exists from the
-    first start of the job, until it is suspended.
+    `workers` is the number of workers that the job has now, or waits for. `wanted` is the number in the spec when
+    `workers` was chosen. If the spec has another number now, a user has scaled the job since then. `lacking_since` is
+    the time since which some workers have no room in the cluster; None if all of them have room. `resizes` has the last
+    changes, the newest at its end. The state exists from the first start of the job, until it is suspended.
     """
 
     workers: Annotated[
@@ -141,7 +146,7 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         return msgspec.structs.replace(self, resizes=tuple(one.closed(untrained) for one in self.resizes))
 
     def text(self) -> str:
-        """Return the number of workers for people, and the reason of the last change; empty if none is chosen."""
+        """Return a text with the number of workers and the reason of the last change; empty if no number is chosen."""
         if self.workers <= 0:
             return ""
         wanted = f"{self.workers} of {self.wanted} wanted" if self.workers < self.wanted else str(self.workers)

@@ -1,7 +1,7 @@
 """Functions that read a job's conditions. Pure.
 
-`status.conditions` has only the Go operator's types of conditions, since its clients interpret every type that
-they find there. The other types are in `status.operatorConditions`. `ConditionType` has each type with its traits.
+`status.conditions` has only the types of conditions that the Go operator has, because its clients interpret every type
+that they find there. All other types are in `status.operatorConditions`. `ConditionType` has each type with its traits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from tfoperator.api.v1.status import JobCondition, all_conditions, final_of, fin
 from tfoperator.api.v1.types import TFJob
 
 ACTIVE_TOO_LONG = "it was active longer than specified deadline"
-"""Part of the message of the condition Failed of a job past its `activeDeadlineSeconds`: the Go operator's text."""
+"""If a job has exceeded its `activeDeadlineSeconds`, the message of its condition Failed contains this text, as in the
+Go operator.
+"""
 
 
 BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
-"""In the message of the condition Failed of a job with more restarts than `backoffLimit`: the Go operator's words."""
+"""If a job has had more restarts than `backoffLimit`, the message of its condition Failed contains this text, as in the
+Go operator.
+"""
 
 READY_COUNT = re.compile(r"\b(\d+/\d+) replicas ready\b")
 """Finds the counts in the message of the condition Running. If a running job's message has no counts, all its replicas
@@ -43,9 +47,10 @@ def has_condition(job: TFJob, condition: str) -> bool:
 
 
 def ready_by_message(job: TFJob, wanted: int) -> str:
-    """Return `3/4`, by the message of the condition Running, of a job with `wanted` replicas; empty if unknown.
+    """Return a text such as `3/4` from the message of the condition Running; `wanted` is the job's number of replicas.
 
-    MultiKueue copies only the Go operator's part of a status: in such a copy, only this message shows readiness.
+    Empty if unknown. MultiKueue copies only those parts of a status that the Go operator has: in such a copy, only this
+    message shows how many replicas are ready.
     """
     running = condition_of(job, ConditionType.RUNNING)
     if running is None:

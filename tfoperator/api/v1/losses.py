@@ -1,4 +1,4 @@
-"""Metrics named loss, and whether they are numbers. Pure."""
+"""Finds metrics named loss, and checks whether they are finite numbers. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES = frozenset({"loss", "train_loss", "training_loss"})
 def loss_is_a_number(metrics: Iterable[Metric]) -> bool | None:
     """Return whether the loss among these metrics is finite; None if there is no loss.
 
-    A value that is not the text of a number shows nothing, and counts as a number.
+    If a value is not the text of a number, it counts as finite.
     """
     values = [metric.value for metric in metrics if metric.name.lower() in _NAMES]
     return all(map(_is_finite, values)) if values else None

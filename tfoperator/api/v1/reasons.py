@@ -3,9 +3,9 @@
 The reasons that one condition alone has, one for each of its statuses, stand in the condition's own row
 (condition_types.py).
 
-To add a reason, add a row to `JobReason` and run `python hack/generate.py`, which writes docs/conditions.md. Programs
-read these words, so a word in use does not change. If the Go operator has a word for the same thing, this operator uses
-that word.
+To add a reason, add a row to `JobReason` and run `python hack/generate.py`, which writes docs/conditions.md. Other
+programs read these words, so do not change a word after a release. If the Go operator has a word for the same thing,
+this operator uses that word.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tfoperator.base.words import Word
 EventType = Literal["Normal", "Warning"]
 
 ForeignReason = NewType("ForeignReason", str)
-"""A reason in the words of another program: Kueue's, in the condition Admitted."""
+"""A reason that another program has chosen: Kueue's reason, in the condition Admitted."""
 
 
 class ReasonTraits(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a reason.
 
-    `meaning` is a statement about the job, and is in docs/conditions.md. `event` is the type of the events with
-    this reason, None if there are none. `conditions` are the conditions that can have it. `is_news`: `tfoperator run`
-    prints a line for such an event.
+    `meaning` is a statement about the job, and is in docs/conditions.md. `event` is the type of the events with this
+    reason, None if there are none. `conditions` are the conditions that can have this reason. `is_news`: `tfoperator
+    run` prints a line for such an event.
     """
 
     meaning: str
@@ -55,7 +55,7 @@ def _of(condition: ConditionType, meaning: str) -> ReasonTraits:
 
 
 def _end(outcome: ConditionType, meaning: str) -> ReasonTraits:
-    """Return the traits of a reason for a job's end with this outcome, without an event."""
+    """Return the traits of a reason that a job ends with this outcome, without an event."""
     return ReasonTraits(meaning=meaning, conditions=(outcome, *PASSING_CONDITIONS))
 
 

@@ -1,6 +1,6 @@
 """A TFJob as notebooks show it: a table. Pure.
 
-It is made from the parts of a job, so this module does not depend on `TFJob`, which uses it to show itself.
+The caller passes parts of a job, so this module does not import `TFJob`, which uses this module to show itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The state of a TFJob in words, the same in each view: commands, the page, Python and notebooks. Pure.
+"""The state of a TFJob in words, which is the same in the commands, on the page, in Python and in notebooks. Pure.
 
-It is made from metadata and status alone: this module does not depend on `TFJob`, whose property `state` it makes.
+It needs only metadata and status: this module does not import `TFJob`, which has the property `state` from this module.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ RUN_ENDS: Mapping[str, str] = {
     JobReason.RUN_INTERRUPTED: "Interrupted",
     JobReason.RUN_DIED: "Died",
 }
-"""Reasons of the condition Failed of a job that ended because its run (`tfoperator run`) did, and the state of both.
+"""If a job ends because its run (`tfoperator run`) ends, its condition Failed has one of these reasons; each has the
+word for the state of job and run.
 
-Only the records of runs have these reasons: in a cluster a job outlives the command that made it.
+Only the records of runs have these reasons: in a cluster, a job continues after the command that created it has ended.
 """
 
 CRASH_LOOP = "CrashLoopBackOff"
@@ -39,10 +40,11 @@ _BY_PRIORITY = tuple(condition for condition in reversed(ConditionType) if condi
 
 
 class JobState(msgspec.Struct, frozen=True):
-    """The state of a job: a word, and the message that explains it, which is empty if no condition does.
+    """The state of a job: a word, and the message of the condition that explains it.
 
-    The word is the first of these that applies: Terminating; how the job has ended (`end_word`); the trouble of a
-    running job (one of `TROUBLES`, or `CRASH_LOOP`); the true condition that counts most; Pending.
+    The message is empty without such a condition. The word is the first of these that applies: Terminating; the outcome
+    of the job (`end_word`); the problem of a running job (one of `TROUBLES`, or `CRASH_LOOP`); the true condition with
+    the highest priority; Pending.
     """
 
     word: str
@@ -59,14 +61,14 @@ def state_of(metadata: ObjectMeta, status: TFJobStatus) -> JobState:
 
 
 def in_short(metadata: ObjectMeta, status: TFJobStatus) -> str:
-    """Return `Running, 2/3 ready, 1 restart`."""
+    """Return a text such as `Running, 2/3 ready, 1 restart`."""
     restarts = restarts_text(status) if status.restarts else ""
     word = state_of(metadata, status).word
     return ", ".join(filter(None, (word, status.ready and f"{status.ready} ready", restarts)))
 
 
 def restarts_text(status: TFJobStatus) -> str:
-    """Return `3 restarts, 2 of them after disruptions`."""
+    """Return a text such as `3 restarts, 2 of them after disruptions`."""
     restarts = f"{status.restarts} restart{'s' if status.restarts != 1 else ''}"
     if not status.disruptions:
         return restarts
@@ -77,14 +79,17 @@ def restarts_text(status: TFJobStatus) -> str:
 
 
 def end_word(end: JobCondition) -> str:
-    """Return the outcome of a job in one word: Succeeded, Failed, or how its run ended before it (`RUN_ENDS`)."""
+    """Return the outcome of a job in one word: Succeeded, Failed, or how its run ended before the job (`RUN_ENDS`)."""
     return RUN_ENDS.get(end.reason, end.type) if end.type == ConditionType.FAILED else end.type
 
 
 def _before_the_end(
     conditions: Sequence[JobCondition], waiting: Sequence[WaitingReplicas]
 ) -> tuple[str, JobCondition | None]:
-    """Return the state of a job that has not ended, "" if no condition shows it, and the condition that explains it."""
+    """Return the state of a job that has not ended, and the condition that explains the state.
+
+    The state is "" if no condition shows it.
+    """
     state = next((condition for condition in _BY_PRIORITY if status_of(conditions, condition) == "True"), None)
     running = find_condition(conditions, ConditionType.RUNNING)
     if state is None or state is ConditionType.CREATED:

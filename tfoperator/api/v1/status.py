@@ -1,7 +1,8 @@
 """The status of a TFJob `kubeflow.org/v1` as types, and the sets of replica indexes in it as short strings. Pure.
 
-A status must record which of perhaps a thousand replicas are finished without growing to a thousand numbers.
-A person may have edited a status by hand, so reading keeps the valid parts and never raises or takes much memory.
+A status must record which of perhaps a thousand replicas are finished, and must not grow to a thousand numbers. A
+person may have edited a status by hand. So the functions that read it keep the valid parts, never raise an error, and
+never need much memory.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ _PEERS = [condition for condition in ConditionType if condition.traits.is_peers]
 _OURS = [condition for condition in ConditionType if not condition.traits.is_peers]
 
 MAX_INDEXES = 100_000
-"""The most indexes that one string yields: `"0-2147483647"` must not eat the operator's memory."""
+"""The maximum number of indexes from one string: `"0-2147483647"` must not fill the operator's memory."""
 
 
 def _or(names: Sequence[str]) -> str:
@@ -61,7 +62,10 @@ def find_condition(conditions: Sequence[JobCondition], kind: str) -> JobConditio
 
 
 def final_of(status: "TFJobStatus") -> JobCondition | None:
-    """Return the condition with a job's outcome, None while it has not ended. If both are true, Failed counts."""
+    """Return the condition with a job's outcome; None if the job has not ended.
+
+    If both Succeeded and Failed are true, Failed counts.
+    """
     true = {found.type: found for found in status.conditions if found.status == "True"}
     return true.get(ConditionType.FAILED) or true.get(ConditionType.SUCCEEDED)
 
@@ -75,16 +79,18 @@ def status_of(conditions: Sequence[JobCondition], kind: str) -> str:
 class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The state of the replicas of one type.
 
-    `active` counts pods that run (the Go operator's meaning), `ready` counts pods whose containers are all ready.
-    `restarts` is how often replicas of this type were started again, in place or by recreation, since the job
-    began: the sum that people read. `restart_counts` holds it per index, where it isn't zero, so that it survives
-    pod deletion and operator restarts. `disruptions` and `disruption_counts` are the numbers of these that followed on
-    a disruption (the pod was taken from the job); the others followed on failures, with which a replica's delay grows.
-    `completed_indexes` are the indexes that succeeded: they are not run again even if their pod is deleted.
-    `failed_indexes` are the indexes that failed for good: not run again either, as long as the type has that index.
-    `started_indexes` are the indexes that ever had a pod: if such an index has no pod now, its pod has vanished; it is
-    not an index whose pod was never made. All are written like batch/v1's Job writes them: `"0,2-5"`.
-    `selector` is the label selector of the type's pods, of the workers only: an autoscaler reads it.
+    `active` is the number of pods that run (as in the Go operator). `ready` is the number of pods in which all
+    containers are ready. `restarts` is how often replicas of this type were restarted, in the same pod or in a new pod,
+    since the job began: the sum for people. `restart_counts` has the number of restarts for each index where it isn't
+    zero. So the numbers are not lost when a pod is deleted or the operator restarts. `disruptions` and
+    `disruption_counts` are the numbers of restarts after a disruption (the job lost the pod). All other restarts
+    followed failures; with each failure the delay before the replica's next start grows. `completed_indexes` are the
+    indexes that succeeded: they are not run again even if their pod is deleted. `failed_indexes` are the indexes that
+    have failed for good: they are not run again either, as long as the type has that index. `started_indexes` are the
+    indexes that have had a pod at some time. If such an index has no pod now, its pod has vanished. This is different
+    from an index whose pod was never created. All sets of indexes are written as in the status of a batch/v1 Job:
+    `"0,2-5"`. `selector` is the label selector for the pods of this type; only the workers have it. An autoscaler reads
+    it.
     """
 
     active: Annotated[int, Field("Number of pods that run; 0 when the job has ended.", since=GO_OPERATOR)] = 0
@@ -120,7 +126,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 class WaitingReplicas(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A reason why replicas wait. A reason that is about the whole job names no replicas.
 
-    `replicas` has the indexes by type, as the first 20 ranges; `count` is the number of all replicas that wait for it.
+    `replicas` has the indexes by type, but only the first 20 ranges; `count` is the number of all replicas that wait
+    for this reason.
     """
 
     reason: Annotated[str, Field("Reason as one word for programs: Unschedulable.")] = ""
@@ -135,19 +142,20 @@ class WaitingReplicas(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class TensorBoardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The address of the job's TensorBoard, and whether its page answers."""
+    """The address of the job's TensorBoard, and whether its web page responds."""
 
     url: Annotated[str, Field("Address of the TensorBoard.")] = ""
     ready: Annotated[bool, Field("Whether the TensorBoard answers.")] = False
 
 
 class DataServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The state of the job's data service. It is a part of the job that never ends the job.
+    """The state of the job's data service. The data service is a part of the job, but the job never ends because of it.
 
-    `restarts` is how often dispatcher and data workers were started again, in place or in a new pod. `restart_counts`
-    has the number by member (`dataworker-2`) where it isn't zero. `dispatcher_started` and `started_indexes` (of the
-    data workers, `"0-3"`) are the members that have run: if such a member has no pod now, its pod was taken.
-    `message` is why members do not run; empty if all run, or have not been started yet.
+    `restarts` is how often the dispatcher and the data workers were restarted, in the same pod or in a new pod.
+    `restart_counts` has the number by member (`dataworker-2`) where it isn't zero. `dispatcher_started` and
+    `started_indexes` (indexes of data workers, `"0-3"`) show which members have run. If such a member has no pod now,
+    somebody has taken its pod from the job. `message` is the reason why members do not run; empty if all members run,
+    or have not been started yet.
     """
 
     address: Annotated[str, Field("Address of the dispatcher, as in TF_DATA_SERVICE.")] = ""
@@ -168,7 +176,7 @@ class DataServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
     @property
     def in_short(self) -> str:
-        """The state on one line, for a person."""
+        """The state of the data service on one line, for a person."""
         restarts = f", {self.restarts} restart{'' if self.restarts == 1 else 's'}" if self.restarts else ""
         ready = f", {self.ready} ready" if self.ready else ""
         return self.address + ready + restarts + (f" - {self.message}" if self.message else "")
@@ -182,7 +190,10 @@ class Metric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The step of one replica; for a slow replica also `factor` ("2.1"): its step time divided by its type's median."""
+    """The step of one replica.
+
+    For a slow replica, `factor` ("2.1") is its step time divided by the median step time of its type.
+    """
 
     name: Annotated[str, Field("Name of the replica: worker-0.")]
     step: Annotated[int | None, Field("Last step that the replica reported.", int64=True)] = None
@@ -197,14 +208,15 @@ class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The last report of the training program about itself.
+    """The last report of the training program about its progress.
 
-    The report is the report of `replica`, and came at `report_time`. `replica` is the first replica that reports and
-    has not fallen silent (the chief, else worker-0, and so on). `last_updated_time` is the time of the newest report
-    of any replica. If several replicas report, `behind` has the replicas that are furthest behind, the furthest first;
-    `slow` has the replicas with long steps. `loss_not_a_number` counts the reports in a row, ten at most, in which
-    a metric named loss is no number. `completion` ("43%") and `eta` ("3m20s") are `percentage` and
-    `estimated_remaining_seconds` for people, since a printer column can't format them.
+    `replica` is the replica that sent the report, and `report_time` is when the report arrived. `replica` is the first
+    replica (the chief, else worker-0, and so on) that sends reports and has not stopped sending them.
+    `last_updated_time` is the time of the newest report of any replica. If several replicas report, `behind` has the
+    replicas that are furthest behind, starting with the furthest. `slow` has the replicas with long step times.
+    `loss_not_a_number` counts the reports in a row in which a metric named loss is not a number; it counts up to ten.
+    `completion` ("43%") and `eta` ("3m20s") are `percentage` and `estimated_remaining_seconds` in a form for people,
+    because a printer column can't format numbers.
     """
 
     completion: Annotated[str, Field("Share of the training that is done: 43%.")] = ""
@@ -241,11 +253,12 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
 
 
 class UsagePhase(StrEnum):
-    """The uses of a job's time.
+    """The phases into which a job's time is divided.
 
-    QUEUED: it waits for its queue, or for the operator. SCHEDULING: pods wait for nodes. STARTING: images, containers,
-    and the programs until their first report, where they report. TRAINING. LOST: from a restart until the training is
-    further than it was before. STALLED: it makes no progress. SUSPENDED.
+    QUEUED: the job waits for its queue, or for the operator. SCHEDULING: pods wait for nodes. STARTING: nodes pull
+    images and start containers. If programs report progress, the phase lasts until their first report. TRAINING. LOST:
+    after a restart, until the training has passed the step that it had reached before. STALLED: the job makes no
+    progress. SUSPENDED.
     """
 
     QUEUED = "queued"
@@ -267,8 +280,8 @@ class UsageSource(StrEnum):
 class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The amount of a resource that the job's pods request, and for how long.
 
-    `in_use` is the amount now. `requested_seconds` is the amount times the seconds that pods were on nodes, and
-    `trained_seconds` is the part in which the job trained. The unit of `cpu` is cores, and of `memory` bytes.
+    `in_use` is the amount now. `requested_seconds` is the amount multiplied by the seconds that pods were on nodes.
+    `trained_seconds` is the part of it in which the job trained. The unit is cores for `cpu`, and bytes for `memory`.
     """
 
     in_use: Annotated[float, Field("Amount that the pods request now.")] = 0.0
@@ -279,13 +292,14 @@ class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The use of the job's time.
+    """How the job has used its time.
 
-    It is exact although it is written rarely: the job has been in `phase` since `since`, and `seconds` has the whole
-    seconds in each phase until then (`until` adds up). An ended job is in no phase. `source` (`UsageSource`) is Reports
-    where the programs report their progress, else Pods: then the states of pods show whether the job trains. `goodput`
-    is the share of the seconds that trained, when the status was written. `step` is the highest step that was reported,
-    at `step_time`, and `restarts` the number of restarts that are accounted for. `resources` are up to
+    The record is exact although the operator writes it rarely: the job has been in `phase` since the time `since`, and
+    `seconds` has the whole seconds in each phase up to that time (`until` adds the time after it). An ended job is in
+    no phase. `source` (`UsageSource`) is Reports where the programs report their progress, else Pods: then the states
+    of pods show whether the job trains. `goodput` is the share of the time in which the job trained, at the time when
+    the status was written. `step` is the highest step that was reported, and `step_time` is when it was reported.
+    `restarts` is the number of restarts that this record already includes. `resources` has the amounts up to the time
     `resources_since`.
     """
 
@@ -315,11 +329,14 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def time(self) -> datetime:
-        """The time at which anything in it changed last, apart from the passing of time."""
+        """The time of the last change of this record, not counting the seconds that pass."""
         return max((utc(moment) for moment in (self.since, self.resources_since) if moment is not None), default=_NEVER)
 
     def until(self, now: datetime) -> dict[str, int]:
-        """Return the seconds in each phase that the job was in, up to `now`; 0 or more, even for a wrong status."""
+        """Return the seconds up to `now` in each phase that the job was in.
+
+        No number is negative, even for a wrong status.
+        """
         current = seconds_since(self.since, now)
         found = {
             str(phase): max(self.seconds.get(phase, 0), 0) + (current if phase == self.phase else 0)
@@ -332,7 +349,10 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return sum(seconds for phase, seconds in self.until(now).items() if phase != UsagePhase.TRAINING)
 
     def goodput_at(self, now: datetime) -> int | None:
-        """Return the share of the seconds up to `now` that trained, in percent; None if no seconds have passed."""
+        """Return the share of the seconds up to `now` in which the job trained, in percent.
+
+        It returns None if no seconds have passed.
+        """
         seconds = self.until(now)
         total = sum(seconds.values())
         return 100 * seconds.get(UsagePhase.TRAINING, 0) // total if total else None
@@ -343,7 +363,7 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return msgspec.structs.replace(self, goodput="" if percent is None else f"{percent}%")
 
     def resources_until(self, now: datetime) -> dict[str, ResourceUsage]:
-        """Return the resources up to `now`, as if nothing but the time had changed since they were written."""
+        """Return the resources up to `now`: the amounts in use since the last write are assumed to be unchanged."""
         passed = seconds_since(self.resources_since, now)
         trained = passed if self.phase == UsagePhase.TRAINING else 0
         return {
@@ -357,30 +377,35 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def seconds_since(moment: datetime | None, now: datetime) -> int:
-    """Return the whole seconds from a time in a status (UTC if naive) until `now`; 0 if it is later, or None."""
+    """Return the whole seconds from a time in a status (UTC if naive) until `now`.
+
+    It returns 0 if the time is None or later than `now`.
+    """
     return 0 if moment is None else max(int((now - utc(moment)).total_seconds()), 0)
 
 
 class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the operator observed. All times are UTC, whole seconds.
+    """The state of the job that the operator has observed. All times are UTC, whole seconds.
 
-    `phase`, `ready` ("3/4") and `restarts` are the facts that people look for first, in one word or number each.
-    `kubectl get tfjobs -o wide` prints them: a printer column can't add up numbers itself. `job_restarts` is how often
-    all replicas were started again together (`restartScope: Job`); each time counts once in `restarts`.
-    `disruptions` is how many of the `restarts` followed on disruptions, `job_disruptions` how many of `job_restarts`. A
-    change of the number of workers (`elastic`) is no failure, so it counts as a disruption. `shared_restarts` is how
-    many of the others have the cause of another restart: of four replicas that are restarted after one stall, three.
+    `phase`, `ready` ("3/4") and `restarts` are the facts that people need first, each as one word or number. `kubectl
+    get tfjobs -o wide` prints them: a printer column can't add up numbers itself. `job_restarts` is how often all
+    replicas were restarted together (`restartScope: Job`). Each such restart counts once in `restarts`. `disruptions`
+    is how many of the `restarts` were caused by disruptions. `job_disruptions` is the same number for `job_restarts`. A
+    change of the number of workers (`elastic`) is no failure, so such a restart counts as a restart after a disruption.
+    `shared_restarts` is how many of the others have the cause of another restart: of four replicas that are restarted
+    after one stall, three.
 
-    `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). It is written
-    with other changes of the status, or else with the first comparison, and then before it is five minutes old, until
-    the job ends; more rarely if that would be more than five writes a second in all. It determines when the next
-    comparison is due, also for a new leader. A wrong value causes a comparison that is early, or five minutes late.
+    `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). The operator
+    writes it together with other changes of the status. Without other changes, the operator writes it after the first
+    comparison, and then each time before it is five minutes old, until the job ends. If that would be more than five
+    writes a second for all jobs together, the operator writes it less often. A leader, also a new leader, computes from
+    it when the next comparison is due. A wrong value causes a comparison that is early, or five minutes late.
 
-    `waiting` has the reasons that the message of the condition Running has as text. The next plan reads them: the cause
-    of a restart, for example, is known at first only.
+    `waiting` has the same reasons as the message of the condition Running, but as data. The next plan reads them,
+    because some facts can be observed only once: for example, the cause of a restart.
 
-    Under `onStraggler: Restart`, `node_failures` is how often in a row replicas failed on nodes (`worker-1/node`).
-    `network` is the network with which the job was started if that is PerJob, and empty otherwise.
+    With `onStraggler: Restart`, `node_failures` counts how often in a row a replica failed on a node (`worker-1/node`).
+    `network` is PerJob if the job was started with that network, and empty otherwise.
     """
 
     phase: Annotated[str, Field("State of the job in one word: Pending, Running, Succeeded, Failed or Unknown.")] = ""
@@ -460,12 +485,15 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 def all_conditions(status: TFJobStatus) -> tuple[JobCondition, ...]:
-    """Return the conditions of all types: the Go operator's types come last, and the latest of those is at the end."""
+    """Return the conditions of all types. The Go operator's types come last, with the latest of them at the end."""
     return (*status.operator_conditions, *status.conditions)
 
 
 def format_indexes(indexes: Iterable[int]) -> str:
-    """Write a set of indexes, `"0,2-5"`: ascending, neighbours (two or more) joined as `first-last`; "" for none."""
+    """Write a set of indexes as `"0,2-5"`: in ascending order, with two or more consecutive indexes as `first-last`.
+
+    It returns "" for none.
+    """
     parts: list[str] = []
     first = last = -2
     for index in sorted(set(indexes)):
@@ -481,9 +509,9 @@ def format_indexes(indexes: Iterable[int]) -> str:
 
 
 def parse_indexes(text: str) -> frozenset[int]:
-    """Read a set of indexes in any order, overlaps allowed.
+    """Read a set of indexes; the parts may be in any order, and may overlap.
 
-    Parts that are not `n` or `n-m` (n <= m) are skipped, as is everything after the first `MAX_INDEXES` indexes.
+    It skips parts that are not `n` or `n-m` (n <= m), and everything after the first `MAX_INDEXES` indexes.
     """
     found: set[int] = set()
     for part in text.split(","):

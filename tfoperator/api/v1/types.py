@@ -1,9 +1,10 @@
-"""TFJob `kubeflow.org/v1` as types: the hub version, a drop-in for the Go operator's resource.
+"""TFJob `kubeflow.org/v1` as types.
 
-The structs are frozen views shared between threads. A replica's pod template stays undecoded JSON (`msgspec.Raw`):
-it is only read when a pod must be made, and a job that waits in the cache should not occupy memory for it as
-dictionaries. Fields are optional here even where the CRD requires them, because a TFJob may be older than the
-CRD; `tfoperator.api.validation` finds the problems of such a job, and `decode_tfjob` never raises.
+API servers store this version, and it is compatible with the Go operator's resource. The structs are frozen, and
+threads share them. A replica's pod template stays undecoded JSON (`msgspec.Raw`). It is read only when a pod must be
+created, and decoded templates of jobs that wait in the cache would need too much memory. Fields are optional here even
+where the CRD requires them, because a TFJob may be older than the CRD; `tfoperator.api.validation` finds the problems
+of such a job, and `decode_tfjob` never raises.
 """
 
 from typing import Annotated, Any
@@ -87,7 +88,7 @@ class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Gang-scheduling wishes, passed on to the gang scheduler."""
+    """The user's settings for gang scheduling, which the operator passes on to the gang scheduler."""
 
     min_available: Annotated[
         int | None, Field("Number of pods that must be scheduled together; all pods if unset.", ge=0, since=GO_OPERATOR)
@@ -117,14 +118,14 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_default
 
 
 LEAST_PROGRESS_DEADLINE = 30
-"""Seconds: the smallest `progressDeadlineSeconds`.
+"""The minimum of `progressDeadlineSeconds`, in seconds.
 
-If replicas do not report, the operator reads the log of every silent pod once in each half of the deadline.
+If replicas do not report, the operator reads the log of each pod without reports once in each half of the deadline.
 """
 
 
 class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Policies over the whole job's life."""
+    """Policies for the whole job, such as limits, cleanup and suspension."""
 
     clean_pod_policy: Annotated[
         str | None,
@@ -236,7 +237,7 @@ _NO_POLICY = RunPolicy()
 
 
 class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where the replicas keep checkpoints: a volume that all of them see, with a directory per job.
+    """The place where the replicas keep checkpoints: a volume that all of them mount, with a directory for each job.
 
     `volume` is raw JSON, a volume of a pod's spec without its name, such as `{"persistentVolumeClaim": {...}}`; empty
     (`b""`) when absent.
@@ -265,11 +266,11 @@ class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A TensorBoard beside the job, alive until the job is deleted.
+    """A TensorBoard for the job: it runs until the job is deleted.
 
-    `volumes` and `volume_mounts` are the volumes of its pod and the mounts of its container, as plain JSON like all
-    that goes into the pod as it is: don't change them. `image` None or empty means the operator's image.
-    `security_context` is the pod's, and `env` the container's.
+    `volumes` are the volumes of its pod, and `volume_mounts` the mounts of its container. Both are plain JSON and are
+    copied into the pod unchanged: don't change them. If `image` is None or empty, the TensorBoard runs the operator's
+    image. `security_context` applies to the pod, and `env` to the container.
     """
 
     log_dir: Annotated[
@@ -346,10 +347,10 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A data service (tf.data service) beside the job: a dispatcher and data workers, which end with the job.
+    """A data service (tf.data service) for the job: a dispatcher and data workers, which end when the job ends.
 
-    `template` is raw JSON, a pod template; it is empty (`b""`) when absent: then the pods are like the pods of a
-    training replica, without its devices. `work_dir` None or empty means that the dispatcher keeps no journal.
+    `template` is raw JSON, a pod template; it is empty (`b""`) when absent. Then the pods are like the pods of a
+    training replica, but without its devices. If `work_dir` is None or empty, the dispatcher keeps no journal.
     """
 
     workers: Annotated[
@@ -393,7 +394,7 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class ProgressReporting(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Whether the replicas get the address for reports of the training's progress: `{}` means that they get it."""
+    """Whether the replicas get the address for reports about the training's progress. `{}` means that they get it."""
 
     enabled: Annotated[
         bool | None,
@@ -402,7 +403,7 @@ class ProgressReporting(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the user asks for."""
+    """The job as the user has requested it."""
 
     tf_replica_specs: Annotated[
         dict[str, ReplicaSpec | None],
@@ -520,7 +521,10 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class TFJob(HasMetadata, frozen=True, rename="camel"):
-    """A TFJob. `decode_error`, which is not part of the API, is why the spec could not be read (see decode_tfjob)."""
+    """A TFJob.
+
+    `decode_error` is not part of the API. It is the reason why the spec could not be decoded (see decode_tfjob).
+    """
 
     spec: TFJobSpec = msgspec.field(default_factory=TFJobSpec)
     status: TFJobStatus = msgspec.field(default_factory=TFJobStatus)
@@ -535,7 +539,7 @@ class TFJob(HasMetadata, frozen=True, rename="camel"):
         return f"<TFJob {self.metadata.namespace}/{self.metadata.name}: {in_short(self.metadata, self.status)}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks, which look for this name: a table instead of a struct of some hundred members."""
+        """Show a job in a notebook as a table, not as a struct with some hundred members. Notebooks call this name."""
         from tfoperator.api.v1.shown import job_html  # No other program pays for Python's tables of HTML.
 
         wanted = {kind: spec.desired for kind, spec in self.spec.tf_replica_specs.items() if spec is not None}
@@ -553,13 +557,13 @@ _decode_metadata = msgspec.json.Decoder(_MetadataOnly).decode
 def decode_tfjob(data: bytes) -> TFJob:
     """Decode a TFJob from JSON without ever failing on its spec.
 
-    An explicit null where a value belongs (`conditions: null`, as Go programs write empty lists) means absent.
+    An explicit null in place of a value (`conditions: null`, as Go programs write empty lists) counts as absent.
 
-    If fields of a TFJob have the wrong types (it may be older than the CRD's schema), it comes back with an empty spec
-    and the reasons in `decode_error`, one `field: message` a line, so that one bad object can't stop the informer for
-    all other objects. Its status is kept if it can be read, since conditions are added to it.
-    Raises msgspec.DecodeError only if even the metadata can't be read, or nothing of it can: text that isn't UTF-8,
-    or more levels than a decoder follows.
+    Fields of a TFJob may have wrong types, because the job may be older than the CRD's schema. Then the job is returned
+    with an empty spec, and `decode_error` has the reasons, one `field: message` on each line. So one bad object can't
+    stop the informer for all other objects. The job's status is kept if it can be read, because the operator adds
+    conditions to it. Raises msgspec.DecodeError only if the metadata can't be read, or if nothing of the job can be
+    read: the text isn't UTF-8, or has more levels than the decoder supports.
     """
     try:
         if not data.isascii():
@@ -574,7 +578,10 @@ def decode_tfjob(data: bytes) -> TFJob:
 
 
 def _detached(job: TFJob) -> TFJob:
-    """Return the job with copies of its undecoded parts: the originals keep all of `data` in memory."""
+    """Return the job with copies of its undecoded parts.
+
+    Without copies, these parts would keep all of `data` in memory.
+    """
     for replica in job.spec.tf_replica_specs.values():
         if replica is not None:
             force_setattr(replica, "template", replica.template.copy())

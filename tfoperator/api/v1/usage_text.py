@@ -1,4 +1,4 @@
-"""The use of a job's time and resources, in words. Pure."""
+"""Describes in words how a job has used its time and resources. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from tfoperator.base.durations import human_duration
 _GIB = 2.0**30
 
 _MIN_SECONDS = 10
-"""Seconds: in a shorter job, the share of training time shows nothing. The page has the same limit (`time.js`)."""
+"""In seconds: if a job is shorter than this limit, the share of training time has no meaning. The page has the same
+limit (`time.js`).
+"""
 
 
 def usage_text(usage: JobUsage, now: datetime) -> str:
-    """Return `training 87% of the time: training 2m54s, starting 20s, queued 6s (from progress reports)`, the longest
-    first.
+    """Return `training 87% of the time: training 2m54s, starting 20s, queued 6s (from progress reports)`: the longest
+    phase comes first.
 
-    Empty if no time was spent, and for a job that has ended within seconds: the states of pods are not that exact.
+    The text is empty if no time has passed, and for a job that ended within seconds, because the states of pods are not
+    exact to the second.
     """
     seconds, percent = usage.until(now), usage.goodput_at(now)
     if percent is None or (not usage.phase and sum(seconds.values()) < _MIN_SECONDS):
@@ -29,7 +32,7 @@ def usage_text(usage: JobUsage, now: datetime) -> str:
 
 
 def resources_text(usage: JobUsage, now: datetime) -> str:
-    """Return `cpu 4.2 h (3.6 trained), memory 8.4 GiB h (7.2 trained)`; empty if nothing was held."""
+    """Return `cpu 4.2 h (3.6 trained), memory 8.4 GiB h (7.2 trained)`; empty if the job has used no resources."""
     parts = []
     for name, held_resource in usage.resources_until(now).items():
         unit, size = (" GiB h", _GIB) if name == "memory" else (" h", 1.0)

@@ -1,6 +1,7 @@
-"""Finds the problems of a TFJob. Pure: a job or a manifest in, problems with the paths of their fields out.
+"""Finds the problems of a TFJob.
 
-`validate` checks a typed job (`job`, with a module each for the larger parts of the spec); `validate_manifest` checks a
-handwritten manifest, and finds misspelt and misplaced members, too (`manifest`). The CRD has the same rules for API
-servers (`tfoperator.api.schema`), with the limits of `limits`.
+The functions are pure: they take a job or a manifest, and return problems with the paths of their fields. `validate`
+checks a typed job (the module `job`, with a further module for each of the larger parts of the spec).
+`validate_manifest` (the module `manifest`) checks a handwritten manifest, and also finds misspelt and misplaced
+members. The CRD has the same rules for API servers (`tfoperator.api.schema`); both use the limits from `limits`.
 """

@@ -14,7 +14,7 @@ from tfoperator.api.validation.declared import field_problems
 
 
 def validate_checkpoint(checkpoint: Checkpoint | None) -> Iterator[Problem]:
-    """Yield the problems of `spec.checkpoint`, errors and warnings; none if it is None."""
+    """Yield the problems of `spec.checkpoint`, errors and warnings; nothing if the job has no checkpoint."""
     if checkpoint is not None:
         rules = {"volume": _validate_volume("spec.checkpoint.volume", checkpoint.volume)}
         yield from field_problems("spec.checkpoint", checkpoint, rules)

@@ -1,4 +1,4 @@
-"""The checks of single values, and the words of their problems. Pure."""
+"""The checks of single values, and the messages about their problems. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tfoperator.api.fields.problems import Problem, Severity, shown
 
 
 def warning(path: str, message: str) -> Problem:
-    """Return a problem that does not keep the job from running."""
+    """Return a warning: a problem that does not keep the job from running."""
     return Problem(path, message, Severity.WARNING)
 
 
 def unknown_choice(value: str, choices: type[StrEnum]) -> str:
-    """Return the message about a text that is not among the choices; "" if it is unset or a choice."""
+    """Return the message about a text that is not a choice; return "" for a choice, and for an unset field."""
     # The empty string is the Go operator's "unset".
     return f"must be one of {listed(choices)}, but is {shown(value)}" if value not in ("", *choices) else ""
 
 
 def out_of_range(value: int, low: int, high: int) -> str:
-    """Return the message about a number that is not within the bounds; "" if it is."""
+    """Return the message about a number that is not within the bounds; "" if the number is within them."""
     if low <= value <= high:
         return ""
     limit = f"must be {low} or more" if value < low else f"must be {high} or less"
@@ -29,7 +29,7 @@ def out_of_range(value: int, low: int, high: int) -> str:
 
 
 def listed(options: type[StrEnum]) -> str:
-    """Return the options as listed in a message."""
+    """Return the options in the form in which a message lists them."""
     return ", ".join(option for option in options if option)
 
 

@@ -21,11 +21,11 @@ _PATH = "spec.dataService"
 _TEMPLATE = member(_PATH, "template")
 
 LONGEST_NAME = MAX_NAME_LENGTH - len(LONGEST_MEMBER)
-"""Characters: the longest name of a job with a data service, whose data workers may become more."""
+"""In characters: the longest name of a job with a data service; it leaves room for the names of more data workers."""
 
 
 def validate_data_service(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield the problems of a job's data service, errors and warnings; none if the job has none."""
+    """Yield the problems of a job's data service, errors and warnings; nothing if the job has no data service."""
     data_service = spec.data_service
     if data_service is None:
         return
@@ -74,7 +74,7 @@ def _validate_port(data_service: DataService) -> Iterator[Problem]:
 
 
 def _validate_work_dir(spec: TFJobSpec, data_service: DataService) -> Iterator[Problem]:
-    """Yield a warning about a journal that is lost with its pod."""
+    """Yield a warning if the dispatcher's journal is lost together with its pod."""
     work_dir = data_service.work_dir
     if not work_dir or not work_dir.startswith("/") or not WORK_DIR.fits(work_dir):
         return

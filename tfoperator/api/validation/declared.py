@@ -23,8 +23,8 @@ def field_problems(
 ) -> list[Problem]:
     """Return the problems of all fields of the struct at `path`, in the order of their declaration.
 
-    `rules` are the problems that a single field can't show, by the name of the field after which they are reported.
-    A field that is a struct and has no rules is checked in the same way.
+    `rules` maps the name of a field to the problems that concern several fields; these problems are reported after the
+    problems of that field. If a field is a struct and has no rules, its own fields are checked in the same way.
     """
     found: list[Problem] = []
     for name, attribute, good, field, has_rules in _steps(type(struct), tuple(rules)):
@@ -36,14 +36,16 @@ def field_problems(
 
 
 _Step = tuple[str, str, Container[Any], Field, bool]
-"""A field that may have problems: its name, its attribute, values that are good without a closer look, its declaration,
-and whether there are rules for it. The attribute is "" where rules alone find problems. (Python unpacks a plain tuple
-twice as fast as one with names, and this is done for each change of each job.)"""
+"""A field that may have problems: its name, its attribute, the values that are valid without further checks, its
+declaration, and whether there are rules for it. The attribute is "" if only rules can find problems of the field. (A
+plain tuple is used because Python unpacks it twice as fast as a named tuple, and this happens for each change of each
+job.)
+"""
 
 
 @cache
 def _steps(struct: type[msgspec.Struct], ruled: tuple[str, ...]) -> tuple[_Step, ...]:
-    """Return the steps for a struct whose fields `ruled` have rules."""
+    """Return the steps for a struct; `ruled` are the names of the fields that have rules."""
     steps: list[_Step] = []
     for name, (attribute, field, demanding) in declared(struct).items():
         to_look_at = demanding or (name not in ruled and _has_fields(struct, name))
@@ -60,7 +62,7 @@ def _has_fields(struct: type[msgspec.Struct], name: str) -> bool:
 
 
 def _good(field: Field) -> Container[Any]:
-    """Return values that are good by the declaration: all of them if it has only choices or bounds, else none."""
+    """Return the values that are surely valid: all valid values for choices or bounds alone, else none."""
     if field.choices is not None:
         return frozenset(("", *field.choices))
     if field.pattern is None and (field.ge is not None or field.le is not None):
@@ -79,7 +81,7 @@ def _problems_of_value(path: str, value: object, field: Field) -> list[Problem]:
 
 
 def _wrong_text(value: str, field: Field) -> str:
-    """Return the message about a text; "" if there is nothing wrong with it."""
+    """Return the message about a wrong text; "" if the text is valid."""
     if field.choices is not None:
         return unknown_choice(value, field.choices)
     if field.required and not value:
@@ -94,7 +96,7 @@ def _wrong_text(value: str, field: Field) -> str:
 
 
 def _wrong(value: object, field: Field) -> str:
-    """Return the message about a number or a list; "" if there is nothing wrong with it."""
+    """Return the message about a wrong number or list; "" if the value is valid."""
     if isinstance(value, tuple) and field.max_items is not None and len(value) > field.max_items:
         return f"must have at most {field.max_items} items"
     if not isinstance(value, int) or (field.ge is None and field.le is None):

@@ -1,8 +1,8 @@
 """Finds the problems of a TFJob, each with the path of its field. Pure.
 
-API servers refuse most of these problems by the CRD. The operator checks again because a job may be older than the CRD,
-and `validate`, `run` and `submit` check before an API server is involved. A job that the Go operator accepts and can
-run never has an error here: probable mistakes are warnings.
+API servers refuse most of these problems by the CRD. The operator checks again because a job may be older than the CRD.
+The commands `validate`, `run` and `submit` check a job before they send it to an API server. A job that the Go operator
+accepts and can run never has an error here: probable mistakes are warnings.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ _REPLICAS = "spec.tfReplicaSpecs"
 STOCK_PARAMETER_SERVER = (
     "is not set, so the job fails unless the operator has --default-ps-image, the image of the stock parameter server"
 )
-"""The warning about a parameter server without a template. It is useless if operator and job start together."""
+"""The warning about a parameter server without a template. The caller leaves it out if the operator and the job start
+together.
+"""
 
 _NAME = re.compile(NAME_PATTERN)
 _SINGLE_TYPES = frozenset({ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR})
 
 
 def validate(job: TFJob) -> tuple[Problem, ...]:
-    """Return all problems of a job (errors and warnings), defaulted or not; empty for a valid job.
+    """Return all problems of a job (errors and warnings), with or without defaults; empty for a valid job.
 
     If a job couldn't be decoded, only the reasons for that are returned.
     """
@@ -77,7 +79,7 @@ def _decode_problems(decode_error: str) -> Iterator[Problem]:
 
 
 def _validate_name(job: TFJob) -> Iterator[Problem]:
-    """Check the job's name, and the longest of the names that are made from it."""
+    """Check the job's name, and the longest of the object names that contain it."""
     meta = job.metadata
     field, name = _name(job)
     if not name:
@@ -94,7 +96,7 @@ def _validate_name(job: TFJob) -> Iterator[Problem]:
 
 
 def _name(job: TFJob) -> tuple[str, str]:
-    """Return the field that names the job, and its name; a generated name is a stand-in of the final length."""
+    """Return the field with the job's name, and the name; for a generated name, return a text of the same length."""
     meta = job.metadata
     if not meta.name and meta.generate_name:
         return "metadata.generateName", meta.generate_name + "x" * _GENERATED_SUFFIX_LENGTH
@@ -104,7 +106,7 @@ def _name(job: TFJob) -> tuple[str, str]:
 def long_names(
     field: str, name: str, spec: TFJobSpec, object_name: Callable[[ReplicaType, int], str]
 ) -> Iterator[Problem]:
-    """Yield the problem with a job's name, in `field`, if a name from `object_name(type, index)` is too long."""
+    """Yield a problem with a job's name (of `field`) if a name from `object_name(type, index)` is too long."""
     generated = [
         object_name(replica_type, max(replica.desired - 1, 0))
         for key, replica in spec.tf_replica_specs.items()
@@ -126,7 +128,7 @@ def long_names(
 
 
 def _validate_replica_types(spec: TFJobSpec) -> Iterator[Problem]:
-    """Check the set of replica types, as far as they depend on each other."""
+    """Check the replica types that exclude or need each other."""
     if not spec.tf_replica_specs:
         yield Problem(_REPLICAS, f"must have at least one of {listed(ReplicaType)}")
         return

@@ -1,7 +1,8 @@
 """Validates handwritten TFJob manifests. Pure.
 
-An API server drops unknown members silently: with `cleanPodPolicy` one level too high, a job keeps its pods. So a
-manifest is also compared with the types, and a misspelt or misplaced member gets a hint at the right member.
+An API server drops unknown members silently. For example, if `cleanPodPolicy` is one level too high, the operator
+doesn't get it, and the job keeps its pods. So a manifest is also compared with the types, and the warning about a
+misspelt or misplaced member names the correct member.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _TOP_LEVEL = ("apiVersion", "kind", "metadata", "spec")
 
 
 def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
-    """Return all problems of a TFJob manifest: `validate`, and wrong types and unknown members (warnings).
+    """Return all problems of a TFJob manifest: from `validate`, wrong types, and (as warnings) unknown members.
 
-    `obj` is plain JSON data, as `load_manifests` yields it. Its status is not checked, as API servers ignore it: only
-    its report of the last save is compared with the spec.
+    `obj` is plain JSON data, as `load_manifests` yields it. The manifest's status is not checked, because API servers
+    ignore it. Only the save time in its last report is compared with the spec.
     """
     manifest = {name: value for name, value in obj.items() if name != "status"}
     warnings = list(_unknown_warnings(manifest))
@@ -65,7 +66,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
 
 
 def _follows(field: str, wrong: str) -> bool:
-    """Return whether `field` is `wrong`, which was left out, or a part of it, or the list or map that contained it."""
+    """Return whether `field` is the field that was left out (`wrong`), a part of it, or the list or map around it."""
     emptied = wrong.endswith("]") and field == wrong.rpartition("[")[0]
     return emptied or field == wrong or field.startswith((f"{wrong}.", f"{wrong}["))
 
@@ -94,7 +95,7 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _pod_parts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
-    """Yield the parts that a checkpoint and a TensorBoard take over from a pod: the path, the value, and its type."""
+    """Yield the path, value and type of each part of a checkpoint or TensorBoard whose type is a pod's type."""
     types = pod_types()
     parts = {**types["Container"].fields, **types["PodSpec"].fields, "volume": VOLUME_SOURCE}
     for path in ("checkpoint", "tensorBoard"):
@@ -118,7 +119,7 @@ def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
 
 
 def _unknown_in_pod(value: object, kind: str, path: str) -> Iterator[Problem]:
-    """Yield the unknown fields, at every depth, of a value of this type of Kubernetes."""
+    """Yield a problem for each unknown field, at every level, of a value of this Kubernetes type."""
     for unknown in unknown_fields(value, kind, path):
         yield _unknown(unknown.path, unknown.name, unknown.members)
 
@@ -159,7 +160,7 @@ def _hint(path: str, name: str, siblings: list[str]) -> str:
 
 @cache
 def _homes() -> Mapping[str, tuple[str, ...]]:
-    """Return the paths of the objects that have each member (in lower case) of a TFJob's spec."""
+    """Return, for each member of a TFJob's spec (in lower case), the paths of the objects that have it."""
     return {name.lower(): tuple(paths) for name, paths in _spec_members().items()}
 
 

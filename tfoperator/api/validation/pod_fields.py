@@ -1,8 +1,9 @@
 """Checks a handwritten pod template: the types of its members, and the rules of API servers and kubelets. Pure.
 
-The CRD has the fields and their types, so an API server refuses a job with a misspelt member or with
-`command: python train.py`. Faults that `api.pods.rules` finds make an API server refuse a pod, long after it has
-accepted the job. So `validate` finds them, too, and the faults for which a kubelet refuses a pod after that.
+The CRD has the fields and their types. So an API server refuses a job with a misspelt member, or with `command: python
+train.py` (a text instead of a list). If `api.pods.rules` finds a fault, an API server refuses the pod, long after it
+has accepted the job. So `validate` finds these faults, too, and also the faults for which a kubelet refuses a pod
+afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _OF_OPERATOR = "tfoperator-"
 
 
 def shape_problems(template: Mapping[str, Any], path: str) -> list[Problem]:
-    """Return all problems of a pod template (plain data at `path`) that keep an API server from making its pods."""
+    """Return all problems of a pod template (plain data at `path`) for which an API server would refuse its pods."""
     problems = list(wrong_types(template, TEMPLATE, path))
     return problems or [*_rule_problems(template, path), *_image_problems(template, path)]
 
@@ -70,5 +71,5 @@ def _image_problems(template: Mapping[str, Any], path: str) -> Iterator[Problem]
 
 
 def is_cpu_image(image: str) -> bool:
-    """Return whether this is an image of TensorFlow itself, without CUDA."""
+    """Return whether this is one of TensorFlow's own images, without CUDA."""
     return _CPU_IMAGE.fullmatch(image) is not None

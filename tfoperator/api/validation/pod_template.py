@@ -1,6 +1,7 @@
 """Finds the problems of a replica's pod template: the containers, and the members that the operator reads. Pure.
 
-Wrong types in the rest of the template are for manifests only (`pod_shapes`): the operator passes the rest on.
+For other members of the template, only manifests are checked for wrong types (`pod_shapes`): the operator passes these
+members on unchanged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The rules over several fields of a spec: values that contradict each other, or have no effect together. Pure.
 
-Each function yields the problems of one rule, with the path of the field to change. API servers check some
-of the rules, too: such a rule is declared once (`Contradiction`). Bounds of a single field are in its declaration
-(`api.v1.types`).
+Each function yields the problems of one rule, with the path of the field to change. If API servers also check a rule,
+the rule is declared only once (`Contradiction`). Bounds of a single field are in its declaration (`api.v1.types`).
 """
 
 from __future__ import annotations
@@ -36,10 +35,11 @@ _MINIMUM, _MAXIMUM = "spec.minSucceededWorkers", "spec.maxFailedWorkers"
 
 
 class Contradiction(msgspec.Struct, frozen=True):
-    """Two fields of a struct that contradict each other when both are set, and each has its value if that is given.
+    """Two fields of a struct that contradict each other if both are set.
 
-    The declaration has two forms: `rule`, in CEL, which API servers check, and `is_in` for all other code. `field` is
-    the field to change. Fields have their names in JSON.
+    If a value is given for a field, this is so only with that value. The rule has two forms: `rule`, in CEL, is for API
+    servers, and all other code calls `is_in`. `field` is the field that the user should change. Field names are the
+    names in JSON.
     """
 
     field: str
@@ -49,12 +49,12 @@ class Contradiction(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """The message of both forms."""
+        """The message about the contradiction."""
         return f"{self.value or self.field} and {self.other} {self.other_value} contradict each other"
 
     @property
     def rule(self) -> str:
-        """The demand that they do not contradict each other, in CEL, where `self` is the struct."""
+        """The rule, in CEL, that the two fields do not contradict each other; `self` is the struct."""
         absent = (f"!has(self.{name})" for name, _ in self._fields)
         others = (f"self.{name} != '{value}'" for name, value in self._fields if value)
         return " || ".join((*absent, *others))
@@ -74,7 +74,7 @@ TWO_SUCCESSES = Contradiction("minSucceededWorkers", "successPolicy", SuccessPol
 """Of `spec`."""
 
 IN_PLACE_TOGETHER = Contradiction("restartMode", "restartScope", RestartScope.JOB, RestartMode.IN_PLACE)
-"""Of `spec.runPolicy`."""
+"""The contradictions within `spec.runPolicy`."""
 
 
 ELASTIC = "spec.elasticPolicy"
@@ -95,7 +95,7 @@ ELASTIC_DYNAMIC = (
 
 
 def thresholds(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield problems of numbers of workers that contradict another field, or can't have their apparent meaning."""
+    """Yield problems of numbers of workers that contradict another field, or have an unexpected effect."""
     workers = [
         replica
         for key, replica in spec.tf_replica_specs.items()
@@ -167,7 +167,7 @@ def _restarts_itself(replica: ReplicaSpec) -> bool:
 
 
 def stalls(policy: RunPolicy) -> Iterator[Problem]:
-    """Yield warnings about a consequence of a stall that never happens, or happens again and again."""
+    """Yield warnings about an `onStall` that never has an effect, or that restarts the job again and again."""
     path, deadline = member(_POLICY, "onStall"), policy.progress_deadline_seconds
     if policy.on_stall and deadline is None:
         yield warning(path, "has no effect without progressDeadlineSeconds")
@@ -178,7 +178,7 @@ def stalls(policy: RunPolicy) -> Iterator[Problem]:
 
 
 def whole_job_restarts(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield a warning about workers that shall start again together although they can go on without each other."""
+    """Yield a warning if workers restart together although they can continue without each other."""
     if spec.policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
         yield warning(
             member(_POLICY, "restartScope"),
@@ -188,7 +188,7 @@ def whole_job_restarts(spec: TFJobSpec) -> Iterator[Problem]:
 
 
 def never_scheduled(policy: SchedulingPolicy, spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield a warning about a gang that is larger than its job."""
+    """Yield a warning about a gang with more members than the job has replicas."""
     total = sum(max(replica.desired, 0) for replica in spec.tf_replica_specs.values() if replica is not None)
     if policy.min_available is not None and total < policy.min_available <= INT32_MAX:
         yield warning(
@@ -225,7 +225,7 @@ def elastic(spec: TFJobSpec) -> Iterator[Problem]:
 
 
 def cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield a warning about arguments that can't name workers that come later."""
+    """Yield a warning about arguments that list the workers, if more workers can come later."""
     if spec.cluster_arguments and spec.enable_dynamic_worker:
         yield warning(
             "spec.clusterArguments",
@@ -235,7 +235,10 @@ def cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
 
 
 def host_names(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield warnings about host names of templates that the network of the job replaces."""
+    """Yield warnings about host names in templates.
+
+    They have no effect, because the job's network sets the host names.
+    """
     if spec.network != Network.PER_JOB:
         return
     for key, replica in spec.tf_replica_specs.items():

@@ -1,7 +1,7 @@
 """Finds the problems of `spec.tensorBoard`. Pure.
 
-A problem is an error only if the job certainly gets no TensorBoard. If no program writes to the log directory, that is
-not an error: it looks like a good directory.
+A problem is an error only if the job certainly gets no TensorBoard. A log directory to which no program writes is no
+error, because it can't be distinguished from a correct directory.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ _RESERVED_VARIABLES = (TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE)
 
 
 class _PodParts(msgspec.Struct, frozen=True, rename="camel"):
-    """The parts of a TensorBoard that go unchanged into its pod: an API server can't read a wrong type in them."""
+    """The parts of a TensorBoard that the operator copies into its pod unchanged.
+
+    With a wrong type, an API server can't read the pod.
+    """
 
     env: tuple[EnvVar, ...] = ()
     security_context: SecurityContext | None = None
 
 
 def validate_tensorboard(tensorboard: TensorBoard | None) -> Iterator[Problem]:
-    """Yield the problems of a TensorBoard, errors and warnings; none if it is None."""
+    """Yield the problems of a TensorBoard, errors and warnings; nothing if the job has no TensorBoard."""
     if tensorboard is None:
         return
     rules = {
@@ -119,7 +122,7 @@ def _validate_resources(tensorboard: TensorBoard) -> Iterator[Problem]:
 
 
 def _text(path: str, value: Mapping[str, Any], name: str) -> Generator[Problem, None, str]:
-    """Return a required string of an object, "" if it has none; yields its problems."""
+    """Return a required string of an object, or "" if the object does not have it; yield the problems of the string."""
     found = value.get(name)
     if isinstance(found, str) and found:
         return found

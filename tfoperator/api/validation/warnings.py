@@ -1,7 +1,7 @@
-"""Warns of unintended effects of a valid job: too many hosts, its own TF_CONFIG, queues, ends during a save. Pure.
+"""Warns of unintended effects of a valid job: too many hosts, its own TF_CONFIG, queues, kills during a save. Pure.
 
-The operator's configuration is not known here, so hosts are counted with its defaults: port 2222 and no domain.
-The operator itself counts the hosts as they are, and reports too many in an event (`TooManyReplicas`). The warnings
+The operator's configuration is not known here, so hosts are counted with its defaults: port 2222 and no domain. The
+operator itself uses the real hosts, and reports a list that is too long in an event (`TooManyReplicas`). The warnings
 about queues concern Kueue's handling of a job.
 """
 
@@ -33,11 +33,13 @@ _REPLICAS = "spec.tfReplicaSpecs"
 _NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
 
 _ALWAYS_FITTING_REPLICAS = 500
-"""The number of replicas that always fit: a host has at most 210 characters, three names of 63 and separators."""
+"""The number of replicas whose list of hosts is never too long: a host has at most 210 characters (three names of 63,
+and separators).
+"""
 
 
 def validate_cluster_size(job: TFJob, name: str) -> Iterator[Problem]:
-    """Yield a warning about a list of hosts too long for starting a program; the estimated length is about right.
+    """Yield a warning if a list of hosts is so long that a program can't start with it; the length is an estimate.
 
     `name` is the job's name, or a text as long as its future name.
     """
@@ -70,7 +72,7 @@ def _digits(count: int) -> int:
 def validate_tf_config(job: TFJob) -> Iterator[Problem]:
     """Yield a warning for each TF_CONFIG of a template that the operator overwrites.
 
-    A job with a single replica keeps its own TF_CONFIG, since the replica has no peers.
+    In a job with a single replica, the operator keeps the TF_CONFIG of the template, since the replica has no peers.
     """
     specs = {
         key: replica
@@ -95,7 +97,7 @@ def validate_tf_config(job: TFJob) -> Iterator[Problem]:
 
 
 def validate_queue(job: TFJob) -> Iterator[Problem]:
-    """Yield warnings about a job with a queue's label or for MultiKueue; nothing for any other job."""
+    """Yield warnings about a job with a queue's label, or a job for MultiKueue; yield nothing for any other job."""
     yield from validate_multikueue(job)
     queue = queue_name(job.metadata.labels)
     if not queue:
@@ -119,7 +121,10 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
 
 
 def uncounted_board(queue: str, devices: Iterable[str]) -> str:
-    """Return why a job in a queue gets no TensorBoard if the TensorBoard requests these extended resources."""
+    """Return why a job in a queue gets no TensorBoard.
+
+    `resources` are the extended resources that the TensorBoard requests.
+    """
     names = ", ".join(devices)
     return (
         f"requests {names}, but the quota of queue {queue} does not count a TensorBoard, which runs longer than its "
@@ -136,9 +141,10 @@ def validate_multikueue(job: TFJob) -> Iterator[Problem]:
 
 
 def validate_grace(job: TFJob) -> Iterator[Problem]:
-    """Yield a warning if a replica would be killed during a save that takes as long as the last save that it reported.
+    """Yield a warning if a replica's grace period is shorter than its last reported save.
 
-    That time is `save_seconds` of the job's progress: a job that is written for the first time has no progress.
+    The replica may be killed during a save. That time is `save_seconds` in the job's progress; a new job has no
+    progress.
     """
     progress = job.status.progress
     seconds = (

@@ -1,11 +1,11 @@
-"""The reason why a pod that exists does not run, from its status.
+"""Finds the reason why an existing pod does not run, from the pod's status.
 
-The kubelet's messages change with every attempt: back-off times, the two reasons of a failing image pull. Only the text
-that a person needs is kept.
+The kubelet's messages change with every attempt: they contain back-off times, and a failing image pull alternates
+between two reasons. Only the text that a person needs is kept.
 
-The reason why volumes are not mounted (an object that does not exist) is not in a status, but only in the kubelet's
-events. So if a node has been preparing a pod for some seconds, the text has the time since when, and the objects that
-the pod mounts.
+If volumes can't be mounted because an object does not exist, the pod's status does not show this reason. Only the
+kubelet's events show it. So if a node has prepared a pod for some seconds, the text contains the time at which this
+began, and the objects that the pod mounts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from tfoperator.base.clock import seconds_between
 from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
 
 STARTS_SOON = 4.0
-"""Seconds for which a pod may be prepared, or an init container may run, before this is reported. Sandboxes take one or
-two seconds, and a reason must be known within five."""
+"""The number of seconds for which a node may prepare a pod, or an init container may run, before this is reported. To
+create a sandbox takes a node one or two seconds, and a reason must be shown within five seconds.
+"""
 
 _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""Reasons of every starting container, which are not reported."""
+"""Reasons that every starting container has; they are not reported."""
 
 _PULLS = frozenset({"ErrImagePull", "ImagePullBackOff"})
 _CRASHES = frozenset({"CrashLoopBackOff", "RunContainerError"})
@@ -48,10 +49,11 @@ _NO_REGISTRY = re.compile(
 def why_it_waits(
     pod: Pod | None, refusal: Reason | None, now: datetime | None, template: msgspec.Raw | None = None
 ) -> Reason | None:
-    """Return why a replica does not run; None if it runs, is merely starting, has ended, or nothing is known.
+    """Return why a replica does not run; None if it runs, starts normally or has ended, or if nothing is known.
 
-    `pod` is its pod, None if it has no pod; then the API server's `refusal` to create a pod counts. `template` is the
-    template that the pod was made from, if it is known. Without `now`, reasons that depend on time are left out.
+    `pod` is the replica's pod, or None if it has none. Without a pod, the API server's `refusal` to create a pod is the
+    reason. `template` is the template that the pod was made from, if it is known. Without `now`, reasons that depend on
+    time are left out.
     """
     if pod is None:
         return refusal
@@ -75,7 +77,7 @@ def why_it_waits(
 
 
 def look_again(pod: Pod, now: datetime) -> float | None:
-    """Return the seconds after which `why_it_waits` may return more without a change of the pod; None if never."""
+    """Return after how many seconds `why_it_waits` may have a new result without a change of the pod; None if never."""
     begun = _preparation_began(pod) or _init_began(pod)
     left = None if begun is None else STARTS_SOON - seconds_between(begun, now)
     return left if left is not None and left > 0 else None
@@ -106,7 +108,7 @@ def _in_order(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
 
 
 def _of_failing(container: ContainerStatus, template: msgspec.Raw | None) -> Reason | None:
-    """Return why a container waits; None if it merely starts."""
+    """Return why a container waits; None if it starts normally."""
     waiting = container.state.waiting if container.state else None
     if waiting is None or waiting.reason in _STARTING_REASONS:
         return None
@@ -123,7 +125,7 @@ def _of_failing(container: ContainerStatus, template: msgspec.Raw | None) -> Rea
 
 
 def _remedy(reason: str, message: str) -> str:
-    """Return what helps against a kubelet's reason."""
+    """Return the next step for a reason that the kubelet gives."""
     if reason == "CreateContainerConfigError" and "not found" in message:
         return "create the missing object, or correct its name in the replica's template"
     if reason == "CreateContainerConfigError":
@@ -134,7 +136,7 @@ def _remedy(reason: str, message: str) -> str:
 
 
 def _of_pull(message: str, image: str) -> Reason:
-    """Return why an image is not pulled, as far as the message shows it: messages of older back-offs don't show it.
+    """Return why an image can't be pulled, if the message shows it; back-off messages of older kubelets don't show it.
 
     Each text with a cause begins with the general text. So if a later message does not show the cause, the condition
     can keep the text that has it.
@@ -169,7 +171,10 @@ def _of_crash(name: str, last: ContainerStateTerminated | None) -> Reason:
 
 
 def _of_failed_init(container: ContainerStatus) -> Reason | None:
-    """Return the reason of a failing init container, while it runs once more or has just failed: the back-off's."""
+    """Return the reason of a failing init container.
+
+    It is the same during a back-off, during a new run, and just after a failure.
+    """
     ends = [state.terminated for state in (container.state, container.last_state) if state is not None]
     ended = next((end for end in ends if end is not None), None)
     if container.ready or ended is None or ended.exit_code == 0:
@@ -201,7 +206,7 @@ def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Re
 
 
 def _preparation_began(pod: Pod) -> datetime | None:
-    """Return when the node took the pod, if the node has yet to mount its volumes and set up its network."""
+    """Return when the node accepted the pod, if the node has not yet mounted the volumes and set up the network."""
     status = pod.status
     if status.phase != "Pending" or not pod.spec.node_name or not status.container_statuses:
         return None
@@ -215,7 +220,7 @@ def _is_untouched(container: ContainerStatus) -> bool:
 
 
 def _init_began(pod: Pod) -> datetime | None:
-    """Return since when the init container has run that the other containers wait for; None if there is none."""
+    """Return when the running init container started, for which the other containers wait; None if there is none."""
     status = pod.status
     if status.phase != "Pending" or not all(_waits_for_init(container) for container in status.container_statuses):
         return None

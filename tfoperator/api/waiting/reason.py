@@ -15,19 +15,26 @@ import msgspec
 from tfoperator.api.v1.status import WaitingReplicas, format_indexes, parse_indexes
 
 NOT_PULLED = "can't be pulled"
-"""The end of a statement about an image whose cause is not known; if the cause is known, more text follows."""
+"""A statement about an image ends with this text if the cause is not known; if the cause is known, more
+text follows.
+"""
 
 MAX_WORDS = 240
 """The maximum number of characters of another program's words in a reason."""
 
 _MAX_REASONS = 8
-"""Reasons of replicas. The entry about the others, and four about the whole job, also fit in MAX_WAITING_ENTRIES."""
+"""The maximum number of entries for reasons of replicas. MAX_WAITING_ENTRIES also has room for one entry about all
+remaining replicas, and for four entries about the whole job.
+"""
 _MAX_NAMES = 8
 _MAX_RANGES = 20
 
 
 class ReasonKind(StrEnum):
-    """The kind of a reason: the first word of its text. It is the kubelet's own word if the kubelet has a word."""
+    """The kind of a reason; in most cases the text of the reason begins with it.
+
+    If the kubelet has a word for the reason, the kind is that word.
+    """
 
     QUOTA = "QuotaExceeded"
     LIMIT_RANGE = "LimitRange"
@@ -58,11 +65,14 @@ class ReasonKind(StrEnum):
     NO_TOPOLOGY = "NoTopology"
     FEWER_WORKERS = "FewerWorkers"
     OTHER = "Other"
-    """A reason whose text begins with a word of the kubelet that is not listed here."""
+    """A reason for which the kubelet has a word that is not in this list; its text begins with that word."""
 
     @property
     def is_in_text(self) -> bool:
-        """Whether the text of a reason begins with this word; the message of the others is clear without it."""
+        """Whether the text of a reason begins with the name of its kind.
+
+        For some kinds, the message is clear without the name.
+        """
         return self not in _NOT_IN_TEXT
 
 
@@ -100,12 +110,13 @@ REFUSALS = frozenset(
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why a replica does not run. `message` is a statement, `next_step` a request to the reader, empty if none helps.
+    """The reason why a replica does not run.
 
-    `since` is the time at which the reason began, if it is known and helps. `container` names the container that the
-    reason is about, if that is not the program's: "init container fetch". Both texts have no semicolon, because it
-    separates reasons in a condition. `detail` has another program's words, which change at each attempt: they are for a
-    person who looks now, and not for a condition.
+    `message` is a statement. `next_step` is an instruction for the reader; it is empty if nothing helps. `since` is the
+    time at which the reason began, if the time is known and useful. `container` names the container that the reason
+    concerns, if it is not the program's container: "init container fetch". `message` and `next_step` have no semicolon,
+    because a semicolon separates the reasons in a condition. `detail` has another program's words, which change at each
+    attempt: they are for a person who reads them now, and not for a condition.
     """
 
     kind: ReasonKind
@@ -129,7 +140,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 def reason_by_name(name: str, message: str, next_step: str) -> Reason:
-    """Return the reason that Kubernetes calls `name`; a name that is no kind is the first word of the message."""
+    """Return the reason that Kubernetes calls `name`; if `name` is not in `ReasonKind`, the message begins with it."""
     if name in _KINDS and ReasonKind(name).is_in_text:
         return Reason(ReasonKind(name), message, next_step)
     return Reason(ReasonKind.OTHER, f"{name}: {message}" if message else name, next_step)
@@ -144,11 +155,11 @@ def words(text: str, most: int = MAX_WORDS) -> str:
 def waiting_for(
     reasons: Iterable[tuple[str, int, Reason]], before: Sequence[WaitingReplicas] = ()
 ) -> tuple[WaitingReplicas, ...]:
-    """Return an entry for each reason of these replicas (type, index, reason), and no more than nine.
+    """Return an entry for each of these reasons (type, index, reason), but at most nine entries.
 
-    Replicas with the same reason are in the same entry, with the time of the first of them. `before` has the present
-    entries: if the kubelet names the cause of an image that can't be pulled only in every other message, the cause is
-    kept from there.
+    Replicas with the same reason are in one entry, with the earliest of their times. `before` has the present entries.
+    If a kubelet names the cause of an image that can't be pulled only in every second message, the cause is taken from
+    the present entry.
     """
     known = reasons_of(before) if before else {}
     groups: dict[Reason, list[tuple[str, int]]] = {}
@@ -179,14 +190,17 @@ def about_job(reason: Reason) -> WaitingReplicas:
 
 
 def text_of(waiting: Iterable[WaitingReplicas]) -> str:
-    """Return the entries as a part of a condition's message; empty if there are none."""
+    """Return the entries as text for the message of a condition; empty if there are no entries."""
     return "; ".join(
         f"{_names(entry)}: {reason_of(entry)}" if entry.count else str(reason_of(entry)) for entry in waiting
     )
 
 
 def reason_of(entry: WaitingReplicas) -> Reason:
-    """Return the reason of an entry. A kind that this release does not have counts as OTHER."""
+    """Return the reason of an entry.
+
+    If this release does not have the kind of the entry, the reason has the kind OTHER.
+    """
     kind = ReasonKind(entry.reason) if entry.reason in _KINDS else ReasonKind.OTHER
     return Reason(kind, entry.message, entry.next_step, entry.since, container=entry.container)
 
@@ -221,7 +235,7 @@ def _entry(reason: Reason, replicas: Sequence[tuple[str, int]]) -> WaitingReplic
 
 
 def _names(entry: WaitingReplicas) -> str:
-    """Return `Worker-1 waits`, `Worker-1 and PS-0 wait`, or, of many, `PS-0, Worker-0..99 and Worker-200 wait`."""
+    """Return a text such as `Worker-1 waits`, `Worker-1 and PS-0 wait`, or `PS-0, Worker-0..99 and Worker-200 wait`."""
     if entry.count <= _MAX_NAMES:
         names = [f"{kind}-{index}" for kind, index in reasons_of((entry,))]
     else:

@@ -1,8 +1,8 @@
-"""The reason in an API server's refusal to create a replica's object.
+"""Finds the reason in the message with which an API server refuses to create an object of a replica.
 
-API servers name most causes in the message alone. Each pattern here is the wording of Kubernetes' own admission
-plugins, from 1.24 to 1.37. The parts that change from one try to the next (the name of the pod, the used amount) are
-left out.
+For most causes, only the message of the API server shows the cause. Each pattern here matches the text of one of
+Kubernetes' own admission plugins, from 1.24 to 1.37. The parts that change from one try to the next (the name of the
+pod, the used amount) are left out.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ def refused_by(noun: str, error: KubeError) -> Reason | None:
 
 
 def refused_because_taken(message: str, *, leaves: bool) -> Reason:
-    """Return the reason of a replica whose name belongs to another object; `message` names that object and the remedy.
+    """Return the reason of a replica whose object can't be created because another object has its name.
 
-    `leaves`: the object is being deleted, and has been for too long.
+    `message` names that object and the remedy. `leaves` means that the other object is being deleted, and that this
+    takes too long.
     """
     said, _, remedy = message.partition(". ")
     if leaves:
@@ -81,9 +82,10 @@ def refused_because_taken(message: str, *, leaves: bool) -> Reason:
 
 
 def same_words(one: Reason, other: Reason) -> bool:
-    """Return whether two reasons differ at most in numbers, in words with digits (such as an id), and in their order.
+    """Return whether two reasons have the same kind and words.
 
-    Then the older reason stays in the condition: the difference is not important.
+    Words with digits (numbers, ids) and the order of words don't count. Then the older reason stays in the condition:
+    the difference is not important.
     """
     return one.kind is other.kind and _plain_words(one.message) == _plain_words(other.message)
 

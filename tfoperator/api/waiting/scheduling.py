@@ -1,7 +1,8 @@
-"""The reason why no node takes a pod, from the words of its scheduler, with a text that changes only with the reason.
+"""Finds the reason why no node fits a pod, in the scheduler's message; the text changes only when the reason changes.
 
 A scheduler's message counts the nodes to which each reason applies. Messages of gang schedulers also name pods and
-count the gang's members. Most of them only report that another pod of the gang had no room, which is not new.
+count the gang's members. Most messages of gang schedulers only report that another pod of the gang found no node. The
+message of that pod already shows this.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from tfoperator.kube.views.objects import Pod, PodCondition
 
 _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
 _ECHO_OF_MISSING = re.compile(r"(?<=not found)\. not found\.?$")
-"""Kubernetes' scheduler reports twice that a claim is missing."""
+"""Kubernetes' scheduler reports a missing claim twice in one message."""
 _NODES_AVAILABLE = re.compile(r"^\d+/\d+ nodes are (?:un)?available: ")
 _LEADING_COUNT = re.compile(r"^\d+ ")
 
 _ORIGIN_PREFIX = re.compile(r".*Origin reason is\s*(?:\S+)?: ", re.DOTALL)
-"""Volcano's prefix of the message about one pod, after its summary of the gang."""
+"""The text in a message of Volcano that comes before the message about one pod, after the summary of the gang."""
 
 _RESOURCE_GAP = re.compile(r"resource gap: map\[(.*?)\](?:\.|$)", re.DOTALL)
 _RESOURCE = re.compile(r"([\w./-]+):\{")
-"""The coscheduling plugin prints Go's structs: `resource gap: map[cpu:{{5000 -3} {<nil>}  DecimalSI}]`."""
+"""The coscheduling plugin prints structs of Go: `resource gap: map[cpu:{{5000 -3} {<nil>} DecimalSI}]`."""
 
 _GANG_ECHO = re.compile(
     r"pod group is not ready|tasks in gang unschedulable|can possibly be assigned|all nodes are unavailable$"  # Volcano
@@ -30,7 +31,7 @@ _GANG_ECHO = re.compile(
     r"|rejected due to timeout|rejection in Unreserve"
     r"|minCount|pod group is unschedulable"  # Kubernetes' own scheduler
 )
-"""Messages that name something other than this pod as the reason why the gang waits."""
+"""Messages in which the gang waits for a reason other than this pod."""
 
 _REMEDIES = (
     (
@@ -62,7 +63,10 @@ _MAX_REMEDIES = 2
 
 
 def unschedulable_reasons(message: str) -> list[str]:
-    """Return the sorted reasons that a scheduler names, without numbers of nodes; none if it only repeats others."""
+    """Return the sorted reasons in a scheduler's message, without numbers of nodes.
+
+    The result is empty if the message only concerns other pods.
+    """
     text = _ECHO_OF_MISSING.sub("", _ORIGIN_PREFIX.sub("", _PREEMPTION.sub("", message)).strip())
     gap = _RESOURCE_GAP.search(text)
     if gap is not None:
@@ -76,7 +80,10 @@ def unschedulable_reasons(message: str) -> list[str]:
 
 
 def why_no_node(pod: Pod) -> Reason | None:
-    """Return why a scheduler has given the pod no node; None if the pod has a node, or no attempt was made yet."""
+    """Return why a scheduler has found no node for the pod.
+
+    It returns None if the pod has a node, or if no scheduler has tried yet.
+    """
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return _reason(condition)
@@ -84,7 +91,7 @@ def why_no_node(pod: Pod) -> Reason | None:
 
 
 def remedy_for(obstacles: str) -> str:
-    """Return the remedy for these obstacles that a scheduler names; empty if it is unknown."""
+    """Return the remedy for the obstacles in a scheduler's message; empty if there is no known remedy."""
     return ", and ".join([remedy for pattern, remedy in _REMEDIES if pattern.search(obstacles)][:_MAX_REMEDIES])
 
 

@@ -1,4 +1,4 @@
-"""The parts of a replica's template that explain why a pod made from it does not start."""
+"""Reads from a replica's template why a pod from this template does not start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CACHED = 64
 
 
 def images_of(template: msgspec.Raw) -> Mapping[str, str]:
-    """Return the image of each container by its name; none if the template can't be read."""
+    """Return the image of each container by the container's name; empty if the template can't be read."""
     return _facts(bytes(template))[0]
 
 

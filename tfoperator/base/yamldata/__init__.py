@@ -1,4 +1,4 @@
-"""External YAML as plain JSON data within bounds: one reader for every file and body.
+"""Reads external YAML as plain JSON data of limited size: one reader for every file and every request body.
 
-`reader` builds the data from the parser's events; `scalars` interprets plain words.
+`reader` makes the data from the parser's events; `scalars` interprets words without quotes.
 """

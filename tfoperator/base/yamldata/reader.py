@@ -1,12 +1,13 @@
 """Reads YAML (and JSON, which is YAML) as plain JSON data, within bounds on size, depth and expansion.
 
-PyYAML's own loader differs from kubectl's, with which people test manifests: it turns `12:30:45` into 45045 and an
-unquoted date into a date object, silently keeps the last of two equal keys, and expands aliases without limit. So this
-module builds values from PyYAML's parser events, with libyaml's speed and the line of every field.
+PyYAML's own loader differs from the loader of kubectl, with which people test manifests. It turns `12:30:45` into
+45045, and an unquoted date into a date object. If two keys are equal, it silently keeps the last. It expands aliases
+without a limit. So this module makes the values from PyYAML's parser events. It has the speed of libyaml, and it has
+the line of every field.
 
-A text may come from any source. The bounds apply to the expanded data, not to the text: each use of an alias costs the
-bytes, values and levels of its anchor. So later operations on the data (copying, printing, sending) cost no more than
-for the largest text without aliases.
+A text may come from any source. The limits apply to the expanded data, not to the text: each use of an alias counts
+with the bytes, values and levels of its anchor. So later operations on the data (copying, printing, sending) need no
+more time and memory than for the largest text without aliases.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ import yaml
 from tfoperator.base.yamldata.scalars import SCALARS, EventSource
 
 MAX_BYTES = 10 * 1024 * 1024
-"""The maximum size of a text in bytes, and of the keys and scalars (as UTF-8) that it and its aliases expand to."""
+"""The maximum size in bytes of a text; also of all keys and scalars (as UTF-8) after aliases are expanded."""
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
-"""The maximum number of values that a text and its aliases expand to."""
+"""The maximum number of values in a text after aliases are expanded."""
 
 # Line numbers are a convenience: a file that is made to be large must not turn them into gigabytes.
 _MAX_LINES = 20_000
@@ -32,9 +33,10 @@ _MAX_PATH = 1_000
 
 
 class YamlError(Exception):
-    """A text can't be read. Its text is `source:line:column: what is wrong`, as far as the place is known.
+    """Raised if a text can't be read.
 
-    `message` may quote the text; the message of a YamlBoundsError doesn't.
+    Its text is `source:line:column: what is wrong`, with the parts of the place that are known. `message` may contain
+    parts of the text that was read; the message of a YamlBoundsError doesn't.
     """
 
     def __init__(self, source: str, message: str, line: int | None = None, column: int | None = None) -> None:
@@ -48,11 +50,11 @@ class YamlError(Exception):
 
 
 class YamlBoundsError(YamlError):
-    """The text is too large, expands to too much or is nested too deeply."""
+    """Raised if the text is too large, expands to too much data, or has too many levels."""
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One document that isn't empty: its value, where it starts, and the line of each field (path in dots)."""
+    """A document that isn't empty: its value, its first line, and the line of each field (by its path with dots)."""
 
     value: Any
     line: int
@@ -65,8 +67,8 @@ def read_documents(
 ) -> Iterator[Document]:
     """Return the documents of a text, without empty documents. Raises YamlError, which names `source`, line and column.
 
-    `max_bytes` bounds the text and its expansion. Without `unique_keys` the last of two equal keys counts, as in
-    Kubernetes' own lenient readers; otherwise equal keys are an error.
+    `max_bytes` limits the text and its expanded data. Equal keys are an error. Without `unique_keys` they are allowed,
+    and the last of them counts, as in Kubernetes' own lenient readers.
     """
     if len(data) > max_bytes:
         raise _too_large(source, max_bytes)
@@ -110,7 +112,7 @@ def _text(data: bytes | str, source: str) -> str:
 
 
 class _Anchor(msgspec.Struct, frozen=True):
-    """A value to be used again, and the cost of each use."""
+    """A value that aliases use again, and what each use adds to the size of the data."""
 
     value: Any
     values: int
@@ -204,7 +206,10 @@ class _Reader:
         return path
 
     def _merge(self, merged: dict[str, Any], event: yaml.Event, depth: int) -> None:
-        """Merge YAML's `<<`, members of other mappings: the first wins, and the mapping's own members win over all."""
+        """Merge YAML's `<<` (members of other mappings).
+
+        Of equal keys the first counts, and the mapping's own keys always count.
+        """
         value = self._value(event, None, depth + 1)
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
@@ -284,7 +289,7 @@ class _Reader:
 
 
 def _copy(value: Any) -> Any:
-    """Copy a value, so that changing it in one place does not change its aliases."""
+    """Copy a value, so a change in one place does not change the other places that use the same anchor."""
     if isinstance(value, dict):
         return {key: _copy(child) for key, child in value.items()}
     return [_copy(child) for child in value] if isinstance(value, list) else value

@@ -1,7 +1,8 @@
-"""The values of plain words in YAML, by the rules of the library that kubectl uses, not by PyYAML's.
+"""The values of words without quotes in YAML, by the rules of the library that kubectl uses, and not by PyYAML's rules.
 
-PyYAML follows YAML 1.1 to the letter, with times in base 60 and dates as objects; the values here are JSON values.
-`EventSource` is PyYAML's parser (libyaml's, if it is available) with these rules in place of its own.
+PyYAML follows YAML 1.1 exactly, and so reads times in base 60 and dates as objects. Here all values are JSON values.
+`EventSource` is PyYAML's parser (libyaml's parser, if it is available) with the rules of this module instead of
+PyYAML's rules.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 import yaml
 
 _MAX_BITS = 1024
-"""The range of a float. Python refuses to print much larger numbers, and readers of JSON don't accept them."""
+"""The maximum number of bits of a number: the range of a float. Python refuses to print much larger numbers, and
+readers of JSON don't accept them.
+"""
 
 
 def _int(text: str) -> int:
@@ -48,7 +51,7 @@ SCALARS: Mapping[str, Callable[[str], Any]] = {
 
 
 class _Resolver(yaml.resolver.BaseResolver):
-    """Finds the plain scalars that are not strings, by the rules of the YAML library that kubectl uses."""
+    """Finds the scalars without quotes that are not strings, by the rules of the YAML library that kubectl uses."""
 
 
 for _tag, _pattern, _first in (
@@ -64,7 +67,7 @@ _PLAIN_RESOLVER = _Resolver()
 
 
 def is_plain_text(text: str) -> bool:
-    """Return whether an unquoted scalar is read as this very text."""
+    """Return whether a YAML reader reads this text as a string even if it has no quotes."""
     tag: str = _PLAIN_RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
     return tag == "tag:yaml.org,2002:str"
 
@@ -73,7 +76,7 @@ if yaml.__with_libyaml__:
     from yaml.cyaml import CParser  # type: ignore[attr-defined]  # the stubs forget to export it
 
     class EventSource(CParser, _Resolver):
-        """Parser events from libyaml, and tags for plain scalars."""
+        """Parser events from libyaml, with tags for scalars without quotes."""
 
         def __init__(self, text: str) -> None:
             CParser.__init__(self, text)
@@ -85,7 +88,7 @@ else:
     from yaml.scanner import Scanner
 
     class EventSource(Reader, Scanner, Parser, _Resolver):  # type: ignore[no-redef]
-        """Parser events from PyYAML itself, where it was built without libyaml."""
+        """Parser events from PyYAML itself, for a PyYAML that was built without libyaml."""
 
         def __init__(self, text: str) -> None:
             Reader.__init__(self, text)

@@ -2,7 +2,7 @@
 
 `jobs` has the commands for the jobs of a cluster, `pipeline` has the commands of `tfoperator pipeline`.
 
-A command reads its options, calls the packages below (SDK, local control plane, launcher) and prints the result. Only
-the module of the command that runs is imported. A module imports what is large and not always needed in functions, so
-that `--help` and the first error are there at once.
+A command reads its options, calls lower packages (SDK, local control plane, launcher) and prints the result. Only the
+module of the command that runs is imported. If an import is large and not always needed, a module has it inside
+functions, so that `--help` and error messages appear at once.
 """

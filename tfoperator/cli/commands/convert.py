@@ -1,7 +1,8 @@
-"""`tfoperator convert FILE ...`: TFJobs of older versions as `kubeflow.org/v1`, and the fate of each field.
+"""`tfoperator convert FILE ...`: converts older TFJobs to `kubeflow.org/v1`, and shows what happened to each field.
 
 Manifests go to standard output and notes to standard error, so that the result can be piped into kubectl. The command
-prints manifests only if it could convert every document: to apply half a manifest is worse than to apply none.
+prints manifests only if it could convert every document: if a user applied only a part of a manifest, that would be
+worse than an error.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ def convert(
 
 
 class ConvertedManifest(msgspec.Struct, frozen=True):
-    """A manifest as v1. `notes` and `errors` are lines with the fields' places; errors keep a job from running."""
+    """A manifest as v1.
+
+    `notes` and `errors` are lines, each with the place of the field; errors keep a job from running.
+    """
 
     obj: dict[str, Any]
     notes: tuple[str, ...] = ()
@@ -82,7 +86,7 @@ class ConvertedManifest(msgspec.Struct, frozen=True):
 
 
 def converted(manifest: Manifest) -> ConvertedManifest:
-    """Return the object to print; another object than a TFJob stays as it is. Raises ConversionError."""
+    """Return the object to print; an object that is not a TFJob stays unchanged. Raises ConversionError."""
     obj = manifest.obj
     if not is_tfjob_kind(obj):
         return ConvertedManifest(obj)

@@ -1,8 +1,7 @@
-"""`tfoperator launch component.yaml`: run one component on Docker, in a cluster, as a TFJob, or in this process.
+"""`tfoperator launch component.yaml`: runs one component on Docker, in a cluster, as a TFJob, or in this process.
 
-Exit codes for a pipeline: 0 success, 1 permanent failure, 75 (EX_TEMPFAIL) try again later, 2 the input
-is invalid. The component's log goes to standard output, without control characters; everything else to standard
-error.
+Exit codes for a pipeline: 0 success, 1 permanent failure, 75 (EX_TEMPFAIL) try again later, 2 the input is invalid. The
+component's log goes to standard output, without control characters. All other output goes to standard error.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ EXIT_RETRYABLE: Final = 75  # EX_TEMPFAIL of sysexits.h
 
 
 class CleanUpPolicy(StrEnum):
-    """The handling of an ended container."""
+    """The action for a container that has ended."""
 
     ALWAYS = "always"
     ON_SUCCESS = "on-success"
@@ -40,7 +39,7 @@ class CleanUpPolicy(StrEnum):
 
 
 class Launching(msgspec.Struct, frozen=True):
-    """The options of commands that launch components, and of those that compile such commands."""
+    """The options of commands that launch components, and of commands that compile such commands."""
 
     attempts: Annotated[
         int,
@@ -179,7 +178,7 @@ def _load(file: str) -> ComponentFile:
 
 
 def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchContext) -> BaseComponentLauncher:
-    """Return the requested launcher, or the first that accepts the component with one of the file's configs."""
+    """Return the launcher that the user has chosen, or the first that accepts the component with a given config."""
     from tfoperator import launcher as launchers
     from tfoperator.launcher import ComponentError, LocalComponentRunner, TFJobPlatformConfig, named_launcher
 

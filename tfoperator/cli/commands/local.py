@@ -1,7 +1,7 @@
-"""`tfoperator local up|down|status`: a control plane in the background, for kubectl and other clients.
+"""`tfoperator local up|down|status`: starts and stops a control plane in the background, for kubectl and other clients.
 
-`eval "$(tfoperator local up)"` points the shell at it: standard output has only the line to evaluate, everything else
-goes to standard error.
+`eval "$(tfoperator local up)"` makes the shell use the control plane: only the line for `eval` goes to standard output,
+and all other output goes to standard error.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ def up(
 
 
 def _started(state: StateDirectory, command: list[str]) -> DaemonState:
-    """Start a control plane, unless another command does so, and wait until one is up. Raises CliError."""
+    """Start a control plane, unless another command has started it or is starting it, and wait until it is ready.
+
+    Raises CliError.
+    """
     from tfoperator.local.daemon.state_directory import RUNS_ALREADY
 
     deadline = time.monotonic() + _START_SECONDS
@@ -195,7 +198,7 @@ def status(
 
 
 def _where(state: DaemonState) -> str:
-    """Return where to look for pods."""
+    """Return a line that shows where the pods run."""
     if state.runtime is RuntimeName.DOCKER:
         return "pods are Docker containers"
     return f"pods start in {state.work_directory}"

@@ -1,4 +1,7 @@
-"""`tfoperator migrate [FILE ...]`: what would change for the TFJobs of the Go operator. It changes nothing."""
+"""`tfoperator migrate [FILE ...]`: shows the changes for TFJobs if this operator replaces the Go operator.
+
+The command changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The subject of findings: a job, or the cluster. A job with `generateName` has the name "" until it is created."""
+    """The object to which findings belong: a job, or the cluster.
+
+    A job with `generateName` has the name "" until it is created.
+    """
 
     title: str
     namespace: str

@@ -1,7 +1,7 @@
 """`tfoperator run FILE ...`: run TFJobs on this machine, without a cluster, and watch them.
 
-The engine and the console are imported when they are needed. Validation comes before both: an error in a manifest is
-reported in a fraction of a second.
+The engine and the console are imported when they are needed. The command validates manifests before it imports them. So
+it reports an error in a manifest within a fraction of a second.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Tracker(StrEnum):
-    """Where `--track` writes a run to."""
+    """The target to which `--track` writes a run."""
 
     MLFLOW = "mlflow"
 
@@ -144,7 +144,10 @@ def run(
 
 
 def _tracking() -> MlflowTracking:
-    """Return what writes to MLflow, which takes a second to import. Raises CliError: nothing trains in vain."""
+    """Return the object that writes to MLflow; its import takes a second.
+
+    Raises CliError before the job starts, so that no training runs without its records.
+    """
     from tfoperator.local.run.mlflow_tracking import MlflowTracking, TrackingError
 
     try:
@@ -175,7 +178,7 @@ def _check_work_dir(pods: RuntimeOptions) -> None:
 
 
 def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
-    """Report where processes start, if that is elsewhere: relative paths of a manifest begin there."""
+    """Report where processes start, if that is not the current directory: relative paths in a manifest begin there."""
     if pods.work_dir is not None or pods.in_containers:
         return
     here = Path.cwd()
@@ -190,7 +193,7 @@ def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
 
 
 def _of_program(job: ProgramJob, file: str) -> list[Manifest]:
-    """Return the checked job of a program. Raises CliError."""
+    """Return the job of a program, after checking it. Raises CliError."""
     return checked([Manifest(job.manifest(), file, 1)], file, consequence="Nothing was started.", exit_code=EXIT_USAGE)
 
 
@@ -216,9 +219,9 @@ def _jobs(manifests: list[Manifest]) -> list[str]:
 
 
 def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
-    """Print the result on standard output; return the message if that fails, so that the result is not lost.
+    """Print the result on standard output; if that fails, return the message about it, so that the result is not lost.
 
-    Never raises for stream errors.
+    It never raises an error of a stream.
     """
     stream = FragileStream(sys.stdout)
     print(json.dumps(msgspec.to_builtins(result), indent=2), file=stream, flush=True)

@@ -1,4 +1,7 @@
-"""`tfoperator runs` and `runs compare`: what this folder has run, and two runs side by side. They change nothing."""
+"""`tfoperator runs` and `runs compare`: show the runs in this folder, and compare two runs.
+
+These commands change nothing.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def _plain(run: KeptRun) -> dict[str, object]:
 
 
 def curves_of(directory: Path) -> dict[str, list[tuple[int, float]]]:
-    """Return the points of each metric, by step or else by number."""
+    """Return the points of each metric: by step, or by number for a metric without steps."""
     from tfoperator.local.run.records import read_records
 
     try:

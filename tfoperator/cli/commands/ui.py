@@ -1,4 +1,4 @@
-"""`tfoperator ui`: a page of this machine that shows the cluster's jobs."""
+"""`tfoperator ui`: serves a page on this machine that shows the cluster's jobs."""
 
 from __future__ import annotations
 

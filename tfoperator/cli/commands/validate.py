@@ -1,4 +1,4 @@
-"""`tfoperator validate FILE ...`: the errors of TFJobs, by file, line and field, without a cluster."""
+"""`tfoperator validate FILE ...`: shows the errors of TFJobs, by file, line and field, without a cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 class Finding(msgspec.Struct, frozen=True):
     """An object and its errors; `problems` is None for an object that isn't a TFJob.
 
-    A TFJob of an older version was checked as v1. Its problems name the original fields.
+    If a TFJob has an older version, it was converted to v1 and then checked. Its problems name the fields of the older
+    version.
     """
 
     manifest: Manifest
@@ -60,7 +61,7 @@ def validate(
 
 
 def judged(manifest: Manifest) -> Finding:
-    """Return the problems of an object, if it is a TFJob."""
+    """Return the problems of an object; return None if the object is not a TFJob."""
     if not is_tfjob(manifest.obj):
         return Finding(manifest, None, Conversion(manifest.obj))
     conversion, problems = check(manifest.obj)

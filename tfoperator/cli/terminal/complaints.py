@@ -1,9 +1,10 @@
-"""Messages about the failure of a command: one line with the error, one with the next step, and an exit code.
+"""Messages about the failure of a command: a line with the error, a line with the next step, and an exit code.
 
 Users never see a traceback. Errors in the input are `CliError` (exit 2 by default). Any other error is a bug: its
 traceback goes to a file that the message names.
 
-The module knows the errors of all packages below, and so it imports them. It is imported when something has failed.
+The module imports all lower packages, because it handles the errors of all of them. So commands import it only after
+something has failed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tfoperator.sdk import errors as sdk
 
 
 def explained(error: Exception) -> CliError | None:
-    """Return an error of a lower layer as a message for users; None if a user can't fix it."""
+    """Return an error of a lower package as a message for users; return None if a user can't fix the error."""
     match error:
         case CliError():
             return error
@@ -94,7 +95,7 @@ def _command(verb: str, error: JobNotFound | JobAlreadyExists | JobFailed | JobQ
 
 
 def _queue_hint(error: JobQueued) -> str:
-    """Return how to get the requested effect through Kueue."""
+    """Return how the user can do the same through Kueue."""
     queue, in_namespace = error.queue, f"-n {error.namespace}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
         return f"Kueue starts it when the queue has enough quota. To see why it waits: {_command('describe', error)}"

@@ -1,4 +1,4 @@
-"""How a user ends a run: Ctrl-C, SIGTERM, a closed terminal, a reader that has exited."""
+"""The ways in which a user ends a run: Ctrl-C, SIGTERM, a closed terminal, or a reader that has exited."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from types import FrameType
 
 
 def in_thread(cancel: Callable[[], object]) -> Callable[[], None]:
-    """Return a function for a signal handler, which must not take locks that its own thread may hold."""
+    """Return a function for a signal handler.
+
+    It calls `cancel` in a new thread, because the handler's own thread may hold locks.
+    """
     return lambda: threading.Thread(target=cancel, name="cancel", daemon=True).start()
 
 
 class Interruptions:
-    """While entered, SIGINT, SIGTERM and SIGHUP call `interrupt`: once to end in order, twice to end at once.
+    """While this block runs, SIGINT, SIGTERM and SIGHUP call `interrupt`.
 
-    The third signal ends the process at once; the guardian process removes its containers. A signal that
-    is ignored stays so: `nohup` and a shell's background jobs rely on it. For the main thread only.
+    The first call ends the run in order, the second at once. The third signal ends the process at once; then the
+    guardian process removes the containers. If the process ignored a signal before, it still ignores it: `nohup` and a
+    shell's background jobs need this. It works only in the main thread.
 
     Without `interrupt`, signals are counted until `pass_on` sets the function to call.
     """
@@ -31,7 +35,7 @@ class Interruptions:
         """The received signals, in order."""
 
     def pass_on(self, interrupt: Callable[[], None]) -> None:
-        """Call this from now on, and for what has been counted."""
+        """Call `interrupt` for each signal from now on, and once for each signal that was counted before."""
         self._interrupt = interrupt
         for _ in range(self._early):
             interrupt()
@@ -40,7 +44,10 @@ class Interruptions:
         self._early += 1
 
     def hang_up(self) -> None:
-        """Record that the output can't be written. A closed terminal causes both SIGHUP and this; it counts once."""
+        """Record that the output can't be written.
+
+        A closed terminal causes both SIGHUP and a call of this method; together they count as one signal.
+        """
         if not self._gone and not self.signals:
             self._gone = True
             self._interrupt()

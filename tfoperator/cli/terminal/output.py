@@ -14,7 +14,7 @@ from tfoperator.base.controlchars import json_text, printable, reorders
 
 
 class ListFormat(StrEnum):
-    """How `get` prints jobs."""
+    """The formats in which `get` prints jobs."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -24,7 +24,7 @@ class ListFormat(StrEnum):
 
 
 class ObjectFormat(StrEnum):
-    """How a command that changes a job reports it."""
+    """The formats in which a command that changes a job reports the change."""
 
     TEXT = "text"
     NAME = "name"
@@ -33,14 +33,14 @@ class ObjectFormat(StrEnum):
 
 
 class ReportFormat(StrEnum):
-    """Output for people or for programs."""
+    """The formats of output for people and for programs."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class ManifestFormat(StrEnum):
-    """How a command prints manifests."""
+    """The formats in which a command prints manifests."""
 
     YAML = "yaml"
     JSON = "json"
@@ -52,7 +52,7 @@ ReportOutput = Annotated[ReportFormat, typer.Option("--output", "-o", help="Outp
 ManifestOutput = Annotated[ManifestFormat, typer.Option("--output", "-o", help="Output format.")]
 
 REPLICA_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
-"""Colours of the prefixes of log lines, one replica after the other."""
+"""The colours for the prefixes of log lines; each new replica gets the next colour."""
 
 _STATE_COLOURS = {
     "Succeeded": "green",
@@ -105,7 +105,7 @@ class TableWriter:
         self._colour = uses_colour()
 
     def write(self, rows: Sequence[Sequence[str]], *, indent: str = "") -> None:
-        """Print rows, with the header above the first."""
+        """Print rows; the first call also prints the header."""
         if not rows:
             return
         shown = [self._header, *rows] if self._widths is None else rows

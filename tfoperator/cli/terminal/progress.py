@@ -1,6 +1,6 @@
-"""Shows what a command waits for after two seconds: a spinner on a terminal, else plain lines.
+"""If a command waits for more than two seconds, shows the reason: a spinner on a terminal, plain lines elsewhere.
 
-It goes to standard error, so that it never mixes with the command's output.
+The text goes to standard error, so it never mixes with the command's output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SILENT_SECONDS = 2.0  # seconds
 
 
 class StatusLine:
-    """A context manager; `update` from any thread."""
+    """Use it as a context manager; any thread may call `update`."""
 
     def __init__(self, text: str = "", *, patience: float = _SILENT_SECONDS) -> None:
         self._patience = patience

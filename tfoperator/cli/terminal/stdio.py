@@ -1,7 +1,7 @@
-"""Standard output and error under all conditions: missing, full, in another encoding, or closed while a job runs.
+"""Makes standard output and error usable if they are missing, full, in another encoding, or closed while a job runs.
 
-A program that is piped into `head`, whose disk fills up or whose terminal is closed must end like one asked
-to, with its jobs stopped in order, and not with a traceback from a print.
+The output may be piped into `head`, its disk may become full, or its terminal may be closed. Then the program must end
+as after Ctrl-C: it stops its jobs in order, and shows no traceback from a print.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def prepare() -> None:
     """Make standard output and error accept any text. Call once, before the first line is printed.
 
-    Text that standard error can't take is lost without an error: an exit code is about the command.
+    Text that standard error can't accept is dropped without an error, because an exit code must show the result of the
+    command.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -37,13 +38,16 @@ def prepare() -> None:
 
 
 def _unbuffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """Return an unbuffered stream (`PYTHONUNBUFFERED`) with complete writes."""
+    """Return an unbuffered stream (`PYTHONUNBUFFERED`) whose writes are always complete."""
     raw = _WholeWrites(stream.fileno(), "wb", closefd=False)
     return io.TextIOWrapper(raw, encoding=stream.encoding, errors=stream.errors, write_through=True)
 
 
 def discard_unwritable() -> None:
-    """Discard unwritable standard output: at its exit the interpreter would fail again, and report it."""
+    """Discard the rest of standard output if it can't be written.
+
+    Otherwise the interpreter would fail again at exit, and report this.
+    """
     try:
         sys.stdout.flush()
     except OSError:
@@ -56,7 +60,7 @@ def _lead_nowhere(stream: TextIO) -> None:
 
 
 class _WholeWrites(io.FileIO):
-    """A file whose writes are complete, like a buffer's.
+    """A file whose writes are complete, as the writes of a buffered file are.
 
     A signal such as Ctrl-C can interrupt a write. Without a buffer Python drops the rest.
     """
@@ -73,16 +77,17 @@ class _WholeWrites(io.FileIO):
 
 
 class FragileStream:
-    """A stream that may break. Never raises for it: it reports it once, and discards further output.
+    """A stream that can become unwritable.
 
-    Attributes that it does not define are the stream's. Not thread-safe, like the listener of a run.
+    It never raises for this: it reports the loss once, and discards all further output. Attributes that this class does
+    not define come from the stream. It is not thread-safe, and the listener of a run isn't either.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._on_lost: Callable[[], None] | None = None
         self.error: OSError | None = None
-        """Why the stream was lost."""
+        """The reason why the stream was lost."""
 
     def when_lost(self, callback: Callable[[], None]) -> None:
         """Set the callback for the loss of the stream; call it at once if that is lost already."""

@@ -1,4 +1,4 @@
-"""The display of jobs, replicas and events: rows of tables, the text of `describe`, and the output of `run`.
+"""Shows jobs, replicas and events: as rows of tables, as the text of `describe`, and as the output of `run`.
 
 `jobs` does no I/O; `listing` and `description` print for `get` and `describe`; `run` has
 the live view of a run, and its summary.

@@ -52,7 +52,10 @@ def print_description(
     usage: Mapping[str, PodUsage],
     queue: JobQueue | None = None,
 ) -> None:
-    """Print it; `usage` is the known usage of pods, by name, `queue` the job's queue (None: the job is in no queue)."""
+    """Print the description.
+
+    `usage` is the usage of pods by name, `queue` the job's queue (None if the job is in no queue).
+    """
     for title, text in _facts(job, pods, now, queue):
         say(f"{title + ':':<14}{text}")
     say("\nReplicas:")
@@ -83,7 +86,7 @@ def print_description(
 
 
 def _elsewhere(job: TFJob, queue: JobQueue) -> str:
-    """Return what is known of replicas on another cluster."""
+    """Return the facts that are known about replicas on another cluster."""
     counts = [
         f"{kind}: {counts.active} active, {counts.succeeded} succeeded, {counts.failed} failed"
         for kind, counts in job.status.replica_statuses.items()
@@ -133,7 +136,7 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
 
 
 def _beside(status: TFJobStatus) -> Iterator[tuple[str, str]]:
-    """Yield what runs beside the replicas."""
+    """Yield the lines about the parts of the job that run beside the replicas."""
     if status.tensor_board is not None:
         yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
     if status.data_service is not None:
@@ -189,7 +192,7 @@ def _policy(job: TFJob) -> str:
 
 
 def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: datetime) -> Iterator[tuple[str, ...]]:
-    """Return the rows of replicas with a pod, then of those without."""
+    """Return the rows of the replicas: first those with a pod, then those without a pod."""
     found: set[str] = set()
     reasons = reasons_without_pods(job)
     for pod in pods:

@@ -15,7 +15,7 @@ HEADER = ("NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE")
 WIDE_HEADER = (*HEADER, "DISRUPTIONS", "GOODPUT", "DURATION", "REPLICAS", "MESSAGE")
 STATE_COLUMN = HEADER.index("STATE")
 QUEUE_HEADER = "QUEUE"
-"""The header of a column that is shown if a job is in a queue."""
+"""The header of the column for queues, which appears only if a job is in a queue."""
 
 
 def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -> tuple[str, ...]:
@@ -34,14 +34,17 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
 
 
 def queue_cell(queue: JobQueue | None) -> str:
-    """Return `research: Waiting`, `far: Admitted on worker-1`; `-` for a job without a queue."""
+    """Return the queue and the job's state in it: `research: Waiting`, `far: Admitted on worker-1`.
+
+    For a job without a queue, return `-`.
+    """
     if queue is None:
         return "-"
     return f"{queue.title}: {queue.state}" + (f" on {queue.cluster}" if queue.cluster else "")
 
 
 def replicas_text(job: TFJob) -> str:
-    """Return `1 PS, 2 Worker`."""
+    """Return the number of replicas by type, such as `1 PS, 2 Worker`."""
     return ", ".join(f"{count} {kind}" for kind, count in wanted_replicas(job).items()) or "-"
 
 
@@ -53,7 +56,7 @@ def took(job: TFJob, now: datetime) -> str:
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """Return the time since then; `-` if there is no such time."""
+    """Return the time that has passed since a time; `-` if that time is None."""
     return "-" if since is None else human_duration((now - since).total_seconds())
 
 
@@ -61,13 +64,13 @@ EVENT_HEADER = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 
 def event_row(event: JobEvent, now: datetime) -> tuple[str, ...]:
-    """Return the cells under EVENT_HEADER."""
+    """Return the cells of an event's row under EVENT_HEADER."""
     seen = age(event.last_seen, now) + (f" (x{event.times})" if event.times > 1 else "")
     return (seen, event.type, event.reason, event.subject, event.message)
 
 
 def event_summary(event: JobEvent) -> dict[str, Any]:
-    """Return an event for a program: message, subject, time and count."""
+    """Return an event as data for a program: message, subject, time and count."""
     return {
         "type": event.type,
         "reason": event.reason,

@@ -1,4 +1,4 @@
-"""The implementation of `tfoperator get`: reads jobs from a cluster, once or as they change, and prints them."""
+"""The code of `tfoperator get`: reads jobs from a cluster, once or at each change, and prints them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _decode = with_json(decode_tfjob)
 def find_jobs(
     client: TFJobClient, where: str, names: Sequence[str], selector: str
 ) -> tuple[list[ListedJob], list[Exception]]:
-    """Return jobs by name, or all that the selector matches; and an error for each name that does not exist."""
+    """Return the jobs with these names, or all jobs that the selector matches.
+
+    Also return an error for each unknown name.
+    """
     if not names:
         with job_errors(where):
             listed = ListWatch(client.api, TFJOBS, where, _decode, Selection(label_selector=selector))
@@ -55,7 +58,10 @@ def find_jobs(
 
 
 def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodUsage]:
-    """Return the usage of jobs, by namespace and name: one request, empty without a metrics API."""
+    """Return the usage of jobs, by namespace and name.
+
+    It takes one request, and is empty if the cluster has no metrics API.
+    """
     pods: dict[tuple[str, str], list[PodUsage]] = {}
     for pod in measured_pods(client.api, where, MANAGED_SELECTOR):
         pods.setdefault((pod.namespace, pod.job), []).append(pod.usage)
@@ -65,8 +71,8 @@ def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodU
 def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: str, printer: JobPrinter) -> None:
     """Print the existing jobs, and then every change, until interrupted.
 
-    If queues are shown, a change of a job in a queue costs one more request: Kueue starts and stops a job by changing
-    it, so its queue state changes with it.
+    If queues are shown, each change of a job in a queue needs one more request: Kueue changes a job to start or stop
+    it, so the job's state in the queue may have changed, too.
     """
     by_name = f"metadata.name={names[0]}" if names else ""
     selection = Selection(label_selector=selector, field_selector=by_name)
@@ -101,7 +107,10 @@ class JobPrinter:
         usage: Mapping[tuple[str, str], PodUsage] | None = None,
         queues: Mapping[str, JobQueue] | None = None,
     ) -> None:
-        """`usage` is the usage of jobs, by namespace and name, shown in a wide table. `queues`, by UID, is a column."""
+        """`usage` is the usage of jobs, by namespace and name, shown in a wide table.
+
+        `queues` has the states of jobs in queues, by UID; the table shows them in a column.
+        """
         self._queues = dict(queues or {})
         self._usage = usage or {}
         self._used = usage_header(self._usage.values())
@@ -117,7 +126,10 @@ class JobPrinter:
         return self._output in (ListFormat.TABLE, ListFormat.WIDE)
 
     def place(self, found: Sequence[ListedJob], queues: Mapping[str, JobQueue]) -> None:
-        """Set the queue states of these jobs. The first job in a queue begins a new table, with the column."""
+        """Set the states in queues for these jobs.
+
+        When the first job in a queue appears, a new table with the column begins.
+        """
         for job in found:
             self._queues.pop(job.metadata.uid, None)
         self._queues |= queues
@@ -134,7 +146,7 @@ class JobPrinter:
             self.rows(found)
 
     def rows(self, found: list[ListedJob], state: str = "") -> None:
-        """Print some of many."""
+        """Print some of many jobs."""
         if self._output is ListFormat.JSON:
             for seen in found:
                 typer.echo(json_text(_plain(seen)))

@@ -1,6 +1,6 @@
-"""The display of a running pipeline: a live tree of its steps on a terminal, else a line for each change.
+"""Shows a running pipeline: on a terminal as a live tree of its steps, elsewhere with a line for each change.
 
-One thread prints, to which the others send messages: a slow terminal delays no step.
+Only one thread prints, and all other threads send messages to it, so that a slow terminal delays no step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _MARKS = {
 
 
 class RunDisplay(Listener):
-    """A context manager, for one run. Logs go to standard output or, without, only to their files."""
+    """Use it as a context manager, for one run.
+
+    With `logs_to_stdout`, log lines go to standard output; without it, they go only to the log files.
+    """
 
     def __init__(self, *, logs_to_stdout: bool) -> None:
         self.stream = FragileStream(sys.stdout)
@@ -107,7 +110,10 @@ class RunDisplay(Listener):
             note(text)
 
     def _tree(self) -> Tree:
-        """Draw each step below the last of those that it reads from; the others are named. In Live's thread, too."""
+        """Draw each step below the last of the steps from which it reads; the line of the step names the other steps.
+
+        The thread of rich's Live calls it, too.
+        """
         from rich.text import Text
         from rich.tree import Tree
 

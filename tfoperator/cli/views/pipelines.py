@@ -32,7 +32,7 @@ RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
 
 
 def run_row(run: RunRecord, states: Mapping[str, ExecutionState], now: datetime) -> tuple[str, ...]:
-    """Return a line of the list."""
+    """Return the line about a run in the list of runs."""
     owner, done = run.owner, steps_done(states_of(run, states))
     took = human_duration((run.ended - run.began).total_seconds()) if run.ended else ""
     age = human_duration((now - run.began).total_seconds())
@@ -90,7 +90,10 @@ def _begun(execution: ExecutionRecord | None, now: datetime) -> str:
 
 
 def _lease_words(owner: Lease) -> str:
-    """Return the state of a run's lease; earlier runners died, or were stopped."""
+    """Return the state of a run's lease in words.
+
+    If the runner isn't the first, the text has its number: earlier runners died, or were stopped.
+    """
     number = f"; this is runner number {owner.term} of this run" if owner.term > 1 else ""
     if owner.overdue:
         late = human_duration(-owner.left)
@@ -102,7 +105,7 @@ def _lease_words(owner: Lease) -> str:
 
 
 def _launch_words(launch: LaunchRecord) -> str:
-    """Return where to look for a step's container."""
+    """Return a line that shows where to find the container of a step."""
     where = "/".join(part for part in (launch.place.get("namespace", ""), launch.name) if part)
     tries = f", attempt {launch.attempt}" if launch.attempt > 1 else ""
     return f"as {_KINDS.get(launch.kind, launch.kind)} {where}".rstrip() + tries
@@ -124,7 +127,7 @@ def result_lines(result: PipelineResult) -> Iterator[str]:
 
 
 def result_report(result: PipelineResult) -> Json:
-    """Return the same for programs."""
+    """Return the summary as plain data, for programs."""
     steps = []
     for name, view in result.steps.items():
         made = result.results.get(name)
@@ -140,7 +143,7 @@ def result_report(result: PipelineResult) -> Json:
 
 
 def view_text(view: StepView, now: datetime) -> str:
-    """Return a step's state while it runs."""
+    """Return the state of a step during the run."""
     parts = [str(view.state)]
     if view.began is not None:
         parts.append(human_duration(((view.ended or now) - view.began).total_seconds()))
@@ -150,7 +153,7 @@ def view_text(view: StepView, now: datetime) -> str:
 
 
 def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
-    """Yield an artifact, and below it its origin."""
+    """Yield a line about an artifact, and below it lines about its origin."""
     indent = "  " * depth
     yield f"{indent}{_artifact(tree.artifact)}" + (
         " (see above)" if tree.repeated else " (the rest is left out: the tree is too large)" if tree.cut else ""
@@ -166,7 +169,7 @@ def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
 
 
 def lineage_report(tree: Lineage) -> Json:
-    """Return the same for programs."""
+    """Return an artifact and its origin as plain data, for programs."""
     executions = [
         {
             "id": execution.id,
@@ -195,7 +198,7 @@ def _step_report(name: str, state: str, execution: ExecutionRecord | None) -> Js
 
 
 _MAX_VALUE = 500
-"""Characters of a property that are shown; `-o json` has the whole."""
+"""The number of characters of a property that are shown; `-o json` has the whole text."""
 
 
 def _in_short(value: object) -> str:

@@ -10,11 +10,11 @@ from tfoperator.cli.views.jobs import age
 
 _SHOWN_METRICS = 3
 COMPLETE = 100
-"""Percent of a training that is done."""
+"""The percentage of a training that is done."""
 
 
 def progress_text(progress: TrainingProgress, now: datetime) -> str:
-    """Return `43%, step 430 of 1000, 3m20s left, loss 0.23, accuracy 0.91`: the known parts of it."""
+    """Return the known parts of `43%, step 430 of 1000, 3m20s left, loss 0.23, accuracy 0.91`."""
     parts = [progress.completion] if progress.percentage is not None else []
     if progress.step is not None:
         parts.append(f"step {progress.step}" + (f" of {progress.total_steps}" if progress.total_steps else ""))
@@ -25,13 +25,13 @@ def progress_text(progress: TrainingProgress, now: datetime) -> str:
 
 
 def metric_texts(progress: TrainingProgress) -> list[str]:
-    """Return `loss 0.23`: the first few metrics, a loss first."""
+    """Return the first few metrics, such as `loss 0.23`; a loss comes first."""
     ordered = sorted(progress.metrics, key=lambda metric: metric.name != "loss")
     return [f"{metric.name} {short_number(metric.value)}" for metric in ordered[:_SHOWN_METRICS]]
 
 
 def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
-    """Return the estimate, minus the time since it was made."""
+    """Return the estimated remaining time, minus the time since the estimate was made."""
     remaining, made = progress.estimated_remaining_seconds, progress.report_time
     if remaining is None or made is None:
         return remaining
@@ -39,9 +39,10 @@ def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
 
 
 def behind_text(progress: TrainingProgress, now: datetime) -> str:
-    """Return `worker-3 at step 400 (2m ago)` for replicas that are behind the others; empty if none is.
+    """Return `worker-3 at step 400 (2m ago)` for replicas that are behind; empty if no replica is behind.
 
-    When the training is complete, nobody is behind: replicas report their last step more or less late.
+    When the training is complete, no replica counts as behind, because replicas report their last step at different
+    times.
     """
     if progress.percentage == COMPLETE:
         return ""
@@ -54,7 +55,7 @@ def behind_text(progress: TrainingProgress, now: datetime) -> str:
 
 
 def slow_text(progress: TrainingProgress) -> str:
-    """Return `worker-3 (2.1 times the usual duration of a step)` for slow replicas; empty if none is slow."""
+    """Return `worker-3 (2.1 times the usual duration of a step)` for slow replicas; empty if no replica is slow."""
     return ", ".join(
         f"{replica.name} (each step takes {replica.factor} times the usual duration)" for replica in progress.slow
     )

@@ -1,4 +1,4 @@
-"""A pod as text: the rows of the table of replicas, and the columns of pods' usage. No I/O."""
+"""A pod as text: its row in the table of replicas, and the columns for the usage of pods. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaRow(msgspec.Struct, frozen=True):
-    """One line of the table."""
+    """A row of the table of replicas."""
 
     name: str
     state: str
@@ -65,7 +65,7 @@ _GPU_HEADER = ("GPU", "GPU MEMORY")
 
 
 def usage_by_pod(usage: Usage) -> dict[str, PodUsage]:
-    """Return the measurements on this machine, by the pod's UID."""
+    """Return the measured usage of the pods on this machine, by the pod's UID."""
     found: dict[str, PodUsage] = {}
     for container in usage.containers:
         gpu = container.gpu
@@ -75,7 +75,7 @@ def usage_by_pod(usage: Usage) -> dict[str, PodUsage]:
 
 
 def usage_header(usages: Iterable[PodUsage]) -> tuple[str, ...]:
-    """Return the columns with values: none without measurements."""
+    """Return the columns that have values; without measurements, return no columns."""
     measured = list(usages)
     if not measured:
         return ()
@@ -83,7 +83,7 @@ def usage_header(usages: Iterable[PodUsage]) -> tuple[str, ...]:
 
 
 def usage_cells(usage: PodUsage | None, header: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the cells under that header; `-` for unknown values."""
+    """Return the cells for these columns; an unknown value is `-`."""
     if usage is None:
         return ("-",) * len(header)
     gpu = "-" if usage.gpu is None else cpu_text(usage.gpu)
@@ -92,12 +92,12 @@ def usage_cells(usage: PodUsage | None, header: tuple[str, ...]) -> tuple[str, .
 
 
 def cpu_text(cpus: float) -> str:
-    """Return `0.37`, `12.5`: CPUs, or devices, busy on average."""
+    """Return a number of CPUs, or of busy devices on average, such as `0.37` or `12.5`."""
     return f"{cpus:.2f}" if cpus < 10 else f"{cpus:.1f}"
 
 
 def memory_text(size: int) -> str:
-    """Return `172Mi`, `1.2Gi`: bytes, to three digits."""
+    """Return a number of bytes with three digits, such as `172Mi` or `1.2Gi`."""
     number, unit = size / 1024, _UNITS[0]
     for larger in _UNITS[1:]:
         if number < 1000:

@@ -1,4 +1,4 @@
-"""Runs that are kept, in the columns of `tfoperator runs`, and two of them side by side. No I/O."""
+"""The records of runs in the columns of `tfoperator runs`, and a comparison of two runs. No I/O."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _value(points: Curve | None) -> str:
 
 
 def _steps(curves: Sequence[Curve]) -> list[int]:
-    """Return some steps from the first to the last, evenly."""
+    """Return some of the steps, evenly spread from the first to the last."""
     steps = sorted({step for points in curves for step, _ in points})
     if len(steps) <= _ROWS:
         return steps
@@ -76,6 +76,9 @@ def _steps(curves: Sequence[Curve]) -> list[int]:
 
 
 def _at(points: Curve, step: int) -> str:
-    """Return the value at a step, or the last before it; `-` before the first and after the last."""
+    """Return the value at a step, or the last value before it.
+
+    Before the curve's first point and after its last point, return `-`.
+    """
     at = bisect_right(points, step, key=lambda point: point[0])
     return short_number(str(points[at - 1][1])) if at and step <= points[-1][0] else "-"

@@ -1,5 +1,5 @@
 """Executes plans by API calls, and computes when to sync the job again.
 
-`PlanExecutor` keeps the order, `ActionRunner` (`apply.py`) carries out every action in the same way, for all kinds of
-objects, and `OutcomeReporter` reports the results. This package makes no decision about a job.
+`PlanExecutor` keeps the order of the steps. `ActionRunner` (`apply.py`) executes the actions for all kinds of objects
+in the same way. `OutcomeReporter` reports the results. This package makes no decision about a job.
 """

@@ -1,12 +1,13 @@
-"""Carries out the actions of a plan for all kinds of objects: expectations first, then API calls, never one too many.
+"""Executes the actions of a plan for all kinds of objects: first it records expectations, then it makes the API calls.
 
-Creations and deletions are expected before the first call; an expectation is lowered when its call turns out to have no
-effect. The only decision here is how to continue when a call fails: a failed call never stops the actions that are
-independent of it, and the next sync, which observes the whole state again, repeats what must be repeated. Thus a crash
-between any two calls is harmless.
+Before the first call, it records which creations and deletions the cache must show. If a call has no effect, it removes
+that expectation. The only decision in this module is how to continue after a failed call. A failed call never stops
+actions that do not depend on it. The next sync observes the whole state again, and repeats the actions that are still
+necessary. Thus a crash between any two calls is harmless.
 
-All chains of a phase are sent together, each up to its first failure. The lookups after the failures are sent together,
-too. Then the rest of a chain is sent if its failure did no harm: the object existed already, or was gone.
+It sends all chains of a phase together, each up to the first failure in the chain. It also sends the lookups after
+these failures together. Then it sends the rest of a chain if the failure in the chain did no harm: the object to create
+existed already, or the object to delete was gone.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ from tfoperator.kube.views.objects import ObjectMeta
 logger = logging.getLogger(__name__)
 
 _CHAINS_PER_CALL = 4
-"""Chains in a full batch per concurrent call: enough that waiting for the last one costs little, and few enough that
-the chains of another job, which queue behind the batch, start soon."""
+"""The number of chains in a full batch for each concurrent call. With this number, little time is lost while the last
+call of a batch runs, and the chains of another job, which wait until the batch ends, start soon.
+"""
 
 Chain = Sequence[Action]
 
 
 class ActionRunner:
-    """Carries out phases of actions. Thread-safe; the caller ensures one plan per job at a time."""
+    """Executes phases of actions. It is thread-safe, but the caller must run only one plan per job at a time."""
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class ActionRunner:
         ledger: Ledger,
         plan_again: Callable[[str], None],
     ) -> None:
-        """Initialize; `plan_again` is called with a job's key, from another thread, when logs were kept or read."""
+        """Initialize; after logs were archived or read, another thread calls `plan_again` with the job's key."""
         self._client = outside.client
         self._clock = outside.clock
         self._archive = outside.archive
@@ -57,7 +59,7 @@ class ActionRunner:
         self._plan_again = plan_again
 
     def look(self, job: TFJob, looks: Looks) -> None:
-        """Begin to look into pods. Does not wait."""
+        """Begin to archive logs, read logs and take stacks. It does not wait for the results."""
         done = partial(self._plan_again, job.metadata.key)
         if looks.keep and self._archive is not None:
             self._archive.keep(job.metadata, looks.keep, done)
@@ -69,8 +71,8 @@ class ActionRunner:
     def run(self, job: TFJob, phase: Phase, incomplete: set[PhaseName]) -> list[Applied]:
         """Carry out one phase; API errors are in the result, not raised.
 
-        Does nothing and returns an empty list if a phase that it needs is in `incomplete`. Adds the phase to
-        `incomplete` if one of its creations left no object in place, or a deletion failed.
+        If a phase on which this phase depends is in `incomplete`, nothing is done and the list is empty. If a creation
+        of this phase left no object, or a deletion failed, the phase is added to `incomplete`.
         """
         if not phase.needs.isdisjoint(incomplete):
             return []
@@ -86,7 +88,7 @@ class ActionRunner:
         return applied
 
     def _start_slowly(self, job: TFJob, phase: Phase) -> list[list[Applied]]:
-        """Return the results of each chain that was tried: none is tried after a failure."""
+        """Return the results of the chains that were tried; after a chain has failed, no further chain is tried."""
         failed = self._memory.failed(job.metadata.uid)
         chains = in_turn(phase.chains, failed)
         most = _CHAINS_PER_CALL * self._client.parallelism
@@ -99,7 +101,7 @@ class ActionRunner:
         return done
 
     def _run_chains(self, job: TFJob, chains: Sequence[Chain]) -> list[list[Applied]]:
-        """Return the results of each chain, up to the first failure on which the following actions depend."""
+        """Return the results of each chain, up to a failure on which the next actions of the chain depend."""
         applied: list[list[Applied]] = [[] for _ in chains]
         left = {position: chain for position, chain in enumerate(chains) if chain}
         while left:
@@ -157,7 +159,10 @@ class ActionRunner:
         return Applied(action, Result.DONE, warnings=answer.texts if isinstance(answer, Warned) else ())
 
     def _look_into(self, job: TFJob, failed: Sequence[tuple[Action, KubeError]]) -> list[Applied]:
-        """Return the results of failed actions: looks up the objects of the actions that may have been carried out."""
+        """Return the results of failed actions.
+
+        If an action may have had its effect despite the failure, its object is looked up.
+        """
         asked = [number for number, (action, error) in enumerate(failed) if is_open(action, error)]
         lookups = [Lookup(self._resources[failed[n][0].kind], job.metadata.namespace, failed[n][0].name) for n in asked]
         found = dict(zip(asked, self._client.send([[one] for one in lookups]) if lookups else [], strict=True))
@@ -167,7 +172,10 @@ class ActionRunner:
         ]
 
     def _failed(self, job: TFJob, action: Action, error: KubeError, found: Answer) -> Applied:
-        """Return the result of a failed action; `found` is the live object or the lookup's error, if looked up."""
+        """Return the result of a failed action.
+
+        If its object was looked up, `found` is the live object or the error of the lookup.
+        """
         match action:
             case Create():
                 return self._not_created(job, action, error, found)
@@ -206,7 +214,10 @@ class ActionRunner:
 
 
 def _may_go_on(one: Applied) -> bool:
-    """Return whether the chain may continue: not if a creation left no object of the job, or a deletion failed."""
+    """Return whether the rest of the chain may be sent.
+
+    Not if a creation left no object of the job, or if a deletion failed.
+    """
     match one.action:
         case Create():
             return one.result in (Result.DONE, Result.OURS)

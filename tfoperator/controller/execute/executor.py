@@ -1,7 +1,8 @@
-"""Carries a plan out: the status first where it must be durable, then the phases, then the status and the events.
+"""Executes a plan: the status first if it must be stored before the actions, then the phases, then status and events.
 
-The status is written even if an action failed, because it has the observed state. It is not written if the API server
-refuses the job's objects for good: it describes a job that could be started, and the next plan reports the problem.
+The status is written even if an action failed, because it has the observed state. If the API server refuses the job's
+objects permanently, the status is not written: it describes a job that could be started, and the next plan reports the
+problem.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ NOTHING_REFUSED: Mapping[str, str] = {}
 
 
 class PlanExecutor:
-    """Executes plans. Thread-safe, for different jobs at a time; the caller ensures one plan per job at a time."""
+    """Executes plans.
+
+    It may run for different jobs at the same time; the caller must run only one plan per job at a time.
+    """
 
     def __init__(
         self,
@@ -32,9 +36,9 @@ class PlanExecutor:
         ledger: Ledger,
         plan_again: Callable[[str], None],
     ) -> None:
-        """Initialize; `resources` has PodGroups only with a gang scheduler: without it, plans contain none.
+        """Initialize; `resources` has PodGroups only with a gang scheduler: without it, plans have no PodGroups.
 
-        `plan_again` is called with a job's key, from another thread, when logs have been kept or inspected.
+        After logs were archived or read, another thread calls `plan_again` with the job's key.
         """
         self._memory = ledger.memory
         self._events = JobEvents(outside.recorder, ledger.memory)
@@ -45,7 +49,7 @@ class PlanExecutor:
     def execute(self, job: TFJob, plan: Plan, refused: Mapping[str, str] = NOTHING_REFUSED) -> Outcome:
         """Carry out a plan made for `job`. API errors are in the outcome, not raised.
 
-        `refused` maps each object that could not be claimed for the job to the reason; it is reported and retried.
+        `refused` maps the objects that could not be claimed for the job to the reasons; they are reported and retried.
         """
         outcome = Outcome()
         if refused:

@@ -1,13 +1,15 @@
-"""Determines the result of a failed write: it may have been carried out, or its object may exist already.
+"""Determines the result of a failed write: the API server may have executed the write, or the object may exist already.
 
-A 5xx or a broken connection doesn't show whether the API server has carried out the write. If the operator took it for
-a refusal, it would trust a cache that still shows the pod. The pod's end would then look like a loss when the watch
-delivers it: the operator would count a restart for a pod that it has deleted itself.
+If the answer is a 5xx or the connection breaks, the client can't know whether the API server has executed the write. If
+the operator assumed that a deletion was refused, it would trust a cache that still shows the pod. When the watch then
+shows the end of the pod, it would look like a loss: the operator would count a restart for a pod that it has deleted
+itself.
 
-When a create finds its name taken, the object may be ours, may be adopted, or is in the way. It is ours after a crash
-between a create and the watch event that shows it, or when an answer was lost. A sync reads from the API server only
-after such failures, for adoptions (`ledger/claims`) and where the cache is in doubt (`ledger/cache_lag`): each time the
-cache has been proven wrong or incomplete.
+If the name of an object to create is taken, the existing object may belong to the job, may be adopted, or may be in the
+way. It belongs to the job if the operator crashed between the creation and the watch event that shows it, or if the
+answer to the creation was lost. A sync reads from the API server in only three cases: after such failures, for
+adoptions (`ledger/claims`), and if the cache is in doubt (`ledger/cache_lag`). In each case the cache has been shown to
+be wrong or incomplete.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ from tfoperator.kube.protocol.verbs import Answer
 from tfoperator.kube.views.objects import ObjectMeta, decode_partial, timestamp
 
 _LATE_SECONDS = 30.0
-"""Seconds after the grace period for which the end of an object is awaited without a message."""
+"""The number of seconds after the grace period for which the operator waits for the end of an object
+without a message.
+"""
 
 
 def was_refused(error: KubeError) -> bool:
@@ -61,9 +65,10 @@ def is_open(action: Action, error: KubeError) -> bool:
 
 
 def was_deleted(action: Delete, error: KubeError, found: Answer) -> bool:
-    """Return whether an object is gone, or terminating, although its deletion was answered with this error.
+    """Return whether an object is gone or is being deleted, although its deletion was answered with this error.
 
-    `found` is the lookup's result if that was open; the error counts if the lookup got no answer either.
+    `found` is the result of the lookup, if there was a lookup; if the lookup got no answer either, only the error
+    counts.
     """
     if isinstance(error, NotFoundError) or isinstance(found, NotFoundError):
         return True
@@ -73,11 +78,12 @@ def was_deleted(action: Delete, error: KubeError, found: Answer) -> bool:
 def found_instead(
     claims: Claims, job: TFJob, resource: Resource, wanted: Create, meta: ObjectMeta, now: datetime
 ) -> Applied:
-    """Judge the object that has the name of a wanted object; adopt it if it is a matching orphan. Raises KubeError.
+    """Examine the existing object that has the name of an object to create; adopt it if it is an orphan that fits.
 
-    An object that is being deleted, mostly a pod of an earlier job of the name, is awaited, and reported if it is late.
-    It is the job's if its labels are the labels of the wanted object. A PodGroup without our labels gets them (the Go
-    operator gives it none): a job has only one PodGroup, so other controllers can't have created it for the job.
+    Raises KubeError. If it is being deleted (in most cases a pod of an earlier job with the same name), the operator
+    waits for its end, and reports it if this takes too long. It belongs to the job if its labels are the labels of the
+    object to create. A PodGroup of the job without the operator's labels (the Go operator sets none) gets them: a job
+    has only one PodGroup, so no other controller can have created this PodGroup for the job.
     """
     labels = wanted.body["metadata"]["labels"]
     if meta.deletion_timestamp is not None:
@@ -117,12 +123,15 @@ def _stands_for_the_same(one: dict[str, str], other: dict[str, str]) -> bool:
 
 
 def _is_beside(labels: dict[str, str]) -> tuple[bool, DataServiceMember | None]:
-    """Return whether an object is a TensorBoard's, and the member of a data service that it belongs to."""
+    """Return whether an object belongs to a TensorBoard, and the member of a data service to which it belongs."""
     return names.LABEL_TENSORBOARD in labels, member_of(labels)
 
 
 def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) -> str:
-    """Return the message about an object that should have gone when it was `due`; empty if that is not long ago."""
+    """Return the message about an object that should have been deleted by `due`.
+
+    The result is empty if that was only a short time ago.
+    """
     if seconds_between(due, now) < _LATE_SECONDS:
         return ""
     why = "it has a finalizer" if meta.finalizers else "its node may be lost"

@@ -1,4 +1,4 @@
-"""The result of each action of a plan and of the whole plan, and when the job is synced again. Pure."""
+"""The result of each action and of the whole plan, and the time of the job's next sync. Pure."""
 
 from __future__ import annotations
 
@@ -19,15 +19,20 @@ from tfoperator.kube.protocol.errors import (
 )
 
 _UNREADABLE_TEXT = "cannot be handled as a"
-"""The API server's answer, with 400, to an object that its types can't hold: a string for a list, an invalid quantity.
-Admission webhooks deny with 400, too, with their own messages, and may change their answer."""
+"""Part of the API server's message (code 400) about an object that does not fit its types, for example a string instead
+of a list, or an invalid quantity. Admission webhooks can also deny with code 400, but with their own messages, and they
+may accept the object later.
+"""
 
 _DENIAL_TEXTS = ("denied the request", "denied request")
-"""The API server's words for a denial by an admission webhook or a ValidatingAdmissionPolicy, with any code (a policy
-without a reason gives 422 Invalid). Either may change its answer."""
+"""Parts of the API server's message about a denial by an admission webhook or a ValidatingAdmissionPolicy, with any
+code (a policy without a reason gives 422 Invalid). Both may accept the object later.
+"""
 
 _SOONEST_REPEAT = 1.0
-"""Seconds until a plan's own timer may repeat a failed sync; the rate limiter handles earlier repeats."""
+"""The minimum number of seconds before a plan's own timer may repeat a failed sync; the rate limiter handles earlier
+repeats.
+"""
 
 
 class AlreadyReported(KubeError):
@@ -35,7 +40,7 @@ class AlreadyReported(KubeError):
 
 
 class NameTaken(AlreadyReported):
-    """A name that the job needs belongs to a foreign object, so the replica (or TensorBoard) has to wait."""
+    """A foreign object has the name that an object of the job needs, so the replica (or TensorBoard) must wait."""
 
 
 class Result(Enum):
@@ -49,9 +54,9 @@ class Result(Enum):
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """An action and its result. `error` is set for FAILED, `message` (for people) for FOREIGN.
+    """An action and its result. FAILED has an `error`, and FOREIGN has a `message` for people.
 
-    A LEAVING has a `message` if it takes too long. A DONE has the `warnings` of the API server.
+    LEAVING has a `message` if the deletion takes too long. DONE has the `warnings` from the API server.
     """
 
     action: Action
@@ -62,11 +67,11 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct):
-    """The result of the execution, as far as it affects the next steps for the job.
+    """The result of executing a plan: only the parts that affect the next steps for the job.
 
-    `errors` are repeated with growing delays, `waiting` means that an obstacle will go away by itself, `refused` are
-    the parts of this spec that the API server will never accept, `replan` means that the next plan takes that into
-    account, and `gone` that the job no longer exists.
+    `errors` are retried with growing delays. `waiting` means that an obstacle will disappear by itself. `refused` names
+    the parts of this spec that the API server will never accept. `replan` means that a new plan is needed because of
+    `refused`. `gone` means that the job no longer exists.
     """
 
     errors: list[KubeError] = []
@@ -79,7 +84,7 @@ class Outcome(msgspec.Struct):
 def is_final(error: object) -> TypeGuard[InvalidError | BadRequestError]:
     """Return whether the error means that the API server will never accept this request, however often it is sent.
 
-    The server's own validation names the fields that are invalid.
+    Such an error comes from the server's own validation, which names the invalid fields.
     """
     if isinstance(error, InvalidError):
         denied = any(words in error.status.message for words in _DENIAL_TEXTS)
@@ -93,7 +98,7 @@ def is_refusal(error: object) -> bool:
 
 
 def refusal(field: str, what: str, error: InvalidError | BadRequestError) -> str:
-    """Return an entry of `Outcome.refused`: the job's field to blame, the refused object, and the server's message."""
+    """Return an entry for `Outcome.refused`: the job's field, the refused object, and the server's message."""
     causes = error.causes if isinstance(error, InvalidError) else ()
     words = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
     return f"{field}: the API server refuses the {what}: {words or error.status.message}"
@@ -102,9 +107,9 @@ def refusal(field: str, what: str, error: InvalidError | BadRequestError) -> str
 class Requeue(msgspec.Struct, frozen=True):
     """The time of a job's next sync.
 
-    `at_once`: without delay. `retry`: with a delay that grows with every failure in a row, and is at least `at_least`
-    seconds; without it, failures so far are forgotten. `after`: additionally, after this number of seconds. `errors`
-    are the errors that kept the sync from completing.
+    `at_once` means without a delay. `retry` means with a delay that grows with every failure in a row, and that is at
+    least `at_least` seconds; without `retry`, earlier failures no longer count. `after` means that, in addition, there
+    is a sync after this number of seconds. `errors` are the errors that kept the sync from completing.
     """
 
     at_once: bool = False
@@ -133,8 +138,9 @@ def requeue_after(plan: Plan, outcome: Outcome) -> Requeue:
 def requeue_after_errors(errors: Sequence[KubeError]) -> Requeue:
     """Return when to sync again after these errors (one or more) kept the sync from completing.
 
-    In a namespace that is being deleted, the job is deleted, too: it is not synced again. A server's `Retry-After` is a
-    minimum: a server that always answers "in a second", or "at once", is asked ever more rarely.
+    If the job's namespace is being deleted, the job is deleted, too, so there is no further sync. A server's
+    `Retry-After` is only a minimum: even if a server always answers "in a second" or "at once", the requests become
+    less and less frequent.
     """
     if all(namespace_is_ending(error) for error in errors):
         return Requeue(errors=tuple(errors))

@@ -1,4 +1,4 @@
-"""The reasons why replicas' objects could not be created, kept from one try to the next. Pure."""
+"""The reasons why objects of replicas could not be created; the operator keeps them between attempts. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tfoperator.controller.plan.values.observed import Refusals
 
 
 def refusals_after(before: Refusals, applied: Sequence[Applied]) -> Refusals:
-    """Return the reasons to remember after these actions: the reasons of objects that are there now are forgotten.
+    """Return the reasons to keep after these actions; if an object exists now, its reason is dropped.
 
-    If a reason differs from the earlier reason only in numbers or ids, the earlier reason stays. An error that is not
-    about the request, such as an outage, changes nothing.
+    If a reason differs from the earlier reason only in numbers or ids, the earlier reason stays. An error that does not
+    concern the request itself, such as an outage, changes no reason.
     """
     after = dict(before)
     for one in applied:

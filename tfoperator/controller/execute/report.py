@@ -1,13 +1,13 @@
-"""Reports the results of a phase's actions to the outcome, the metrics, and the job's owner.
+"""Reports the results of a phase's actions: in the outcome, in the metrics, and to the job's owner.
 
-One event covers all objects that a phase created or deleted: an event per pod costs as much as the pod itself. A
-failure with a required object is repeated, or makes the job invalid if the API server refuses the object for good. A
-quota without room for the replacement of a pod that has just ended is not reported, unless that lasts. A failure with
-another object (a TensorBoard's, a pod that is to be stopped) is reported once per generation and retried: a job that
-computes for days must not end because of its TensorBoard.
+One event covers all objects that a phase created or deleted: an event per pod costs as much as the pod itself. If an
+action for a required object fails, it is retried; if the API server refuses the object permanently, the job becomes
+invalid. If a quota has no room for the replacement of a pod that has just ended, this is reported only if it lasts. A
+failure with any other object (of a TensorBoard, or a pod that must be stopped) is reported once per generation and
+retried: a job that computes for days must not end because of its TensorBoard.
 
-Each message is worded for its reader. An event outlives its cause and may be read by everyone who may read the
-namespace, so it contains no details of the operator's own side.
+The messages are written for the readers of events. An event stays after its cause has ended, and everyone with the
+right to read events in the namespace may read it. So it contains no details about the operator itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tfoperator.kube.protocol.errors import ApiError, KubeError, exceeds_quota, 
 logger = logging.getLogger(__name__)
 
 MAX_MESSAGE = 1024
-"""Characters of an event's message; API servers refuse longer messages."""
+"""The maximum number of characters of an event's message; API servers refuse longer messages."""
 
 _MAX_NAMES = 5
 _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
@@ -50,14 +50,16 @@ _STOPPED_BECAUSE = {
     False: "the job has ended",
     True: "the container tensorflow has ended, but other containers of the pod were still running",
 }
-"""By whether the rest of a pod is stopped."""
+"""The reason for stopping a pod, by whether its replica has ended and only other containers still ran."""
 
 _DROPPED = "unknown field "
 """The beginning of an API server's warning about a field that it has dropped."""
 
 _QUOTA_LAG = 5.0
-"""Seconds for which a quota without room for a replacement is not reported. The quota controller sees a pod's end when
-we do, and then has to write the usage: the replacement is often created before."""
+"""The number of seconds for which it is not reported that a quota has no room for a replacement. The quota controller
+learns of a pod's end at the same time as the operator, and must then write the quota's usage. Often the operator
+creates the replacement before that.
+"""
 
 
 class JobEvents:
@@ -77,11 +79,12 @@ class JobEvents:
     def failed(
         self, job: TFJob, reason: JobReason, what: str, failures: Sequence[KubeError], *, once: bool = False
     ) -> None:
-        """Report to the job's owner what the API server refuses; `what` begins the sentence.
+        """Report to the job's owner what the API server refuses; the message begins with `what`.
 
-        With `once` only the first time for each generation of the job, whatever the answers are later.
+        With `once`, this is reported only the first time for each generation of the job, even if the server's answers
+        change.
 
-        Errors on the operator's side are not included: the job's owner can't fix them, and should not read them,
+        Errors on the operator's side are left out: the job's owner can't fix them. The owner must not read them either,
         because the error of a credential plugin may contain anything.
         """
         answers = [one for one in failures if isinstance(one, ApiError) and not namespace_is_ending(one)]
@@ -103,7 +106,7 @@ class JobEvents:
 
 
 class OutcomeReporter:
-    """Reports the results of actions. Thread-safe, for different jobs at a time."""
+    """Reports the results of actions. It is thread-safe for different jobs at the same time."""
 
     def __init__(self, outside: Collaborators, events: JobEvents, memory: JobMemory) -> None:
         """Initialize; `memory` records for how long a quota has had no room for a job's pods."""
@@ -113,7 +116,7 @@ class OutcomeReporter:
         self._metrics = outside.metrics
 
     def of(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
-        """Report on one phase, and add to `outcome` what must be repeated or awaited."""
+        """Report on one phase, and add to `outcome` the errors to retry and the obstacles to wait for."""
         required = [one for one in applied if one.action.required]
         self._count(required)
         self._report_required(job, required, outcome)
@@ -124,7 +127,7 @@ class OutcomeReporter:
             outcome.waiting = True
 
     def unclaimed(self, job: TFJob, refused: Mapping[str, str], outcome: Outcome) -> None:
-        """Report objects (by name, with the reason) that could not be adopted or released; request a retry."""
+        """Report objects (names with reasons) that could not be adopted or released, and request a retry."""
         for name, message in refused.items():
             self._events.warn_once(job, JobReason.FAILED_CLAIM, message, about=f"{JobReason.FAILED_CLAIM} {name}")
             outcome.errors.append(AlreadyReported(message))
@@ -164,7 +167,10 @@ class OutcomeReporter:
         self._report_dropped(job, applied)
 
     def _report_dropped(self, job: TFJob, applied: Sequence[Applied]) -> None:
-        """Report, once, the fields of the pods that the API server does not know: it made the pods without them."""
+        """Report once the fields of pods that the API server does not know.
+
+        The API server has created the pods without these fields.
+        """
         dropped: dict[str, Create] = {}
         for one in applied:
             for text in one.warnings:
@@ -180,7 +186,7 @@ class OutcomeReporter:
         self._events.warn_once(job, JobReason.FIELDS_IGNORED, message, about=f"{JobReason.FIELDS_IGNORED} {named}")
 
     def _note_refusals(self, job: TFJob, applied: Sequence[Applied], *, lags: bool) -> None:
-        """Remember why objects could not be created, for the condition of the next plan."""
+        """Record why objects could not be created; the next plan writes the reasons into the condition."""
         told = [one for one in applied if not (lags and _waits_for_quota(one.action, one.error))]
         if not any(isinstance(one.action, Create) for one in told):
             return
@@ -192,7 +198,7 @@ class OutcomeReporter:
             self._memory.note_not_created(uid, {})
 
     def _quota_lags(self, job: TFJob, applied: Sequence[Applied]) -> bool:
-        """Return whether a quota without room for replacements may still count the pods that they replace."""
+        """Return whether a quota may lack room for replacements only because it still counts the replaced pods."""
         pods = [one for one in applied if one.action.kind == "pods" and isinstance(one.action, Create)]
         failed = [one for one in pods if one.error is not None]
         if any(_waits_for_quota(one.action, one.error) for one in failed):
@@ -240,7 +246,7 @@ class OutcomeReporter:
 
 
 def _stops_rest(stop: Action) -> bool:
-    """Return whether the patch stops what is left of a pod whose replica has ended."""
+    """Return whether the patch stops the remaining containers of a pod whose replica has ended."""
     return isinstance(stop, Patch) and stop.body["metadata"]["annotations"][ANNOTATION_STOPPED] == STOPPED_WITH_REPLICA
 
 
@@ -251,7 +257,8 @@ def _waits_for_quota(action: Action, error: KubeError | None) -> bool:
 def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> tuple[PlannedEvent, ...]:
     """Return the events about created or deleted objects: one event for pods and services, and one per other object.
 
-    `verb` is `Create` or `Delete`. The creation of a PodGroup is not reported: only the scheduler asked for it.
+    `verb` is `Create` or `Delete`. The creation of a PodGroup is not reported, because only the scheduler needs the
+    PodGroup.
     """
     pods, services = names.get("pods", ()), names.get("services", ())
     events: list[PlannedEvent] = []
@@ -270,7 +277,7 @@ def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> t
 
 
 def _done(applied: Sequence[Applied], kind: type[Action]) -> dict[ObjectKind, list[str]]:
-    """Return the names of the objects for which an action of this kind was carried out, by their kind."""
+    """Return the names of the objects for which an action of this type was executed, by the kind of the objects."""
     names: defaultdict[ObjectKind, list[str]] = defaultdict(list)
     for one in applied:
         if one.result is Result.DONE and isinstance(one.action, kind):
@@ -279,7 +286,10 @@ def _done(applied: Sequence[Applied], kind: type[Action]) -> dict[ObjectKind, li
 
 
 def _reason(verb: str, action: Action) -> JobReason:
-    """Return the reason of the event about a failure, such as `FailedCreatePod`; a change counts as a creation."""
+    """Return the reason for an event about a failure, such as `FailedCreatePod`.
+
+    A failed change has the reason of a failed creation.
+    """
     noun = "Job" if action.kind == "tfjobs" else NOUNS[action.kind]
     return JobReason(f"Failed{'Delete' if verb == 'Delete' else 'Create'}{noun[0].upper()}{noun[1:]}")
 

@@ -1,12 +1,13 @@
-"""The number and order of chains to try in a phase that stops at its first failure. Pure.
+"""Computes how many chains of actions are tried, and in which order, in a phase that stops at its first failure. Pure.
 
-The number starts at one and doubles: most failures (a quota, an admission webhook that is down) affect every chain, so
-if a job may not create any of its 300 replicas, the API server refuses one request instead of 300.
+The number starts at one and doubles, because most failures (a quota, an admission webhook that does not respond) affect
+every chain. So if a job may not create any of its 300 replicas, the API server refuses one request instead of 300.
 
-After a failure no more chains are tried, and the next execution starts again with one. With a fixed order, a replica
-that may not be created, or whose failed pod may not be deleted, would block all replicas after it. So the chains that
-have failed come last. Replica types take turns first, since the cause of a replica's refusal mostly affects all
-replicas of the same template. Within a type, the chains that have failed take turns. Ordering costs no call.
+After a failure no more chains are tried, and the next execution starts again with one. If the order were fixed, one
+replica that can't be created, or whose failed pod can't be deleted, would block all replicas after it. So the chains
+that have failed come last. First the replica types take turns, because the cause of a refusal usually affects all
+replicas with the same template. Within a type, the chains that have failed take turns. To compute the order needs no
+API call.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ Chain = tuple[Action, ...]
 def in_growing_batches(
     items: Sequence[T], do: Callable[[Sequence[T]], list[R]], *, ok: Callable[[R], bool], most: int
 ) -> list[R]:
-    """Call `do` with 1, 2, 4 ... items, at most `most` at a time, up to a result that isn't `ok`.
+    """Call `do` with 1, 2, 4 ... items, at most `most` at a time, until a result is not `ok`.
 
-    Returns the results of the items that were tried: the first items, in their order.
+    Returns the results of the items that were tried, in the order of the items.
     """
     done: list[R] = []
     size = 1
@@ -41,7 +42,7 @@ def in_growing_batches(
 
 
 def in_turn(chains: Sequence[Chain], failed: Mapping[str, int]) -> list[Chain]:
-    """Return the chains in the order in which to try them; `failed` is the last result of `failures_after`."""
+    """Return the chains in the order in which they are tried; `failed` is the last result of `failures_after`."""
     if not failed:
         return list(chains)
     of_type: dict[str, int] = {}
@@ -52,10 +53,10 @@ def in_turn(chains: Sequence[Chain], failed: Mapping[str, int]) -> list[Chain]:
 
 
 def failures_after(failed: Mapping[str, int], chains: Sequence[Chain], failures: Sequence[Chain]) -> dict[str, int]:
-    """Return the failures to remember after `chains` were tried, or skipped, and `failures` of them failed now.
+    """Return the failures to record: `chains` were tried or skipped, and `failures` are the chains that failed now.
 
-    Maps the name of a chain's object to a number that is higher for later failures. Chains that are no longer in
-    `chains` are forgotten, so the result is never larger than `chains`.
+    Maps the name of a chain's object to a number that is higher for later failures. It has no entries for chains that
+    are not in `chains`, so it is never larger than `chains`.
     """
     latest = max(failed.values(), default=0) + 1
     now = {_name(chain) for chain in failures}

@@ -1,6 +1,6 @@
-"""Writes a job's status: at most one PUT per plan, onto the version that the plan was made from.
+"""Writes a job's status: at most one PUT per plan, and only onto the version from which the plan was made.
 
-The changes in a status are counted and logged once it is written, not before: a failed write is repeated.
+Changes in a status are counted and logged only after it is written, because a failed write is repeated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class StatusWriter:
-    """Writes the statuses of plans. Thread-safe, for different jobs at a time."""
+    """Writes the statuses of plans. It is thread-safe for different jobs at the same time."""
 
     def __init__(self, outside: Collaborators, ledger: Ledger, events: JobEvents) -> None:
         self._client = outside.client

@@ -1,6 +1,7 @@
-"""Jobs in queues of Kueue: the operator makes their Workloads, and starts and stops their pods as Kueue decides.
+"""Jobs in queues of Kueue: the operator creates their Workloads, and starts and stops their pods as Kueue decides.
 
-`decide` is pure: it takes a job, its pods and its Workload, and returns a gate for the plan and writes to the Workload.
-`pod_sets` computes what a job asks for and what its pods get, and `keeper` is the shell that reads caches and writes.
-Only jobs with a queue's label come here, and only with the option `kueue`.
+`decide` is pure: it takes a job, its pods and its Workload. It returns a gate, which shows the plan how many pods the
+job may have, and the writes to the Workload. `pod_sets` computes the quota that a job requests, and the values that its
+pods get from the answer. `keeper` reads caches and makes the writes. This package handles only jobs with a queue's
+label, and only if the option `kueue` is set.
 """

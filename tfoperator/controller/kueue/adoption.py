@@ -1,9 +1,10 @@
-"""Compares a Workload of Kueue's own framework, which was given to the operator, with what its job needs. Pure.
+"""Compares a Workload that an administrator has given to the operator with the needs of the Workload's job.
 
-Such a Workload has no mark, so the operator can't notice from it that the job has changed. So the operator compares it
-with the job once, in all that Kueue counts and places by; then it writes the mark of the job as it is. The two can't be
-equal: Kueue has written the values of the admission into the templates of an admitted job, an API server adds defaults,
-and quantities may be written otherwise.
+Such a Workload comes from Kueue's own framework. Pure. Such a Workload has no mark of the operator, so the mark can't
+show whether the job has changed. So the operator compares the Workload with the job once: in all members by which Kueue
+counts pods and finds places for them. Then it writes the mark for the present job. The two can't be exactly equal.
+Kueue has written the values of the admission into the templates of an admitted job, an API server adds defaults, and
+quantities may be written in different forms.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _PLACED_BY = (
     "schedulerName",
     "topologySpreadConstraints",
 )
-"""Members of a pod's spec that Kueue counts, or that decide on its node. Others have rules of their own."""
+"""Members of a pod's spec that Kueue counts, or that determine the pod's node. The comparison has separate rules for
+all other members.
+"""
 
 _WISHES = ("required", "preferred", "podSetGroupName", "podSetSliceRequiredTopology", "podSetSliceSize")
 
@@ -35,9 +38,9 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def agree(asked: Sequence[Json], needed: Sequence[Json], found: Mapping[str, Placement]) -> bool:
-    """Return whether the pod sets that a Workload has asked for are those that its job needs.
+    """Return whether the pod sets in a Workload's request are the pod sets that the job needs.
 
-    `found` is what each set was admitted with: the job's templates may have that, too.
+    `found` has the values with which each set was admitted: the job's templates may contain these values, too.
     """
     if [(one.get("name"), one.get("count", 1)) for one in asked] != [(one["name"], one["count"]) for one in needed]:
         return False
@@ -68,7 +71,7 @@ def _spec(pod_set: Json) -> Json:
 
 
 def _requests(spec: Json) -> list[Any]:
-    """Return what the pod asks for: by container, and as a whole."""
+    """Return the requests of a pod: for each container, and for the pod as a whole."""
     containers = [
         (kind, one.get("name"), one.get("restartPolicy"), _amounts(one))
         for kind in ("initContainers", "containers")
@@ -78,7 +81,10 @@ def _requests(spec: Json) -> list[Any]:
 
 
 def _amounts(owner: Json) -> Json:
-    """Return the requests of a container or a pod. Without a request, the limit is the request, as in every cluster."""
+    """Return the requests of a container or a pod.
+
+    If there is a limit but no request, the limit counts as the request, as in every cluster.
+    """
     resources = owner.get("resources") or {}
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {**{name: _amount(value) for name, value in asked.items()}, "claims": resources.get("claims") or []}
@@ -92,14 +98,17 @@ def _amount(value: object) -> object:
 
 
 def _wishes(pod_set: Json, place: Placement) -> Json:
-    """Return the wishes for places. Into a template without wishes, Kueue writes that any place will do."""
+    """Return the topology requests of a pod set.
+
+    If a template has no topology request, Kueue adds that any place is allowed.
+    """
     wish = pod_set.get("topologyRequest") or {}
     wishes = {name: wish[name] for name in _WISHES if wish.get(name)}
     return wishes if place.gated or not wish.get("unconstrained") else wishes | {"unconstrained": True}
 
 
 def _without_empty(value: Any) -> Any:
-    """Return the value without empty members, which a program in Go leaves out or adds."""
+    """Return the value without empty members, because Go programs leave them out or add them."""
     if isinstance(value, dict):
         members = {name: _without_empty(one) for name, one in value.items()}
         return {name: one for name, one in members.items() if one not in (None, {}, [], "")} or None

@@ -1,8 +1,8 @@
-"""Kueue's objects as caches keep them: bounded in bytes, whatever their authors write.
+"""Kueue's objects in the form that caches keep: their size has a limit, whatever their authors write.
 
 Any user of a namespace may make Workloads with the label by which the operator selects them, and Kueue makes a Workload
-for each job of every other kind. If no TFJob owns a Workload and it has no mark of the operator, a cache keeps only its
-metadata; of other Workloads it keeps what the operator reads.
+for each job of every other kind. If no TFJob owns a Workload and the Workload has no mark of the operator, a cache
+keeps only its metadata. Of all other Workloads it keeps the members that the operator reads.
 """
 
 from __future__ import annotations
@@ -28,17 +28,21 @@ from tfoperator.controller.kueue.writes import MAX_FINALIZERS, MAX_MESSAGE
 from tfoperator.kube.views.objects import NOBODY, compacting
 
 MAX_WORKLOAD, MAX_FLAVOR = 16 << 10, 16 << 10
-"""Bytes, as JSON, of what is read of a Workload (most have 2 KB), and of a flavor's spec (of eight labels at most)."""
+"""The limits in bytes, as JSON: for the members that are read from a Workload (most have 2 KB), and for the spec of a
+flavor (which has at most eight labels).
+"""
 
 _MAX_MARK = 64
-"""Characters of the operator's mark, which has 16."""
+"""The maximum number of characters that are kept of the operator's mark, which has 16."""
 _MAX_KEY = 317
 """Characters of the key of another Workload: a namespace, a slash and a name."""
 _MAX_NAME, _MAX_LIST = 316, 18
-"""Characters of a name, and members of a list, that the CRD of Workloads allows."""
+"""The maximum number of characters of a name, and of items of a list, that the CRD of Workloads allows."""
 
 _TOO_LARGE = f"of an admission with more than {MAX_WORKLOAD} bytes"
-"""Stands for a flavor in an admission that is beyond the bounds. A flavor can't have this name, so no pods get it."""
+"""Replaces the name of a flavor in an admission that is too large. No flavor can have this name, so no pods get this
+flavor.
+"""
 
 
 def _mark_alone(annotations: dict[str, str]) -> dict[str, str]:
@@ -68,7 +72,9 @@ def _read_of(data: bytes) -> Workload:
 
 
 decode_workload_for_cache = compacting(_read_of, _mark_alone, finalizers=MAX_FINALIZERS + 1)
-"""Decode a Workload for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
+"""Decode a Workload for a cache: only the members in use, with strings that Workloads share. Raises
+msgspec.DecodeError.
+"""
 
 
 def _read_of_flavor(data: bytes) -> Flavor:
@@ -79,11 +85,14 @@ def _read_of_flavor(data: bytes) -> Flavor:
 
 
 decode_flavor_for_cache = compacting(_read_of_flavor)
-"""Decode a flavor for a cache. A flavor beyond the bounds is not `is_whole`. Raises msgspec.DecodeError."""
+"""Decode a flavor for a cache. If a flavor is too large, its `is_whole` is false. Raises msgspec.DecodeError."""
 
 
 def _without_places(status: WorkloadStatus) -> WorkloadStatus:
-    """Return the status without the nodes that a topology gives to pods: we only read whether it gives some."""
+    """Return the status without the nodes that a topology assigns.
+
+    The operator reads only whether a topology assigns nodes.
+    """
     admission = status.admission
     if admission is None or all(one.topology_assignment is None for one in admission.pod_set_assignments):
         return status
@@ -106,7 +115,7 @@ def _bounded_spec(spec: WorkloadSpec) -> WorkloadSpec:
 
 
 def _bounded_status(status: WorkloadStatus) -> WorkloadStatus:
-    """Return a status that is too large with short messages; if that is not enough, with no usable admission."""
+    """Return a status that is too large with shortened messages or, if needed, without a usable admission."""
     conditions = tuple(
         Condition(
             _cut(one.type), _cut(one.status), _cut(one.reason), one.message[:MAX_MESSAGE],

@@ -1,27 +1,31 @@
-"""Decides what a job in a queue owes Kueue: facts in, the gate and the writes to its Workload out.
+"""Decides from facts which writes a job's Workload needs, and with a gate, whether the job may have pods.
 
-Kueue decides which jobs may run, and the operator starts and stops pods by that. Four rules keep a quota from being
-overdrawn:
+Kueue decides which jobs may run, and the operator starts and stops pods accordingly. Four rules prevent that a job uses
+more than its quota:
 
-- The operator makes pods only after the Workload is admitted.
-- It gives quota back, and deletes a Workload, only when the last pod that may run is gone.
-- A Workload has a finalizer, so that the deletion of the Workload or of its job also waits for the last pod.
-- A replica whose quota was given back starts again only when all of the job's quota was asked for again.
+- The operator creates pods only after Kueue has admitted the Workload.
+- The operator gives quota back, and deletes a Workload, only when the last pod that may run is gone.
+- A Workload has a finalizer. So if the Workload or its job is deleted, the Workload also stays until the last pod is
+  gone.
+- If a replica's quota was given back, the replica starts again only after the operator has requested the whole quota of
+  the job again.
 
-For the last rule it is not enough to compare what was asked for. Whether an ended replica starts again depends on
-fields that may change at any time (`runPolicy.restartScope`), and on what happens. So the Workload is compared with the
-replicas that have ended: if it has given back quota for more replicas, it is replaced. Until then the plan, which
-restarts replicas, makes no more pods than `QueueGate.quota` (`scaling.plan_replicas`).
+For the last rule, it is not enough to compare the requests. Whether an ended replica starts again depends on fields
+that may change at any time (`runPolicy.restartScope`), and on events such as failures. So the operator compares the
+Workload with the replicas that have ended. If quota was given back for more replicas than have ended, it replaces the
+Workload. Until then, the plan, which restarts replicas, creates no more pods than `QueueGate.quota` allows
+(`scaling.plan_replicas`).
 
-A Workload without the operator's mark is driven by Kueue's own framework, which suspends and resumes the job: the
-operator leaves it alone. For a suspended job the operator makes no Workload, and Kueue's webhook suspends every job
-that its framework drives. So two drivers never have a Workload each for the same job, whatever is switched on where.
-The decision does not depend on anything in a job: its author could write that, and get pods without quota.
+If a Workload has no mark of the operator, Kueue's own framework handles it, and suspends and resumes the job: the
+operator does not change such a Workload. The operator creates no Workload for a suspended job, and Kueue's webhook
+suspends every job that Kueue's own framework handles. So two drivers never have a Workload each for the same job,
+whatever is switched on where. The decision does not depend on anything that the author of a job can write: otherwise
+the author could get pods without quota.
 
 An elastic job may have a second Workload for a time, by which it asks for more workers: see `growth`.
 
-Read `decide` from top to bottom: Workloads of others, ended jobs, jobs without a Workload, jobs whose Workload must go,
-and jobs whose Workload stays.
+Read `decide` from top to bottom: Workloads of Kueue's own framework, ended jobs, jobs without a Workload, jobs whose
+Workload must be deleted, and jobs whose Workload stays.
 """
 
 from __future__ import annotations
@@ -64,16 +68,16 @@ _FLAVOR_UNKNOWN = "FlavorUnknown"
 _REPLACED = "WorkloadSliceReplaced"
 """Kueue's reason of a Workload that it has finished, because another Workload of the job has quota."""
 _UNREADABLE = (ValueError, TypeError, AttributeError)
-"""The errors of a template that is not a pod template; msgspec's errors are ValueErrors."""
+"""The errors for a template that is not a pod template; msgspec's errors are subclasses of ValueError."""
 
 
 class Facts(msgspec.Struct, frozen=True):
     """The facts about a job in a queue.
 
-    `job` is defaulted. `usable`: pods can be made from the job. `awaits_pods`: there may be pods that `pods` lacks.
-    `asked` are the pod sets of a Workload that `is_to_be_compared`, as they are stored. `given_back` is the number of
-    pods of each set whose quota this process may have given back by a write that the Workload does not show yet.
-    `larger` and `spent` are other Workloads of an elastic job (`growth.Roles`).
+    `job` has its defaults filled in. `usable`: pods can be made from the job. `awaits_pods`: there may be pods that
+    `pods` lacks. `asked` are the pod sets of a Workload that `is_to_be_compared`, in their stored form. `given_back` is
+    the number of pods of each set for which this process may have given quota back, in a write that the Workload does
+    not show yet. `larger` and `spent` are other Workloads of an elastic job (`growth.Roles`).
     """
 
     job: TFJob
@@ -95,11 +99,11 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Whether the job may have pods, what is written, and what the plan is made from.
+    """Whether the job may have pods, the writes to its Workload, and the job from which the plan is made.
 
-    `gate` is None where quota decides nothing: the operator drives no Workload of the job, or it has ended or is
-    suspended. `admitted` is a copy of the job with what its pods get. `look_again` is in how many seconds the decision
-    may change by itself.
+    `gate` is None if quota does not matter: the operator handles no Workload of the job, or the job has ended or is
+    suspended. `admitted` is a copy of the job with the values that its pods get from the admission. `look_again` is in
+    how many seconds the decision may change by itself.
     """
 
     gate: QueueGate | None = None
@@ -109,12 +113,12 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def is_driven_by_kueue(workload: Workload) -> bool:
-    """Return whether Kueue's own framework drives the Workload: it lacks our mark."""
+    """Return whether Kueue's own framework handles the Workload: then the Workload lacks the operator's mark."""
     return not workload.mark
 
 
 def is_to_be_compared(workload: Workload) -> bool:
-    """Return whether the Workload was given to the operator, and has not been compared with its job yet."""
+    """Return whether the Workload was given to the operator, and the operator has not compared it with its job yet."""
     return workload.mark == ADOPTED
 
 
@@ -163,7 +167,10 @@ def _decide(facts: Facts, now: datetime) -> Decision:
 
 
 def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
-    """Return what to do about an unfinished job with a Workload; it keeps none that isn't `wanted`."""
+    """Return the decision about a job that has a Workload and has not ended.
+
+    If it is not `wanted`, the Workload is deleted.
+    """
     job = facts.job
     # A Workload without quota has nothing to keep for the pods.
     gone = () if occupied and workload.is_true("QuotaReserved") else removal(workload)
@@ -198,7 +205,7 @@ def _with_pod_sets(
     occupied: bool,
     gone: tuple[Write, ...],
 ) -> Decision:
-    """Return what to do about a job that needs these pod sets; `gone` are the writes by which its Workload goes."""
+    """Return the decision about a job that needs these pod sets; `gone` are the writes that delete its Workload."""
     asks = _asks_for(facts, workload, sets)
     if isinstance(asks, str):
         return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {asks} does not exist"))
@@ -246,18 +253,21 @@ def _asked(facts: Facts, occupied: bool) -> Decision:
 
 
 def occupies(pod: Pod) -> bool:
-    """Return whether a pod takes, or will take, room on a node."""
+    """Return whether a pod occupies resources of a node, or will occupy them."""
     return pod.status.phase not in ENDED_PHASES
 
 
 def closed_gate(reason: str, message: str) -> QueueGate:
-    """Return a gate that lets no pod be made, with Kueue's reason and message, or the operator's own."""
+    """Return a gate that allows no pods, with a reason and a message from Kueue or from the operator."""
     text = " ".join(message.split())
     return QueueGate(reason or "Pending", text[:MAX_MESSAGE] or "Kueue has not processed its Workload yet")
 
 
 def _asks_for(facts: Facts, workload: Workload, sets: list[dict[str, Any]]) -> bool | str:
-    """Return whether the Workload asks for what the job needs, or a flavor without which that can't be known."""
+    """Return whether the Workload requests what the job needs.
+
+    If this depends on an unknown flavor, return the flavor's name.
+    """
     job, spec = facts.job, workload.spec
     if (spec.queue_name, spec.maximum_execution_time_seconds) != (
         queue_name(job.metadata.labels),
@@ -285,7 +295,10 @@ def _has_counts(job: TFJob, workload: Workload, sets: list[dict[str, Any]]) -> b
 
 
 def _renewed(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> Write:
-    """Return the patch by which a Workload without quota asks for what the job needs now, at its old place."""
+    """Return the patch with which a Workload without quota requests the job's present needs.
+
+    It keeps its place in the queue.
+    """
     spec = workload_body(job, sets)["spec"]
     spec.setdefault("maximumExecutionTimeSeconds", None)
     marked = _marked(workload, job, sets)
@@ -295,12 +308,15 @@ def _renewed(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> Writ
 
 
 def _marked(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the part of a patch by which a Workload has the mark of these pod sets."""
+    """Return the part of a patch that sets the Workload's mark for these pod sets."""
     return {"metadata": {"annotations": {POD_SETS_ANNOTATION: mark_of(job, sets, adopted=workload.is_adopted)}}}
 
 
 def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
-    """Return the writes for an ended job: quota goes back with each pod, and the Workload ends with the last."""
+    """Return the writes for an ended job.
+
+    Each pod that ends gives quota back, and after the last pod the Workload is finished.
+    """
     if workload.metadata.deletion_timestamp is not None:
         return () if occupied else removal(workload)
     if workload.is_true("Finished"):
@@ -319,9 +335,9 @@ def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> t
 
 
 def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool, reserved: bool) -> NextStatus:
-    """Return the next status of a Workload, which reports whether the pods are ready and how many have ended.
+    """Return the next status of a Workload: it reports whether the pods are ready, and how many have ended.
 
-    `reserved`: it will have quota.
+    `reserved` means that the Workload has quota after this write.
     """
     job, status = facts.job, NextStatus(workload, now)
     status.report_readiness(admitted=admitted, ready=has_condition(job, ConditionType.READY))
@@ -331,7 +347,7 @@ def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool
 
 
 def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) -> Decision:
-    """Return what to do with a Workload that asks for what the job needs, and isn't being evicted."""
+    """Return the decision about a Workload that requests what the job needs and isn't being evicted."""
     job, reserved = facts.job, workload.is_true("QuotaReserved")
     admitted = reserved and workload.is_true("Admitted")
     status = _reported(facts, workload, now, admitted=admitted, reserved=reserved)
@@ -359,7 +375,10 @@ def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) 
 
 
 def _why_closed(workload: Workload) -> QueueGate:
-    """Return why a Workload isn't admitted: it is inactive, a check has not passed, or it has no quota yet."""
+    """Return a gate with the reason why a Workload isn't admitted.
+
+    It is inactive, a check has not passed, or it has no quota yet.
+    """
     quota, evicted = workload.condition("QuotaReserved"), workload.condition("Evicted")
     if workload.spec.active is False:
         return closed_gate("Inactive", f"Workload {workload.metadata.name} is not active. {evicted.message}")
@@ -372,9 +391,9 @@ def _why_closed(workload: Workload) -> QueueGate:
 
 
 def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
-    """Return the patch for a changed label of the priority.
+    """Return the patch for a job whose priority label has changed.
 
-    While the Workload has quota, Kueue only lets another class replace its class.
+    While the Workload has quota, Kueue allows only that one priority class replaces another.
     """
     ref, wanted = workload.spec.priority_class_ref, job.metadata.labels.get(PRIORITY_LABEL, "")
     has = ref.name if ref is not None and ref.group == "kueue.x-k8s.io" else ""
@@ -384,14 +403,14 @@ def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
 
 
 def _run_again(facts: Facts, workload: Workload) -> bool:
-    """Return whether quota was given back for replicas that have not ended, or not any more."""
+    """Return whether quota was given back for replicas that have not ended, or that run again."""
     is_elastic = facts.job.spec.elastic_policy is not None
     ended = (_left_out if is_elastic else _done)(facts.job, workload, (), reserved=True)
     return any(count > ended.get(name, 0) for name, count in facts.reclaimed(workload).items())
 
 
 def _quota(facts: Facts, workload: Workload, status: NextStatus) -> dict[str, int]:
-    """Return for how many pods of each set the job has quota, by Kueue's sum, once this status is written."""
+    """Return for how many pods of each set the job has quota after this status is written, as Kueue computes it."""
     admission = workload.status.admission
     given = {} if admission is None else {one.name: one.count for one in admission.pod_set_assignments}
     reclaimed, left = facts.reclaimed(workload), {}
@@ -403,10 +422,11 @@ def _quota(facts: Facts, workload: Workload, status: NextStatus) -> dict[str, in
 
 
 def _not_needed(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
-    """Return by pod set how many replicas need no quota any more.
+    """Return the number of replicas of each pod set that no longer need quota.
 
-    Where all replicas restart together a replica that has ended may run again, so it keeps its quota. An elastic job
-    that has become smaller gives back the quota of the workers that it goes on without, once their pods are gone.
+    If all replicas restart together, a replica that has ended may run again, so it keeps its quota. If an elastic job
+    continues with fewer workers, it gives back the quota of the workers that it no longer has, after their pods are
+    gone.
     """
     if job.spec.elastic_policy is not None:
         return _left_out(job, workload, pods, reserved=reserved)
@@ -414,7 +434,7 @@ def _not_needed(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved
 
 
 def _left_out(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
-    """Return for how many workers an elastic job needs no quota, because it goes on without them."""
+    """Return for how many workers an elastic job needs no quota because it continues without them."""
     size = job.status.elastic.workers if job.status.elastic is not None else 0
     if size <= 0 or not reserved:
         return {}
@@ -431,11 +451,11 @@ def _left_out(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: 
 
 
 def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
-    """Return by pod set how many replicas have ended for good and have no pod that runs.
+    """Return the number of replicas of each pod set that have ended for good and have no running pod.
 
-    Kueue counts from the number that was asked for, also where it admitted fewer. Until it is known how many fewer,
-    this function counts no replica of such a set as ended: it couldn't distinguish admitted replicas from ended
-    replicas.
+    Kueue counts from the number that the Workload requested, even if it admitted fewer. Until it is known how many were
+    admitted, this function counts no replica of such a set as ended, because it can't distinguish replicas that have
+    ended from replicas that were not admitted.
     """
     busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
     admission = workload.status.admission
@@ -454,13 +474,13 @@ def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool
 
 
 def _without_pods(workload: Workload, pods: Sequence[Pod]) -> dict[str, int]:
-    """Return by pod set how many pods of an ended job don't run; they won't run again."""
+    """Return the number of pods of each pod set that don't run and will not run again, because the job has ended."""
     busy = [_pod_set_of(pod) for pod in pods if occupies(pod)]
     return {one.name: one.count - sum(name in (None, one.name) for name in busy) for one in workload.spec.pod_sets}
 
 
 def _pod_set_of(pod: Pod) -> str | None:
-    """Return the name of the pod set that a pod belongs to; None if its labels name none."""
+    """Return the name of the pod set to which a pod belongs; None if the pod's labels name no pod set."""
     if is_data_service(pod.metadata.labels):
         return DATA_SERVICE_POD_SET
     replica = replica_of(pod.metadata.labels)

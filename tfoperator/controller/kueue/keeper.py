@@ -1,7 +1,7 @@
-"""The shell around `decide`: reads the caches, looks up a priority, and writes Workloads.
+"""Reads the caches for `decide`, looks up a priority, and writes Workloads.
 
-An outage of Kueue never stops a job that runs. While Kueue, or its webhook, does not answer, the plan is made from what
-the caches show, and the writes follow when Kueue answers again (`outage`).
+An outage of Kueue never stops a job that runs. While Kueue, or its webhook, does not respond, the operator makes plans
+from the caches, and makes the writes when Kueue responds again (`outage`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class KueueInformers(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, factory: SharedInformerFactory) -> KueueInformers:
-        """Return the informers of a factory; start it afterwards."""
+        """Return the informers from a factory; the caller starts the factory afterwards."""
         indexers = {CONTROLLER_UID_INDEX: index_by_controller_uid, JOB_INDEX: index_by_job}
         return cls(
             factory.informer(WORKLOADS, decode_workload_for_cache, OF_JOBS, indexers=indexers),
@@ -78,18 +78,18 @@ class KueueInformers(msgspec.Struct, frozen=True):
 
     @property
     def are_complete(self) -> bool:
-        """Whether both caches show what there is."""
+        """Whether both caches show all objects."""
         return self.workloads.has_synced and self.flavors.has_synced
 
     def wait_for_sync(self, seconds: float) -> None:
-        """Wait until both caches are complete, so many seconds at most."""
+        """Wait until both caches are complete, for at most this number of seconds."""
         if not self.workloads.wait_for_sync(seconds) or not self.flavors.wait_for_sync(seconds):
             logger.warning(
                 "Kueue's objects can't be listed: jobs in queues wait, and the operator works on all other jobs"
             )
 
     def queue_jobs(self, enqueue: Callable[[str], None]) -> None:
-        """Call `enqueue` with the key of the job of each Workload that changes."""
+        """Call `enqueue` for each Workload that changes, with the key of its job."""
 
         def changed(workload: Workload) -> None:
             if key := key_of(workload):
@@ -99,7 +99,7 @@ class KueueInformers(msgspec.Struct, frozen=True):
 
 
 _UNTIL_COMPLETE = 5.0
-"""Seconds until a job is looked at again while the caches of Kueue's objects are not complete."""
+"""The number of seconds until a job's next sync if the caches of Kueue's objects are not complete."""
 
 _NO_ANSWER = QueueGate("NoAnswer", "Kueue does not answer; the operator requests quota when Kueue answers")
 
@@ -109,14 +109,14 @@ class _NoSuchClass(Exception):
 
 
 class Looked(NamedTuple):
-    """The input of the plan, and the error that kept the job's Workload from becoming as it should be."""
+    """The input of the plan, and the error that prevented the necessary write to the job's Workload, if any."""
 
     observed: Observed
     error: KubeError | None = None
 
 
 class QueueKeeper:
-    """Drives the Workloads of jobs. Thread-safe, for different jobs at a time."""
+    """Handles the Workloads of jobs. It is thread-safe for different jobs at the same time."""
 
     def __init__(
         self,
@@ -126,29 +126,29 @@ class QueueKeeper:
         clock: Clock,
         enqueue_after: Callable[[str, float], None],
     ) -> None:
-        """Initialize; `enqueue_after` queues a job's key for a sync in some seconds."""
+        """Initialize; `enqueue_after` queues a job's key for a sync after a number of seconds."""
         self._client = client
         self._caches = informers
         self._lag = WorkloadLag(client, informers.workloads.lister, informers.flavors.lister, clock)
         self.left = WorkloadsLeft(client, informers.workloads.lister, pods, self._lag)
-        """The Workloads that may have outlived their jobs."""
+        """The Workloads that may still exist after their jobs were deleted."""
         self._clock = clock
         self._enqueue_after = enqueue_after
         self._outage = Outage(clock, enqueue_after)
         self._told = False
 
     def forget(self, job: ObjectMeta) -> None:
-        """Forget a job that is gone. `left` handles its Workload."""
+        """Forget a job that is gone. `left` handles the job's Workload."""
         self._lag.forget(job.uid)
         self._outage.leave(job.key)
 
     def look(self, observed: Observed, default_ps_image: str) -> Looked:
-        """Bring the job's Workload to what the job owes Kueue, and return what the plan is made from.
+        """Make the necessary writes to the job's Workload, and return the input from which the plan is made.
 
-        While nothing is owed, this costs no request, except a new leader's first look at the job. Raises StaleCache if
-        the cache is behind, or if a write would free quota that a pod uses; then the job must be synced again. Any
-        other error is returned with what can be planned without Kueue: the job goes on, and gets only pods for which
-        its quota is certain.
+        If no write is necessary, this sends no request, except when a new leader handles the job for the first time.
+        Raises StaleCache if the cache is behind, or if a write would give back quota that a pod still uses. Then the
+        job must be synced again. Any other error is returned together with the input for a plan without Kueue: the job
+        continues, and gets only pods for which it surely has quota.
         """
         job = observed.job
         if not self._caches.are_complete:
@@ -199,7 +199,10 @@ class QueueKeeper:
     def _why_not_asked(
         self, facts: Facts, decision: Decision, error: KubeError | _NoSuchClass | None
     ) -> QueueGate | None:
-        """Return why quota could not be asked for, or why a priority was not found; None if neither happened."""
+        """Return a gate with the reason if quota could not be requested, or if a priority was not found.
+
+        Otherwise return None.
+        """
         if isinstance(error, _NoSuchClass):
             return QueueGate("NoPriorityClass", str(error))
         if facts.workload is not None or not decision.writes:
@@ -215,7 +218,10 @@ class QueueKeeper:
             self._outage.answered(job)
 
     def _facts(self, observed: Observed, default_ps_image: str) -> Facts | None:
-        """Return the facts about the job's Workload; None if it has none and needs none. Raises KubeError."""
+        """Return the facts about the job's Workload; return None if the job has no Workload and needs none.
+
+        Raises KubeError.
+        """
         job, lag = observed.job, self._lag
         found, ends = lag.shown(job), final_condition(job) is not None
         queued = bool(queue_name(job.metadata.labels))
@@ -241,7 +247,10 @@ class QueueKeeper:
         )
 
     def _undecided(self, observed: Observed) -> Observed:
-        """Return the input of the plan while the job's Workload can't be read: pods stay, but the plan makes none."""
+        """Return the input of the plan if the job's Workload can't be read.
+
+        The job keeps its pods, but the plan creates none.
+        """
         job = observed.job
         if final_condition(job) is not None or job.spec.suspended or not queue_name(job.metadata.labels):
             return observed
@@ -258,7 +267,10 @@ class QueueKeeper:
         )
 
     def _write_all(self, facts: Facts, decision: Decision) -> None:
-        """Make the writes, if the caches show the state that they depend on. Raises KubeError, _NoSuchClass."""
+        """Make the writes, after checking that the caches show the state on which the writes depend.
+
+        Raises KubeError, _NoSuchClass.
+        """
         job, workload, lag = facts.job, facts.workload, self._lag
         frees, some = (any(map(frees_it, decision.writes)) for frees_it in (frees_quota, frees_some_quota))
         if workload is not None and (frees or some) and workload.is_true("QuotaReserved"):
@@ -272,7 +284,7 @@ class QueueKeeper:
             self._write(job, write)
 
     def _tell_of_kueue(self, job: TFJob, workload: Workload) -> None:
-        """Log once that Kueue's own framework drives Workloads, too."""
+        """Log once that Kueue's own framework also handles Workloads."""
         if not self._told and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
             self._told = True
             said = (
@@ -282,7 +294,10 @@ class QueueKeeper:
             logger.warning(said, workload.metadata.name, extra={"job": job.metadata.key})
 
     def _flavors(self, job: TFJob, found: Sequence[Workload]) -> dict[str, Flavor]:
-        """Return the flavors by name; if one is missing, look again in a while. Raises KubeError."""
+        """Return the flavors by name; if a flavor is missing, queue the job for another sync after some time.
+
+        Raises KubeError.
+        """
         known = self._lag.flavors(found)
         if missing_flavors(found, known):
             self._enqueue_after(job.metadata.key, TRY_AGAIN)
@@ -306,7 +321,7 @@ class QueueKeeper:
             logger.info("%s Workload %s", write.verb, write.name, extra={"job": job.metadata.key})
 
     def _price(self, job: TFJob) -> dict[str, Any]:
-        """Return the members of a Workload's spec that set its priority. Raises KubeError, _NoSuchClass."""
+        """Return the members of a Workload's spec that set the Workload's priority. Raises KubeError, _NoSuchClass."""
         own = job.metadata.labels.get(PRIORITY_LABEL, "")
         resource, name = (WORKLOAD_PRIORITIES, own) if own else (PRIORITY_CLASSES, _class_of_pods(job))
         if not name:
@@ -326,7 +341,7 @@ class QueueKeeper:
 
 
 def _class_of_pods(job: TFJob) -> str:
-    """Return the PriorityClass of the job, or else of the first of its templates that names a class."""
+    """Return the PriorityClass of the job; without it, the PriorityClass of the first template that names one."""
     policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
     templates = (template_dict(one.template) for one in job.spec.tf_replica_specs.values() if one is not None)
     named = ((one.get("spec") or {}).get("priorityClassName") for one in templates)

@@ -1,9 +1,9 @@
-"""Tracks how far the caches of Workloads and flavors lag behind the cluster; no other module deals with this.
+"""Tracks how far the caches of Workloads and flavors are behind the cluster; no other module handles this.
 
-This process remembers what it has made or deleted, and the quota that it has given back, until the cache shows it. It
-looks up the writes of others (Kueue and the previous leader) once for each job: by an old Workload the job would lose
-its pods, or get some without quota. It makes a write that frees quota, or a place in a queue, only if job and pods are
-as the cache shows them.
+This process records which Workloads it has created or deleted, and the quota that it has given back, until the cache
+shows these writes. For the writes of Kueue and of the previous leader, it looks up a job's Workload once. If it trusted
+an old Workload, the job could lose its pods, or get pods without quota. Before a write that gives back quota or a place
+in a queue, it checks that the job and its pods are as the cache shows them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tfoperator.kube.views.objects import Pod, decode_partial, decode_pod
 from tfoperator.kube.watching.listing import list_all
 
 TRY_AGAIN = 30.0
-"""Seconds until something that was missing is looked up again."""
+"""The number of seconds before something that was missing is looked up again."""
 
 
 _MAX_DELETED = 8
@@ -37,7 +37,7 @@ _MAX_DELETED = 8
 
 
 class GivenBack(NamedTuple):
-    """For how many pods of each set quota was given back by writes to this version of a Workload."""
+    """The number of pods of each set for which writes to this version of a Workload gave quota back."""
 
     uid: str
     version: str
@@ -52,7 +52,10 @@ class Unseen(NamedTuple):
 
 
 class WorkloadLag:
-    """Thread-safe, for different jobs at a time. Its methods raise KubeError, StaleCache if the cache is behind."""
+    """It is thread-safe for different jobs at the same time.
+
+    Its methods raise KubeError; they raise StaleCache if the cache is behind.
+    """
 
     def __init__(self, client: ApiClient, workloads: Lister[Workload], flavors: Lister[Flavor], clock: Clock) -> None:
         self._client = client
@@ -89,9 +92,9 @@ class WorkloadLag:
         return left
 
     def note_given_back(self, job: TFJob, write: Write) -> GivenBack | None:
-        """Note what this write gives back, and return what was noted before.
+        """Record the quota that this write gives back; return the record from before.
 
-        Call it before the write is sent: the answer may be lost, or come before the cache shows it.
+        Call it before the write is sent, because the answer may be lost, or may come before the cache shows the write.
         """
         before = self._given_back.get(job.metadata.uid)
         if not frees_some_quota(write):
@@ -106,16 +109,17 @@ class WorkloadLag:
         return before
 
     def refused(self, job: TFJob, before: GivenBack | None) -> None:
-        """Note that the API server has refused a write, before which this was noted."""
+        """Restore the record `before`, because the API server has refused the write."""
         if before is None:
             self._given_back.pop(job.metadata.uid, None)
         else:
             self._given_back[job.metadata.uid] = before
 
     def given_back(self, workload: Workload) -> dict[str, int]:
-        """Return for how many pods of each set this process may have given quota back, which the cache does not show.
+        """Return for how many pods of each set this process may have given quota back that the cache still shows.
 
-        The write was conditional on a version. A later version of the Workload has it, or it was refused.
+        The write was accepted only for one version of the Workload. So if the cache shows a later version, that version
+        includes the write, or the write was refused.
         """
         owner, meta = workload.metadata.controller, workload.metadata
         uid = "" if owner is None else owner.uid
@@ -127,7 +131,7 @@ class WorkloadLag:
         return known.counts
 
     def written(self, job: TFJob, write: Write) -> None:
-        """Note that the API server has carried out this write."""
+        """Record that the API server has executed this write."""
         if write.verb is Verb.CREATE:
             self._unseen[job.metadata.uid] = Unseen(write.name, self._clock.monotonic() + TRY_AGAIN)
         elif write.verb is Verb.DELETE:
@@ -139,7 +143,10 @@ class WorkloadLag:
         return job.metadata.uid in self._unseen
 
     def seconds_until_asked_again(self, job: TFJob) -> float:
-        """Return after how many seconds to ask again for a Workload that the cache lacks; 0 if now."""
+        """Return after how many seconds the operator may create a Workload again that the cache still lacks.
+
+        The result 0 means now.
+        """
         unseen = self._unseen.get(job.metadata.uid)
         if unseen is None:
             return 0.0
@@ -150,7 +157,7 @@ class WorkloadLag:
         return left
 
     def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
-        """Make sure that these are the job's Workloads. Costs a LIST of a few objects for the first time.
+        """Check that these are the job's Workloads. Costs a LIST of a few objects for the first time.
 
         An elastic job may have a second Workload, whose name only its label leads to.
         """
@@ -176,16 +183,20 @@ class WorkloadLag:
         return found[0].spec.pod_sets
 
     def verify_job(self, job: TFJob) -> None:
-        """Make sure that the job is as cached: if it is suspended by now, it owes Kueue something else. Costs a GET."""
+        """Check that the job is as the cache shows it: for a job that is suspended now, other writes are necessary.
+
+        Costs a GET.
+        """
         meta = job.metadata
         live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
         if (live.uid, live.resource_version) != (meta.uid, meta.resource_version):
             raise StaleCache("the job has changed, but the cache does not show it yet")
 
     def verify_pods(self, workload: Workload, known: Sequence[Pod] = (), *, once: bool = False) -> None:
-        """Make sure that only these pods of the Workload take room. Costs a LIST; if `once`, only the first time.
+        """Check that no pods of the Workload except these occupy resources.
 
-        The cache's first list may be older than the pods that the previous leader has made.
+        Costs a LIST; if `once`, only the first time. The check is needed because the cache's first list may be older
+        than the last pods of the previous leader.
         """
         owner = workload.metadata.controller
         uid = "" if owner is None else owner.uid
@@ -200,7 +211,10 @@ class WorkloadLag:
             self._complete.add(uid)
 
     def flavors(self, workloads: Sequence[Workload]) -> dict[str, Flavor]:
-        """Return the flavors by name. Costs a LIST while the cache lacks a flavor that a Workload was admitted with."""
+        """Return the flavors by name.
+
+        This needs a LIST if the cache lacks a flavor with which a Workload was admitted.
+        """
         known = {one.metadata.name: one for one in self._flavors.list() if one.is_whole}
         if missing_flavors(workloads, known):
             live = list_all(ListWatch(self._client, FLAVORS, "", decode_flavor)).items
@@ -209,7 +223,10 @@ class WorkloadLag:
 
 
 def is_of(pod: Pod, workload: Workload) -> bool:
-    """Return whether a pod belongs to the Workload's job, or was made for this Workload, which has lost its job."""
+    """Return whether a pod belongs to the Workload's job.
+
+    If the Workload has lost its job, return whether the pod was created for it.
+    """
     owner, meta = workload.metadata.controller, pod.metadata
     if owner is None:
         return meta.annotations.get(WORKLOAD_ANNOTATION) == workload.metadata.name
@@ -217,7 +234,7 @@ def is_of(pod: Pod, workload: Workload) -> bool:
 
 
 def missing_flavors(workloads: Sequence[Workload], known: dict[str, Flavor]) -> bool:
-    """Return whether a Workload was admitted with a flavor that is not among these."""
+    """Return whether a Workload was admitted with a flavor that is missing in `known`."""
     admissions = (one.status.admission for one in workloads)
     sets = (each for one in admissions if one is not None for each in one.pod_set_assignments)
     return any(name not in known for one in sets for name in one.flavors.values())

@@ -1,10 +1,10 @@
-"""Releases Workloads that outlive their jobs, so that the quota of a deleted job is given back after its last pod.
+"""Releases the Workloads of deleted jobs: the quota of a deleted job is given back after its last pod has ended.
 
-A Workload has a finalizer, so it waits for the operator when its job is deleted. The watches of jobs, pods and
-Workloads are independent: any of the three may be the last to show the deletion. So each of their events leads to a
-look at the Workloads that are left (`controller`, `watch_pods`, `KueueInformers.queue_jobs`). A new leader begins with
-such a look, and the second check makes a look for each Workload whose job the cache does not have. A look costs no
-request before the last pod is gone.
+A Workload has a finalizer, so when its job is deleted, it stays until the operator removes the finalizer. The watches
+of jobs, pods and Workloads are independent: any of the three may be the last to show the deletion. So each event of
+these watches leads to a check of the remaining Workloads (`controller`, `watch_pods`, `KueueInformers.queue_jobs`). A
+new leader begins with this check. The reconciler repeats it for each Workload whose job is not in the cache. As long as
+a pod of the job exists, the check sends no request.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.kube.views.objects import Pod, object_key
 
 JOB_INDEX = "tfjob"
-"""The index of Workloads by `key_of`."""
+"""The name of the index that finds Workloads by `key_of`."""
 
 
 def key_of(workload: Workload) -> str:
-    """Return the key (`namespace/name`) under which the Workload is looked at; empty if others drive it.
+    """Return the key (`namespace/name`) under which a sync checks the Workload.
 
-    It is the key of the TFJob that controls the Workload. A Workload that the operator made and that has no owner any
-    more has lost its job: that was deleted without the objects that it owned (`kubectl delete --cascade=orphan`). Then
-    the key is the Workload's own.
+    It is empty if the operator does not handle the Workload. In most cases it is the key of the TFJob that controls the
+    Workload. If the operator created the Workload and it has no owner now, its job was deleted without the job's
+    objects (`kubectl delete --cascade=orphan`). Then the key is the key of the Workload itself.
     """
     meta, owner = workload.metadata, workload.metadata.controller
     if not meta.owner_references and workload.mark and not workload.is_adopted:
@@ -42,13 +42,16 @@ def key_of(workload: Workload) -> str:
 
 
 def index_by_job(workload: Workload) -> Sequence[str]:
-    """Return the values of `JOB_INDEX`."""
+    """Return the values for the index `JOB_INDEX`."""
     key = key_of(workload)
     return (key,) if key else ()
 
 
 class WorkloadsLeft:
-    """The Workloads in the cache, by the keys of their jobs. Thread-safe, for different keys at a time."""
+    """Handles the Workloads in the cache, by the keys of their jobs.
+
+    It is thread-safe for different keys at the same time.
+    """
 
     def __init__(self, client: ApiClient, workloads: Lister[Workload], pods: Lister[Pod], lag: WorkloadLag) -> None:
         self._client = client
@@ -57,11 +60,11 @@ class WorkloadsLeft:
         self._lag = lag
 
     def keys(self) -> set[str]:
-        """Return the keys of all Workloads, whether their jobs are there or not."""
+        """Return the keys of all Workloads, also of those whose jobs exist."""
         return set(filter(None, map(key_of, self._workloads.list())))
 
     def without_job(self, jobs: Lister[TFJob]) -> set[str]:
-        """Return the keys under which a Workload that the operator drives has outlived its job."""
+        """Return the keys of Workloads that the operator handles and whose jobs no longer exist."""
         found = set()
         for workload in self._workloads.list():
             key, owner = key_of(workload), workload.metadata.controller
@@ -71,11 +74,11 @@ class WorkloadsLeft:
         return found
 
     def has(self, key: str) -> bool:
-        """Return whether a job of this key has, or had, a Workload that is there."""
+        """Return whether a Workload of a job with this key exists; the job itself may be deleted."""
         return bool(self._workloads.by_index(JOB_INDEX, key))
 
     def watch_pods(self, pods: InformerGroup[Pod], enqueue: Callable[[str], None]) -> None:
-        """Call `enqueue` with the key of the job of each Workload that may have waited for the pod that changes."""
+        """Call `enqueue` when a pod changes, with the key of each Workload that may have waited for this pod."""
 
         def changed(pod: Pod) -> None:
             meta, owner = pod.metadata, pod.metadata.controller
@@ -89,10 +92,11 @@ class WorkloadsLeft:
         pods.add_handler(Callbacks(changed=changed, gone=changed), resync_period=0, name="workloads")
 
     def release(self, key: str, living: str = "") -> None:
-        """Release the Workloads of a job that is gone or being deleted, once its pods are gone. Raises KubeError.
+        """Release the Workloads of a job that is deleted or being deleted, if all pods of the job are gone.
 
-        `living` is the UID of the job that has this name now. The event of the last pod leads here again. The garbage
-        collector deletes a Workload whose job is gone; this method deletes a Workload that has no owner.
+        Raises KubeError. `living` is the UID of the job that has this name now. If a pod still exists, the event of the
+        last pod leads to another call. The garbage collector deletes a Workload whose job is gone; this method deletes
+        a Workload that has no owner.
         """
         for workload in self._workloads.by_index(JOB_INDEX, key):
             owner, meta = workload.metadata.controller, workload.metadata

@@ -18,10 +18,10 @@ FLAVORS = Resource(_GROUP, _VERSION, "ResourceFlavor", "resourceflavors", namesp
 WORKLOAD_PRIORITIES = Resource(_GROUP, _VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False)
 
 OF_JOBS = Selection(label_selector=JOB_UID_LABEL)
-"""The Workloads of jobs of every kind: the label contains the UID of the job, and not its kind."""
+"""Selects the Workloads of jobs of every kind: the label has the UID of the job, but not its kind."""
 
 IN_USE = "kueue.x-k8s.io/resource-in-use"
-"""The finalizer by which a deleted Workload keeps its quota until its pods are gone."""
+"""The finalizer that keeps a deleted Workload, and so its quota, until its pods are gone."""
 
 
 class AskedSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -40,14 +40,17 @@ decode_asked = decoder(Asked)
 
 
 class FlavorSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Which nodes a flavor means: pods get these labels as node selector, and tolerate these taints."""
+    """The nodes of a flavor: its pods get these labels as node selector, and tolerate these taints."""
 
     node_labels: dict[str, str] = {}
     tolerations: tuple[dict[str, Any], ...] = ()
 
 
 class Flavor(HasMetadata, frozen=True):
-    """One flavor of nodes. If it is not `is_whole`, a cache lacks its spec, which is read when it is needed."""
+    """One flavor of nodes.
+
+    If `is_whole` is false, the cache does not have the flavor's spec; the operator then reads it when it is needed.
+    """
 
     spec: FlavorSpec = msgspec.field(default_factory=FlavorSpec)
     is_whole: bool = msgspec.field(default=True, name="-")
@@ -57,7 +60,10 @@ decode_flavor = decoder(Flavor)
 
 
 class Priority(HasMetadata, frozen=True):
-    """A class of priorities: Kueue's own, or one of pods, by which a scheduler orders those that wait for a node."""
+    """A priority class.
+
+    It is Kueue's own, or a class for pods, by which a scheduler orders the pods that wait for a node.
+    """
 
     value: int = 0
     global_default: bool = msgspec.field(default=False, name="globalDefault")

@@ -1,14 +1,15 @@
 """Decides which job may write to Kueue's objects while Kueue does not answer.
 
-Kueue checks each write to a Workload by a webhook. While it restarts, the API server refuses these writes, perhaps
-after a timeout of ten seconds each. With many jobs that would occupy all worker threads. So an outage begins when the
-writes of two different jobs fail in a row. During an outage a single job at a time writes, which shows whether Kueue
-answers again, and all others wait in the order of their creation. The first success ends the outage: the jobs that
-wait are synced at once, in their order, so that those which ask for quota come in the order in which people submitted
-them.
+Kueue checks each write to a Workload by a webhook. While Kueue restarts, the API server refuses these writes, in some
+cases only after a timeout of ten seconds each. With many jobs, these writes would occupy all worker threads. So when
+the writes of two different jobs fail one after the other, an outage begins. During an outage only a single job at a
+time writes, to find out whether Kueue responds again. All other jobs wait, in the order of their creation. The first
+success ends the outage. Then the jobs that wait are synced at once, in their order. So jobs that request quota do this
+in the order in which people submitted them.
 
-A job whose writes alone fail, for a reason of its own, begins no outage. It can't prolong an outage either: every other
-attempt is made by another job than the oldest. If its writes fail again after an outage, it comes back ever later.
+If only the writes of one job fail, for a reason of that job, there is no outage. Such a job can't prolong an outage
+either, because every second attempt is made by a job other than the oldest. If its writes fail again after an outage,
+the operator waits longer and longer before it syncs the job again.
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ from tfoperator.kube.protocol.errors import KubeError, ServerError, TooManyReque
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
-"""Seconds between two attempts in an outage: the pause doubles with each attempt."""
+"""The first and the longest pause between two attempts in an outage, in seconds; the pause doubles with
+each attempt.
+"""
 
 _LONGEST_ABSENCE = 300.0
-"""Seconds after which a job comes back at the latest whose writes have failed after several outages."""
+"""The maximum number of seconds before a job is synced again whose writes have failed in several outages."""
 
 _FAILURES_SHOWN = 3
-"""Failures in a row of a job's writes, after which people see it."""
+"""After this number of failed writes in a row, the job's condition shows the problem."""
 
 _OVERDUE = 10.0
-"""Seconds after which any job takes the turn of a job that has not made its attempt."""
+"""If the job whose turn it is has not made its attempt after this number of seconds, any job may make it."""
 
 
 def is_outage(error: KubeError) -> bool:
@@ -44,14 +47,17 @@ def is_outage(error: KubeError) -> bool:
 
 
 class _Place(NamedTuple):
-    """The place of a job among those that wait: the oldest first."""
+    """A job that waits; the jobs are ordered by age, the oldest first."""
 
     created: str
     key: str
 
 
 class Outage:
-    """Thread-safe. `enqueue_after` gets the key of a job to sync, and after how many seconds."""
+    """Thread-safe.
+
+    It calls `enqueue_after` with the key of a job, and the number of seconds after which the job must be synced.
+    """
 
     def __init__(self, clock: Clock, enqueue_after: Callable[[str, float], None]) -> None:
         self._clock = clock
@@ -72,11 +78,17 @@ class Outage:
         return bool(self._turn)
 
     def is_shown(self, job: TFJob) -> bool:
-        """Return whether a job shows that it waits for Kueue: not after a failure that may be over in a moment."""
+        """Return whether the job's condition shows that it waits for Kueue.
+
+        It does not after a failure that may end within moments.
+        """
         return self.is_on or self._failed.get(job.metadata.key, 0) >= _FAILURES_SHOWN
 
     def may_write(self, job: TFJob) -> bool:
-        """Return whether a job may write to its Workload now; otherwise it waits, and is synced when it may."""
+        """Return whether a job may write to its Workload now.
+
+        If not, it is queued for a sync at the time when it may write.
+        """
         key, now = job.metadata.key, self._clock.monotonic()
         with self._lock:
             if not self._turn:
@@ -92,7 +104,7 @@ class Outage:
         return False
 
     def failed(self, job: TFJob, error: KubeError) -> None:
-        """Note that a job's write has failed in a way that `is_outage`: it, or another job, tries again in a while."""
+        """Record a failed write of a job (an `is_outage` error). This job or another job tries again after a pause."""
         key, now = job.metadata.key, self._clock.monotonic()
         with self._lock:
             self._failed[key] = self._failed.get(key, 0) + 1
@@ -117,7 +129,7 @@ class Outage:
         self._enqueue_after(turn, pause)
 
     def answered(self, job: TFJob) -> None:
-        """Note that a job's write was carried out, or was refused for a reason of its own: Kueue answers."""
+        """Record that Kueue responds: a job's write was executed, or was refused for a reason of the job."""
         if not self._failed and not self._outages:
             return
         with self._lock:
@@ -136,12 +148,18 @@ class Outage:
                 self._enqueue_after(key, seconds)
 
     def _absence(self, key: str) -> float:
-        """Return after how many seconds a job that waits is looked at once Kueue answers. Call it with the lock."""
+        """Return after how many seconds a job that waits is synced when Kueue responds again.
+
+        The caller must hold the lock.
+        """
         outages = self._outages.get(key, 0)
         return 0.0 if outages < 2 else min(_LONGEST_PAUSE * 2 ** (outages - 2), _LONGEST_ABSENCE)
 
     def leave(self, key: str) -> None:
-        """Note that a job has nothing to write, or is gone: another job makes the attempt that was its own."""
+        """Record that a job has nothing to write, or is gone.
+
+        If it was the job's turn, another job makes the attempt.
+        """
         if not self._waiting and not self._outages:
             return
         with self._lock:
@@ -156,9 +174,9 @@ class Outage:
             self._enqueue_after(turn, pause)
 
     def _next_turn(self) -> str:
-        """Return the key of the job that makes the next attempt: the oldest, and every other time the next in turn.
+        """Return the key of the job that makes the next attempt.
 
-        Call it with the lock.
+        It is the oldest job, but in every second attempt the next in turn. The caller must hold the lock.
         """
         places = sorted(self._waiting.values())
         index = (self._attempts // 2) % len(places) if self._attempts % 2 == 0 else 0
@@ -166,7 +184,7 @@ class Outage:
 
 
 def _pause(attempts: int) -> float:
-    """Return the seconds after so many attempts until the next."""
+    """Return the number of seconds before the next attempt, after this number of attempts."""
     return float(min(_FIRST_PAUSE * 2.0 ** min(attempts - 1, 30), _LONGEST_PAUSE))
 
 

@@ -1,7 +1,7 @@
-"""Computes what a job asks of Kueue, and what its pods get from the answer. Pure.
+"""Computes a job's request to Kueue, and the values that the job's pods get from the answer. Pure.
 
-The job's own spec stays as it is. The plan is made from a copy that has the admitted number of replicas, and the values
-of the admission in its templates.
+The job's own spec stays as it is. The plan is made from a copy of the job. The copy has the admitted number of
+replicas, and its templates have the values of the admission.
 """
 
 from __future__ import annotations
@@ -45,11 +45,17 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class PlacementError(ValueError):
-    """Pods can't get what was admitted. The text names the member that has two values."""
+    """Raised if pods can't get the values with which they were admitted.
+
+    The message names the member that would have two values.
+    """
 
 
 def workload_name(job: TFJob) -> str:
-    """Return the name that Kueue's own framework gives to the job's Workload, so that there can't be two Workloads."""
+    """Return the name of the job's Workload.
+
+    Kueue's own framework uses the same name, so there can't be two Workloads.
+    """
     meta = job.metadata
     parts = (TFJOBS.kind, TFJOBS.group, meta.name, meta.uid)
     digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
@@ -108,7 +114,10 @@ def _without_doubles(container: dict[str, Any]) -> dict[str, Any]:
 
 
 def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
-    """Return the wish for places near each other, from a template's annotations. Raises ValueError."""
+    """Return the topology request from a template's annotations: which nodes must, or should, be near each other.
+
+    Raises ValueError.
+    """
     wish: dict[str, Any] = {"podIndexLabel": LABEL_REPLICA_INDEX}
     for level in ("required", "preferred"):
         if value := annotations.get(f"{_TOPOLOGY}{level}-topology"):
@@ -126,9 +135,10 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _least_workers(job: TFJob) -> int | None:
-    """Return the least number of workers that a job accepts, None if it accepts no fewer than it asks for.
+    """Return the minimum number of workers that a job accepts; None if it needs the number that it requests.
 
-    That is `minReplicas` of an elastic job; with dynamic workers, it is `minAvailable` without the other replicas.
+    For an elastic job this is `minReplicas`; with dynamic workers, it is `minAvailable` minus the number of all other
+    replicas.
     """
     if job.spec.elastic_policy is not None:
         spec, least = job.spec.tf_replica_specs.get(ReplicaType.WORKER), job.spec.elastic_policy.least
@@ -143,10 +153,11 @@ def _least_workers(job: TFJob) -> int | None:
 
 
 def mark_of(job: TFJob, sets: list[dict[str, Any]], *, adopted: bool = False) -> str:
-    """Return a short text that differs where the job's pod sets do. An API server adds defaults to what it stores.
+    """Return a short text that differs where the job's pod sets do.
 
-    The number of workers of an elastic job may change while the job keeps its quota: the text is the same for each
-    number. `adopted`: for a Workload that Kueue's own framework has made.
+    The stored pod sets can't be compared directly, because an API server adds defaults to them. The number of workers
+    of an elastic job may change while the job keeps its quota: the text is the same for each number. `adopted` is true
+    for a Workload that Kueue's own framework has created.
     """
     if job.spec.elastic_policy is not None:
         workers = ReplicaType.WORKER.lower()
@@ -178,7 +189,7 @@ def workload_body(job: TFJob, sets: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class Placement(msgspec.Struct):
-    """The members that the pods of a pod set get, and their number; its mappings must agree with the template."""
+    """The values that the pods of a pod set get, and their number; the values must not contradict the template."""
 
     count: int
     labels: dict[str, str]
@@ -195,15 +206,18 @@ class Placement(msgspec.Struct):
 
 
 def admitted_count(asked: PodSet, given: int | None) -> int:
-    """Return how many replicas there may be: fewer than were asked for only if the pod set has a `minCount`.
+    """Return how many replicas the job may have: fewer than requested only if the pod set has a `minCount`.
 
-    Kueue's number does not include the replicas that had ended before, but those stay part of the job.
+    Kueue's number does not include replicas that had ended before the admission, but they remain part of the job.
     """
     return asked.count if given is None or asked.min_count is None else given
 
 
 def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, Placement] | str:
-    """Return what each pod set was admitted with, or the name of a flavor that isn't known. Raises PlacementError."""
+    """Return the values with which each pod set was admitted; if a flavor isn't known, return the flavor's name.
+
+    Raises PlacementError.
+    """
     admission = workload.status.admission
     if admission is None:
         return {}
@@ -236,9 +250,9 @@ def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, P
 
 
 def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: str) -> TFJob:
-    """Return a copy of the job with the admitted numbers of replicas, and the admission's values in its templates.
+    """Return a copy of the job with the admitted numbers of replicas; its templates have the values of the admission.
 
-    Raises PlacementError if a template has another value for a label, an annotation or a node's label.
+    Raises PlacementError if a template has a different value for a label, an annotation or a node selector.
     """
     specs = dict(job.spec.tf_replica_specs)
     for kind, spec in specs.items():
@@ -260,7 +274,7 @@ def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: s
 
 
 def _placed(template: dict[str, Any], place: Placement) -> msgspec.Raw:
-    """Return a template with what was admitted for its pods. Raises PlacementError."""
+    """Return a template with the values with which its pods were admitted. Raises PlacementError."""
     pod, metadata = template.setdefault("spec", {}), template.get("metadata") or {}
     template["metadata"] = metadata
     for what, owner, member, more in (
@@ -277,7 +291,7 @@ def _placed(template: dict[str, Any], place: Placement) -> msgspec.Raw:
 
 
 def _ask_for_a_place(annotations: dict[str, str], pod: dict[str, Any]) -> None:
-    """Let Kueue choose a node for the pod before it is scheduled."""
+    """Add the members with which Kueue chooses a node for the pod before the pod is scheduled."""
     if not any(f"{_TOPOLOGY}{level}-topology" in annotations for level in ("required", "preferred", "unconstrained")):
         annotations[f"{_TOPOLOGY}unconstrained-topology"] = "true"
     pod["schedulingGates"] = _joined(pod.get("schedulingGates") or (), [{"name": _TOPOLOGY_GATE}])

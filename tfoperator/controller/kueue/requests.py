@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 def send(client: ApiClient, namespace: str, write: Write) -> bool:
     """Send a write; return whether the API server has carried it out. Thread-safe.
 
-    Returns False if the cache is behind: its next state shows what is still to be done. Raises KubeError if the write
-    failed otherwise. Raises ConflictError if the write was to remove the finalizer of a Workload that has changed: the
-    following write would delete the Workload, though it may have quota by now.
+    Returns False if the cache is behind: the next state of the cache shows which write is still necessary. Raises
+    KubeError if the write failed for another reason. Raises ConflictError if the write removes the finalizer of a
+    Workload, but the Workload has changed: the next write would delete the Workload, which may have quota by now.
     """
     try:
         match write.verb:
@@ -41,7 +41,10 @@ def send(client: ApiClient, namespace: str, write: Write) -> bool:
 
 
 def _with_all_finalizers(client: ApiClient, namespace: str, write: Write) -> dict[str, Any]:
-    """Return the body with all finalizers of others; the cache has only some. The body names the version: no race."""
+    """Return the body with all finalizers of other programs, because the cache keeps only some of them.
+
+    There is no race, because the body names the version of the Workload.
+    """
     live = client.get(WORKLOADS, namespace, write.name, decode_metadata).metadata
     stay = [one for one in live.finalizers if one != IN_USE]
     return write.body | {"metadata": write.body["metadata"] | {"finalizers": stay}}

@@ -1,4 +1,7 @@
-"""The writes to a job's Workload: values that the shell sends, and the next status of a Workload as one patch. Pure."""
+"""The writes to a job's Workload: values that `requests` sends, and the next status of a Workload as one patch.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,22 @@ from tfoperator.api.kueue.workloads import Condition, ReclaimablePod, Workload
 from tfoperator.controller.kueue.objects import IN_USE
 
 MAX_MESSAGE = 1024
-"""Characters of a condition's message; a Workload's may have 32 KiB."""
+"""The maximum number of characters in a condition's message; a message in a Workload may have 32 KiB."""
 
 MAX_FINALIZERS = 16
-"""Finalizers of a Workload that a cache keeps beside the first. If it has more, they are read again before a write."""
+"""The number of finalizers of a Workload that a cache keeps, in addition to the first. If a Workload has more, its
+finalizers are read from the API server before a write.
+"""
 
 _READY, _NOT_READY = "All replicas are ready or have ended.", "Not all replicas are ready."
 _READY_NO_MORE = "A replica is not ready any more."
 
 _RETRIED_AT_ONCE = ("Preempted", "NodeFailures")
-"""The reasons of evictions after which a Workload waits for nothing but quota."""
+"""After an eviction with one of these reasons, a Workload waits only for quota."""
 
 
 class Verb(StrEnum):
-    """How a Workload is written."""
+    """The ways to write a Workload."""
 
     CREATE = "create"
     PATCH = "patch"
@@ -35,9 +40,10 @@ class Verb(StrEnum):
 
 
 class Write(msgspec.Struct, frozen=True):
-    """One write to a job's Workload. A patch is a merge patch that names the version that it was made from.
+    """One write to a job's Workload. A patch is a merge patch with the version of the Workload from which it was made.
 
-    `prices`: the priority of the body must still be looked up. `reads_finalizers`: the finalizers that stay must, too.
+    `prices` means that the priority in the body must still be looked up. `reads_finalizers` means that the finalizers
+    that stay must still be read.
     """
 
     verb: Verb
@@ -56,7 +62,10 @@ def removal(workload: Workload) -> tuple[Write, ...]:
 
 
 def unfinalized(workload: Workload) -> tuple[Write, ...]:
-    """Return the write that removes the finalizer of a Workload, so that it can be deleted; empty if that is gone."""
+    """Return the write that removes the operator's finalizer from a Workload, so that it can be deleted.
+
+    Without the finalizer, the result is empty.
+    """
     if IN_USE not in workload.metadata.finalizers:
         return ()
     finalizers = [one for one in workload.metadata.finalizers if one != IN_USE]
@@ -65,9 +74,9 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
 
 
 def is_reported_by_kueue(workload: Workload) -> bool:
-    """Return whether Kueue's own framework has written the readiness of a Workload that the operator made: both are on.
+    """Return whether Kueue's own framework has written the readiness of a Workload of the operator: both are enabled.
 
-    In a Workload that an administrator gave to the operator, the readiness is old, and proves nothing.
+    If an administrator gave the Workload to the operator, the readiness comes from before that, and shows nothing.
     """
     said = workload.condition("PodsReady").message
     ours = bool(workload.mark) and not workload.is_adopted
@@ -75,9 +84,9 @@ def is_reported_by_kueue(workload: Workload) -> bool:
 
 
 def frees_quota(write: Write) -> bool:
-    """Return whether Kueue may give a Workload's quota to others after this write.
+    """Return whether Kueue may give a Workload's quota to other Workloads after this write.
 
-    The write removes or finishes the Workload, or gives its quota back.
+    This is so if the write removes or finishes the Workload, or gives its quota back.
     """
     metadata, status = write.body.get("metadata", {}), write.body.get("status", {})
     ends = any(one.type == "Finished" for one in status.get("conditions", ()))
@@ -85,12 +94,12 @@ def frees_quota(write: Write) -> bool:
 
 
 def frees_some_quota(write: Write) -> bool:
-    """Return whether Kueue may give the quota of replicas that have ended to others after this write."""
+    """Return whether Kueue may give the quota of ended replicas to other Workloads after this write."""
     return "reclaimablePods" in write.body.get("status", {})
 
 
 def patch_of(workload: Workload, body: dict[str, Any], verb: Verb = Verb.PATCH, *, prices: bool = False) -> Write:
-    """Return a merge patch of the Workload as it was seen."""
+    """Return a merge patch that is accepted only for the version of the Workload that the operator has read."""
     meta = workload.metadata
     metadata = {**body.get("metadata", {}), "resourceVersion": meta.resource_version, "uid": meta.uid}
     return Write(verb, meta.name, body | {"metadata": metadata}, prices=prices)
@@ -105,7 +114,7 @@ class NextStatus:
         self._conditions = list(workload.status.conditions)
         self._status: dict[str, Any] = {}
         self.reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods}
-        """For how many pods of each set no quota is needed any more."""
+        """The number of pods of each set that no longer need quota."""
 
     def set(self, kind: str, status: str, reason: str, message: str) -> None:
         """Set a condition."""
@@ -118,7 +127,10 @@ class NextStatus:
         self._status["conditions"] = True
 
     def report_readiness(self, *, admitted: bool, ready: bool) -> None:
-        """Report whether all replicas do their work: by this, Kueue takes quota back from a job that doesn't start."""
+        """Report whether all replicas are ready or have ended.
+
+        So Kueue detects a job that doesn't start, and takes its quota back.
+        """
         old = self._workload.condition("PodsReady")
         if admitted and is_reported_by_kueue(self._workload):
             return  # its framework means another thing by it: the two would overwrite each other without end
@@ -131,7 +143,10 @@ class NextStatus:
             self.set("PodsReady", "False", "WaitForStart", _NOT_READY)
 
     def reclaim(self, done: Mapping[str, int], *, reserved: bool) -> None:
-        """Report how many pods of each set need no quota any more. While it is reserved, Kueue lets that only grow."""
+        """Report how many pods of each set no longer need quota.
+
+        While the Workload has quota, Kueue allows this number only to increase.
+        """
         before, now = self.reclaimed, []
         for one in self._workload.spec.pod_sets:
             count = max(min(done.get(one.name, 0), one.count), before.get(one.name, 0) if reserved else 0)
@@ -142,7 +157,7 @@ class NextStatus:
             self._status["reclaimablePods"] = now
 
     def give_back(self, evicted: Condition) -> None:
-        """Give the quota of an evicted Workload back: the last pod is gone."""
+        """Give back the quota of an evicted Workload, whose last pod is gone."""
         self.set("Requeued", "True" if evicted.reason in _RETRIED_AT_ONCE else "False", evicted.reason, evicted.message)
         self.set("QuotaReserved", "False", "Pending", evicted.message)
         admitted = self._workload.condition("Admitted")

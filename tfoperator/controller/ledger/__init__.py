@@ -1,7 +1,8 @@
-"""The process's record of its own actions on jobs, and facts about jobs that the caches do not show.
+"""Records this process's own actions on jobs, and facts about jobs that the caches do not show.
 
 `JobMemory` has results that must not be computed or reported again, `CacheLag` tracks how far the caches may be behind,
-and `Claims` changes the owner of an object. Losing the ledger with the process costs time, never correctness.
+and `Claims` changes the owner of an object. When the process ends, the ledger is lost: this costs some time, but never
+makes a result wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Decides whether a job may adopt a pod without an owner. Pure.
 
-A job that is deleted with `--cascade=orphan` leaves its pods. They have the labels and names that a new job of the same
-name needs, but they ran another spec. If one of them decided, the new job could succeed although its program never ran.
+If a job is deleted with `--cascade=orphan`, its pods remain. These pods have the labels and names that a new job of the
+same name needs, but they ran the spec of the old job. If such a pod counted, the new job could succeed although its
+program never ran.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from tfoperator.kube.views.objects import HasMetadata, Pod
 
 
 def why_not_adopted(job: TFJob, orphan: HasMetadata) -> str:
-    """Return why the job may not adopt this orphan, as the end of a sentence about it; "" if it may.
+    """Return why the job may not adopt this pod without an owner, as the end of a sentence about the pod; "" if it may.
 
-    A pod is not adopted if it was made before the job, or has ended. API servers date objects in whole seconds, so a
-    pod of the same second counts as the job's. Other kinds of objects decide nothing, whatever their age.
+    A pod is not adopted if it was made before the job, or has ended. API servers record creation times in whole
+    seconds, so a pod of the same second counts as a pod of the job. Objects of other kinds have no effect on the job's
+    result, so their age does not matter.
     """
     if not isinstance(orphan, Pod):
         return ""

@@ -1,17 +1,19 @@
-"""Tracks how far the caches lag behind the cluster; no other module deals with this.
+"""Tracks how far the caches are behind the cluster; no other module handles this.
 
-A cache shows a past state of the cluster. A plan that trusts it would misread two kinds of writes.
+A cache shows an earlier state of the cluster. If a plan trusted it, the plan would be wrong about two kinds of writes.
 
-*Own writes* are known here, and are put over what the caches show, as client-go's MutationCache does. Created and
-deleted objects are expected (`tfoperator.expectations`) from before the call until an informer shows them; `look()`
-hands them to the plan, which neither repeats nor misreads them. The status written last holds until the cache shows a
-version at least as new (also by `look()`), so that a sync can't take back a restart count.
+*Writes of this process* are recorded here, and are added to the state that the caches show, as in client-go's
+MutationCache. Before a call creates or deletes objects, they are recorded as expected (`tfoperator.expectations`), and
+they stay expected until an informer shows the change. `look()` passes them to the plan, so the plan neither repeats
+these calls nor takes a missing object for a loss. The last status that was written counts until the cache shows the
+same version or a newer version (also in `look()`). So a sync can't undo the count of a restart.
 
-*Writes of others* can't be known: writes of the previous leader, and pods that seem to have vanished because a watch
-lags. `verify()` looks them up, once per inherited job and whenever a plan depends on a pod's absence: a GET of the job
-and a GET per pod that has vanished. If a write did not find a job, or found another version of it, the job is looked
-up, too, before more objects are created for it. If the operator trusted the cache, it would count a restart that never
-happened, run a finished job again, or delete the pods of a running job.
+*Writes of other processes* can't be known: the previous leader may have written, and a pod may seem to have vanished
+only because a watch is behind. `verify()` looks such writes up: once for each job taken over from another leader, and
+each time a plan depends on the absence of a pod. It sends a GET for the job, and a GET for each pod that has vanished.
+If a write did not find a job, or found another version of the job, `verify()` also looks the job up before more objects
+are created for it. If the operator trusted the cache in these cases, it might count a restart that never happened, run
+a finished job again, or delete the pods of a running job.
 """
 
 from __future__ import annotations
@@ -43,14 +45,17 @@ from tfoperator.kube.views.objects import ObjectMeta, decode_partial, object_key
 
 
 class StaleCache(KubeError):
-    """The cache lacks an object that exists; acting on it would count a loss that has not happened."""
+    """Raised if the cache lacks an object that exists.
+
+    Otherwise the operator would count a loss that has not happened.
+    """
 
 
 def is_older(version: str, than: str) -> bool | None:
     """Return whether one resourceVersion of an object precedes another; None if they can't be compared.
 
-    The Kubernetes API defines them as comparable decimal numbers since 1.35, and every API server that stores in etcd
-    has always used decimal numbers; any others can only be tested for equality.
+    Since 1.35, the Kubernetes API defines resourceVersions as decimal numbers that can be compared. Every API server
+    that stores in etcd has always used decimal numbers. Any other text can only be tested for equality.
     """
     if version == than:
         return False
@@ -60,7 +65,7 @@ def is_older(version: str, than: str) -> bool | None:
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """The last status write of a job: the server's answer, and the version that the cache showed at the time."""
+    """The last write of a job's status: the server's answer, and the version in the cache at that time."""
 
     status: TFJobStatus
     version: str
@@ -68,7 +73,7 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 class CacheLag:
-    """Thread-safe, for different jobs at a time."""
+    """It is thread-safe for different jobs at the same time."""
 
     def __init__(
         self,
@@ -94,22 +99,23 @@ class CacheLag:
         self._doubtful: set[str] = set()
 
     def inherit(self, jobs: Iterable[TFJob]) -> None:
-        """Note that this process becomes leader: others may have worked on these jobs until now."""
+        """Record that this process becomes leader: until now another leader may have written to these jobs."""
         self._doubtful.update(job.metadata.uid for job in jobs)
         self._since = whole_second(self._clock.now())
 
     def doubt(self, uid: str) -> None:
-        """Note that a write found no job, or another version of it: the cache is behind, perhaps for long.
+        """Record that a write did not find the job, or found another version.
 
-        The garbage collector deletes a gone job's objects one by one, and the operator would recreate each of them.
+        The cache is behind, perhaps for a long time. The garbage collector deletes the objects of a deleted job one by
+        one, and without this record the operator would recreate each of them.
         """
         self._doubtful.add(uid)
 
     def changed(self, job: TFJob) -> None:
-        """Note that a write found another version of the job. Raises KubeError.
+        """Record that a write found another version of the job. Raises KubeError.
 
-        Mostly the other version is newer, and the cache will show it. If the API server does not have the status
-        written last, since it was restored from a backup, a cache will never show it.
+        Usually that version is newer, and the cache will show it soon. But if the API server was restored from a
+        backup, it does not have the status that was written last, and no cache will ever show it.
         """
         meta = job.metadata
         self.doubt(meta.uid)
@@ -133,7 +139,7 @@ class CacheLag:
     # Own writes.
 
     def expect(self, job: TFJob, actions: Iterable[Action]) -> None:
-        """Expect the objects that these actions are about to create and delete."""
+        """Record that the cache must soon show the creations and deletions of these actions."""
         uid = job.metadata.uid
         creations: defaultdict[tuple[ReplicaType | None, ObjectKind], int] = defaultdict(int)
         deletions: defaultdict[tuple[ReplicaType | None, ObjectKind], list[str]] = defaultdict(list)
@@ -149,14 +155,17 @@ class CacheLag:
             self._expectations.expect_deletions(expectation_key(uid, *about), uids)
 
     def expect_no_more(self, job: TFJob, action: Action) -> None:
-        """Expect nothing of an action that was not carried out, or that no informer will show."""
+        """Remove the expectation of an action that was not executed, or that no informer will show."""
         if isinstance(action, Create):
             self._expectations.creation_observed(_key(job, action))
         elif isinstance(action, Delete):
             self._expectations.deletion_observed(_key(job, action), action.uid)
 
     def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
-        """Forget these expected creations: how many succeeded is unknown, and informers won't show the others."""
+        """Remove these expected creations.
+
+        It is unknown how many succeeded, and informers will not show those that failed.
+        """
         for action in actions:
             if isinstance(action, Create):
                 self._expectations.forget(_key(job, action))
@@ -168,11 +177,12 @@ class CacheLag:
         return shown is not None and shown.metadata.uid == uid and shown.metadata.deletion_timestamp is None
 
     def look(self, cached: TFJob) -> tuple[TFJob, Unseen]:
-        """Return the job with the newest status known, and the objects requested for it that are not visible yet.
+        """Return the job with the newest known status, and the requested objects that the cache does not show yet.
 
-        Call it before you read the other caches. Then an object that arrives in between counts as unseen once more; in
-        the other order, it could be neither in the caches nor awaited. The job has the resourceVersion that goes with
-        the status, so that the next write can be made conditional on it.
+        Call it before you read the other caches. Then an object that appears between the two reads only counts once
+        more as not yet visible. In the other order, such an object could be missing both in the caches and in the list
+        of expected objects. The job has the resourceVersion that belongs to the status, so that the next write can be
+        conditional on that version.
         """
         outstanding = self._expectations.outstanding(cached.metadata.uid)
         awaited = frozenset((key.replica_type, key.kind) for key in outstanding)
@@ -196,17 +206,20 @@ class CacheLag:
         return msgspec.structs.replace(cached, metadata=newest, status=written.status)
 
     def shows(self, cached: TFJob) -> None:
-        """Note that the cache shows this state of a job: forget a status that was written before."""
+        """Record that the cache shows this state of a job, and forget a status that was written before."""
         self._newest(cached)
 
     def version(self, job: TFJob) -> str:
-        """Return the version of a job that `look` returned, or the version that a status write has made of it since."""
+        """Return the version of a job that `look` returned, or the version after a later write of the status."""
         with self._lock:
             written = self._written.get(job.metadata.uid)
         return job.metadata.resource_version if written is None else written.version
 
     def status_written(self, answer: TFJob) -> None:
-        """Record the object that answered a status write. A job that was forgotten stays forgotten."""
+        """Record the job that the API server returned for a status write.
+
+        If the job was forgotten before, nothing is recorded.
+        """
         meta = answer.metadata
         with self._lock:
             cached_version = self._cached_versions.get(meta.uid)
@@ -214,18 +227,19 @@ class CacheLag:
                 self._written[meta.uid] = _Written(answer.status, meta.resource_version, cached_version)
 
     def forget_writes(self) -> None:
-        """Trust the caches: the API server has lost the statuses written last."""
+        """Trust the caches again, because the API server has lost the statuses that were written last."""
         with self._lock:
             self._written.clear()
 
     # Writes of others.
 
     def verify(self, observed: Observed, plan: Plan) -> None:
-        """Look up the job, and pods that vanished without our action, if the plan depends on the cache.
+        """Look up the job, and pods that vanished without an action of this process, if the plan depends on the cache.
 
-        The cache may lack pods that others have written, or show an old state of them. The pods of a doubtful job are
-        looked up before they are created, and pods that are older than this leadership before the status calls them
-        started or lost. Raises StaleCache if the cache is behind, or another KubeError.
+        The cache may lack pods that others have written, or show an old state of them. If a job is in doubt, its pods
+        are looked up before they are created. Pods that are older than this process's leadership are looked up before
+        the status records them as started or lost. Raises StaleCache if the cache is behind; raises another KubeError
+        if a lookup fails.
         """
         job = observed.job
         uid = job.metadata.uid
@@ -251,10 +265,11 @@ class CacheLag:
         self._doubtful.discard(uid)
 
     def _came_late(self, job: TFJob) -> bool:
-        """Return whether this is the first state of a job that is older than this process's leadership: the watch lags.
+        """Return whether this is the first state of a job that is older than this process's leadership.
 
-        Later states name the pods that were started, whose absence is looked up in any case. The API server's clock is
-        compared with ours: a skew costs a GET for jobs that are created in our first seconds.
+        Then the watch may be behind. Later states name the pods that were started, and if such a pod is absent, it is
+        looked up anyway. This compares the API server's clock with the clock of this machine. If the clocks differ,
+        this costs a GET for jobs that are created in the first seconds of the leadership.
         """
         created = job.metadata.creation_timestamp
         if job.status.conditions or created is None or self._since is None:

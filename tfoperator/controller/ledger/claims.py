@@ -1,9 +1,10 @@
-"""Changes the owner of objects: adopts orphans that carry a job's labels, releases objects that lost them.
+"""Changes the owner of objects: adopts orphans with a job's labels, and releases objects that no longer have them.
 
-Ownership is a UID in an owner reference, never a name: a job that was deleted and created again under its old name must
-not inherit objects that the garbage collector is about to remove, nor the results of pods that ran another spec
-(`adoption`). Adopting an orphan costs a live read of the job, as in Kubernetes' own controllers: a job in a stale cache
-may be gone, and adopting for it would keep the orphan from the next owner.
+Ownership depends on the UID in an owner reference, never on a name. Otherwise a job that was deleted and created again
+under its old name would inherit objects that the garbage collector is about to delete, and the results of pods that ran
+the old spec (`adoption`). Before an adoption, the job is read from the API server, as in Kubernetes' own controllers.
+In a stale cache, the job may be gone already. An adoption for such a job would keep the orphan from the job that should
+own it next.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def is_refused(error: KubeError) -> bool:
-    """Return whether the API server refuses a change of this object, and would perhaps accept it for others."""
+    """Return whether the API server refuses to change this object, but may accept the change for other objects."""
     return isinstance(error, ForbiddenError | InvalidError | BadRequestError) and not namespace_is_ending(error)
 
 
@@ -55,21 +56,24 @@ class Claims:
         return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None
 
     def adopt(self, job: TFJob, resource: Resource, orphan: ObjectMeta, decode: Decoder[T]) -> T | None:
-        """Make the job the orphan's controller; return None if it is gone. Raises ConflictError if it has changed."""
+        """Make the job the controller of the orphan; return None if the orphan is gone.
+
+        Raises ConflictError if the orphan has changed.
+        """
         logger.info("adopting %s %s", resource.kind.lower(), orphan.key, extra={"job": job.metadata.key})
         return self._change_owners(resource, orphan, job.metadata.uid, [owner_reference(job)], decode)
 
     def why_not_adopted(self, job: TFJob, resource: Resource, orphan: ObjectMeta) -> str:
-        """Return why the job may not adopt an orphan that no cache shows; "" if it may. Raises KubeError.
+        """Return why the job may not adopt an orphan that is not in any cache; "" if the job may adopt it.
 
-        Reads a pod from the API server, for its status decides.
+        Raises KubeError. It reads a pod from the API server, because the result depends on the pod's status.
         """
         if resource != PODS:
             return ""
         return why_not_adopted(job, self._client.get(PODS, orphan.namespace, orphan.name, decode_pod))
 
     def release(self, job: TFJob, resource: Resource, owned: ObjectMeta, decode: Decoder[Any]) -> None:
-        """Give up control of an object whose labels are no longer the job's."""
+        """Remove the job's ownership of an object that no longer has the job's labels."""
         logger.info(
             "releasing %s %s, because its labels no longer belong to this job",
             resource.kind.lower(),
@@ -83,7 +87,7 @@ class Claims:
             logger.debug("not released: %s", error, extra={"job": job.metadata.key})
 
     def label(self, job: TFJob, resource: Resource, owned: ObjectMeta) -> None:
-        """Give an object of the job the labels by which caches find it."""
+        """Set the labels of the job's object by which the caches find it."""
         logger.info("labelling %s %s", resource.kind.lower(), owned.key, extra={"job": job.metadata.key})
         change = {"metadata": {"uid": owned.uid, "labels": job_labels(job.metadata.name)}}
         self._client.patch(resource, owned.namespace, owned.name, change, decode_partial)
@@ -91,7 +95,10 @@ class Claims:
     def _change_owners(
         self, resource: Resource, meta: ObjectMeta, uid: str, instead: list[dict[str, Any]], decode: Decoder[T]
     ) -> T | None:
-        """Replace the owner references with this UID by `instead`. Caches show no owner but the controller."""
+        """Replace the owner references that have this UID with `instead`.
+
+        The object is read from the API server, because caches keep only the owner that is the controller.
+        """
         try:
             live = self._client.get(resource, meta.namespace, meta.name, decode_metadata).metadata
             others = [msgspec.to_builtins(one) for one in live.owner_references if one.uid != uid]

@@ -1,4 +1,4 @@
-"""Chooses what `cache_lag` looks up, and interprets the answers. No I/O."""
+"""Chooses which objects `cache_lag` looks up, and interprets the answers. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from tfoperator.kube.views.objects import ObjectMeta
 
 
 def found_metadata(found: Answer) -> ObjectMeta | None:
-    """Return the object that a lookup found, None if there is none. Raises KubeError if it got no answer."""
+    """Return the object that a lookup found; return None if the object does not exist.
+
+    Raises KubeError if the lookup got no answer.
+    """
     if isinstance(found, NotFoundError):
         return None
     if isinstance(found, KubeError):

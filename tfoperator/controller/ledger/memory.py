@@ -1,11 +1,12 @@
-"""The controller's memory of a job between two syncs. Losing it costs time, never correctness.
+"""The facts about a job that the controller keeps between two syncs.
 
-It holds the defaulted and validated spec (the same for one generation, and a job is synced far more often than
-changed); the API server's refusals, so that they become a condition instead of a loop; the warnings already given; the
-comparison with the live state that is still to be recorded; the job's usage; when the status was written, and since
-when a quota has no room; the replicas that could not be created, and why. Refusals of a spec are forgotten with each
-comparison: a policy, or a webhook that breaks pods, may have been fixed since, and no event reports that. (The status
-written last is in `cache_lag`.)
+When the process ends, they are lost: this costs some time, but never makes a result wrong. For each job it keeps: the
+defaulted and validated spec (which is the same for one generation, and a job is synced far more often than changed);
+the API server's refusals, so that they become a condition instead of endless retries; the warnings that were already
+sent; a comparison with the live state that must still be written; the job's usage; when the status was written; since
+when a quota has had no room; which replicas could not be created, and why. Each comparison with the live state removes
+the refusals of a spec: since then somebody may have fixed a policy, or a webhook that breaks pods, and no event reports
+this. (The status written last is in `cache_lag`.)
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class _Entry(msgspec.Struct):
 
 
 class JobMemory:
-    """Per job (by UID) facts, kept from `recall` until `forget`. Thread-safe.
+    """Facts about each job (by UID); they are kept from the call of `recall` until `forget`. Thread-safe.
 
-    Only `recall` begins to remember a job: calls for a forgotten job have no effect.
+    Only `recall` creates the entry of a job: other calls for a job without an entry have no effect.
     """
 
     def __init__(self) -> None:
@@ -56,11 +57,12 @@ class JobMemory:
         self._entries: dict[str, _Entry] = {}
 
     def recall(self, cached: TFJob, now: float) -> Observed:
-        """Return what is remembered of a job; the rest is left at its defaults. `now` is monotonic.
+        """Return the facts that are kept about a job; facts that were never recorded have their defaults.
 
-        The problems of the defaulted spec are computed once per generation. Templates that were edited since the
-        previous generation are reported once, at the first call for a generation. A generation is trusted only together
-        with its spec: after a restore from a backup another spec may have it. `cached` stays as it is.
+        `now` is monotonic. The problems of the defaulted spec are computed once per generation. If templates were
+        edited since the previous generation, this is reported once, in the first call for the new generation. The
+        generation counts only together with the spec: after a restore from a backup, the same generation may have a
+        different spec. `cached` stays as it is.
         """
         meta = cached.metadata
         with self._lock:
@@ -84,9 +86,10 @@ class JobMemory:
             return _remembered(entry, cached, defaulted.spec, now, edited)
 
     def refuse(self, uid: str, generation: int, problem: str) -> bool:
-        """Record that the API server called this generation's request invalid: a problem like any found by validation.
+        """Record that the API server refused a request for this generation as invalid.
 
-        Returns False if it can't be recorded, because the job is gone or its generation is not known.
+        It counts as a problem from validation. Returns False if it can't be recorded, because the job is gone or its
+        generation is not known.
         """
         with self._lock:
             entry = self._of(uid)
@@ -97,7 +100,7 @@ class JobMemory:
             return True
 
     def first_warning(self, uid: str, what: str) -> bool:
-        """Return whether `what` is reported for the first time about this generation of the job."""
+        """Return whether `what` has not been reported before for this generation of the job, and record it."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is None or what in entry.warned:
@@ -106,7 +109,10 @@ class JobMemory:
             return True
 
     def no_room(self, uid: str, now: float) -> float:
-        """Note that a quota has no room for a pod of the job; return for how many seconds. `now` is monotonic."""
+        """Record that a quota has no room for a pod of the job; return for how many seconds it has had no room.
+
+        `now` is monotonic.
+        """
         with self._lock:
             entry = self._of(uid)
             if entry.no_room_since is None:
@@ -114,19 +120,22 @@ class JobMemory:
             return now - entry.no_room_since
 
     def has_room(self, uid: str) -> None:
-        """Note that all pods of the job that were to be created have been."""
+        """Record that all pods were created that the job needed."""
         with self._lock:
             self._of(uid).no_room_since = None
 
     def compared(self, uid: str, comparison: Comparison) -> None:
-        """Record a comparison with the next status write, and retry requests that were refused."""
+        """Record a comparison, which the next status write includes; from now on, retry requests that were refused."""
         with self._lock:
             entry = self._of(uid)
             entry.comparison = comparison
             entry.refusals = ()
 
     def recorded(self, uid: str, status: TFJobStatus, now: float) -> None:
-        """Note that the API server has this status since `now` (monotonic), and perhaps with it the comparison."""
+        """Record that the API server has this status since `now` (monotonic).
+
+        If the status includes the comparison, it is recorded, too.
+        """
         with self._lock:
             entry = self._of(uid)
             comparison = entry.comparison
@@ -135,14 +144,17 @@ class JobMemory:
             entry.written_at = now
 
     def used(self, uid: str, usage: JobUsage | None) -> None:
-        """Remember the job's usage as a plan computed it, whether or not the status is written; ignore older usage."""
+        """Record the job's usage from a plan, even if the status is not written.
+
+        Ignore usage that is older than the record.
+        """
         with self._lock:
             entry = self._of(uid)
             if usage is not None and (entry.usage is None or usage.time >= entry.usage.time):
                 entry.usage = usage
 
     def usage(self, uid: str) -> JobUsage | None:
-        """Return the newest argument of `used`; None for a job that is not remembered."""
+        """Return the newest argument of `used`; return None if there is no entry for the job."""
         with self._lock:
             return self._of(uid).usage
 
@@ -152,7 +164,7 @@ class JobMemory:
             return self._of(uid).failed
 
     def note_failed(self, uid: str, failed: Mapping[str, int]) -> None:
-        """Remember the replicas that could not be created at the last try, numbered as in `slow_start`."""
+        """Record the replicas that could not be created at the last attempt, with their numbers from `slow_start`."""
         with self._lock:
             self._of(uid).failed = failed
 
@@ -162,14 +174,15 @@ class JobMemory:
             return self._of(uid).not_created
 
     def note_not_created(self, uid: str, refusals: Refusals) -> None:
-        """Remember why the API server refuses to create objects of replicas."""
+        """Record why the API server refuses to create objects of replicas."""
         with self._lock:
             self._of(uid).not_created = refusals
 
     def settle(self, uid: str, versions: frozenset[str] | None) -> None:
-        """Note that the last sync found nothing to do or await, with the job's objects at these versions.
+        """Record that the last sync left nothing to do or to wait for, with the job's objects at these versions.
 
-        `versions` is None if it found something. Later syncs retry requests that the API server refuses.
+        If the sync left something to do, `versions` is None. After this call, syncs retry requests that the API server
+        refuses.
         """
         with self._lock:
             entry = self._of(uid)
@@ -186,7 +199,10 @@ class JobMemory:
             self._entries.pop(uid, None)
 
     def _of(self, uid: str) -> _Entry:
-        """Return the memory of a job, or an entry that is not kept if the job was forgotten. Call it with the lock."""
+        """Return the entry of a job; if the job was forgotten, return a new entry that is not kept.
+
+        The caller must hold the lock.
+        """
         return self._entries.get(uid) or _Entry()
 
 
@@ -205,15 +221,16 @@ def _remembered(entry: _Entry, cached: TFJob, spec: TFJobSpec, now: float, edite
 
 
 def _is_same(before: TFJobSpec, now: TFJobSpec) -> bool:
-    """Return whether the specs are equal, or the job has ended since, so that the cache keeps its templates no longer.
+    """Return whether the specs are equal.
 
-    The second comparison makes hashes of all templates: it is made last.
+    For a job that has ended since, compare without templates, which the cache dropped. The second comparison makes
+    hashes of all templates: it is made last.
     """
     return before == now or now == without_templates(before)
 
 
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
-    """Return the replica types that both specs have, and whose pods would now be made from something else."""
+    """Return the replica types in both specs whose new pods would differ from their present pods."""
     both = [kind for kind in now.tf_replica_specs if kind in before.tf_replica_specs]
     beside = (DATA_SERVICE_FIELD,) if _is_edited_service(before.data_service, now.data_service) else ()
     if _made_from(before) != _made_from(now):
@@ -223,20 +240,23 @@ def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
 
 
 def _is_edited_service(before: DataService | None, now: DataService | None) -> bool:
-    """Return whether the pods of a data service that both specs have would now be made from something else."""
+    """Return whether both specs have a data service and its new pods would differ from its present pods."""
     if before is None or now is None or before == now:
         return False
     return (before.work_dir or "") != (now.work_dir or "") or _differ(before.template, now.template)
 
 
 def _made_from(spec: TFJobSpec) -> tuple[object, ...]:
-    """Return what the pods of all types are made from, beside their templates and how many there are."""
+    """Return the parts of the spec from which all types' pods are made, without templates and numbers of replicas."""
     given = spec.cluster_arguments, spec.enable_dynamic_worker, spec.evaluator_in_cluster
     return spec.checkpoint, spec.progress, spec.policy.restart_mode, spec.data_service is None, *map(bool, given)
 
 
 def _is_edited(before: ReplicaSpec | None, now: ReplicaSpec | None) -> bool:
-    """Compare as plain data where both are there: an API server may write the same in another order."""
+    """Compare two templates.
+
+    If both exist, compare them as plain data, because an API server may write members in another order.
+    """
     return _differ(*(msgspec.Raw() if replica is None else replica.template for replica in (before, now)))
 
 

@@ -1,4 +1,4 @@
-"""Observes jobs: caches that informers fill, and one value with everything known of a job, for the plan.
+"""Observes jobs: informers fill caches, and for a plan all known facts about a job are combined in one value.
 
 `connect` turns watch events into keys; `Observer` combines the caches with the ledger.
 """

@@ -1,7 +1,7 @@
 """Turns watch events into keys of the jobs to sync.
 
-Handlers make no other decision. They find the owner by UID, update the expectations, and put the job's key into the
-queue, which collapses a burst of events into one sync.
+Handlers make no other decision. They find an object's owner by its UID, update the expectations, and put the job's key
+into the queue. The queue turns many events at the same time into one sync.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def connect(
     enqueue: Enqueue,
     enqueue_urgent: Enqueue,
 ) -> None:
-    """Deliver jobs to `handler` from now on, objects that they control to `expectations`, and their keys to `enqueue`.
+    """From now on, pass jobs to `handler`, the objects that they control to `expectations`, and keys to `enqueue`.
 
-    `enqueue_urgent` is for events that a stopped replica waits for. The handlers get no resyncs: the reconciler handles
-    those.
+    `enqueue_urgent` gets the keys for events for which a stopped replica waits. The handlers get no resyncs: the
+    reconciler handles those.
     """
     informers.jobs.add_handler(handler, resync_period=0, name="controller")
 
@@ -51,10 +51,11 @@ def connect(
 
 
 class JobHandler:
-    """Queues every job that is new or changed; calls `gone` with those that were deleted.
+    """Queues every job that is new or has changed; calls `gone` with each job that was deleted.
 
-    A change of status alone is nearly always our own write. It goes to `enqueue_soon`, where it is batched with others.
-    It queues nothing if `is_seen` returns True: the sync that wrote the status has left the job at rest.
+    If only the status has changed, the operator itself has nearly always written it. The key of such a job goes to
+    `enqueue_soon`, where a sync handles several events together. If `is_seen` returns True, the job is not queued: the
+    sync that wrote the status left nothing to do.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class JobHandler:
         self._enqueue(obj.metadata.key)
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """Queue a changed job, or its successor of the same name. The reconciler handles resyncs."""
+        """Queue a job that has changed, or a new job with the name of a deleted job. The reconciler handles resyncs."""
         if old.metadata.uid != new.metadata.uid:
             self._gone(old)
         elif old.metadata.resource_version == new.metadata.resource_version:
@@ -93,10 +94,10 @@ class JobHandler:
 class OwnedObjectHandler(Generic[T]):
     """Queues the job that controls a pod or service, or that might adopt it.
 
-    Two changes are urgent, for a replica does not run until the job is synced: a pod has failed, and the last of the
-    objects whose deletion was awaited is gone, so that the names are free for the successors. An object with a grace
-    period is awaited only until it is seen to terminate. That change is not urgent, and its end, which frees the name,
-    is not urgent either.
+    Two changes are urgent, because a replica does not run until the job is synced: a pod has failed; or the last object
+    whose deletion the operator awaited is gone, so that the names are free for new objects. For an object with a grace
+    period, the operator awaits the deletion only until the cache shows that the object is terminating. That change is
+    not urgent, and the end of the object, which frees its name, is not urgent either.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_urgent = enqueue_urgent
 
     def on_add(self, obj: T) -> None:
-        """Observe a new object, which may be expected or may be an orphan."""
+        """Record a new object: it may be expected, or it may be an orphan."""
         meta = obj.metadata
         owner = meta.controller
         if meta.deletion_timestamp is not None:
@@ -126,7 +127,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_job_of(meta, owner)
 
     def on_update(self, old: T, new: T) -> None:
-        """Queue the owner of a changed object; a change that the views do not show is ignored."""
+        """Queue the owner of an object that has changed; ignore a change outside the members that the views have."""
         if old.metadata.uid != new.metadata.uid:
             self.on_delete(old)
             self.on_add(new)
@@ -142,13 +143,13 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_job_of(meta, owner, urgent=_has_failed(new) and not _has_failed(old))
 
     def on_delete(self, obj: T) -> None:
-        """Queue the owner, or a later job of the owner's name, which may wait for the object's name."""
+        """Queue the owner, or a later job with the owner's name, which may wait until the object's name is free."""
         owner = obj.metadata.controller
         was_last = self._observe_deletion(obj.metadata, owner)
         self._enqueue_job_of(obj.metadata, owner, of_any_uid=True, urgent=was_last)
 
     def _observe_deletion(self, meta: ObjectMeta, owner: OwnerReference | None) -> bool:
-        """Return whether it was the last awaited deletion."""
+        """Return whether this was the last deletion that the operator awaited."""
         if owner is None:
             return False
         replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")

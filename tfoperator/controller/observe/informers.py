@@ -1,4 +1,4 @@
-"""The caches that the controller reads: the informers that it needs, with their indexes."""
+"""The caches that the controller reads: their informers and indexes."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class ControllerInformers(msgspec.Struct, frozen=True):
-    """The caches that a controller reads. Objects that jobs own are included only if they carry our label.
+    """The caches that a controller reads. Of objects that jobs own, they have only those with the operator's label.
 
-    Deployments are watched whether a job has a TensorBoard or not: a watch without events costs the API server next to
-    nothing, and the first job that wants one doesn't have to wait for a cache. There are PodGroups if there is a gang
-    scheduler, `gang`, PriorityClasses if its PodGroups contain resources, and Workloads and flavors if the operator
-    drives jobs in queues of Kueue.
+    Deployments are watched even if no job has a TensorBoard: a watch without events costs the API server almost
+    nothing, and then the first job with a TensorBoard need not wait for a cache. There are PodGroups if there is a gang
+    scheduler (`gang`), PriorityClasses if the scheduler's PodGroups contain resources, and Workloads and flavors if the
+    operator handles jobs in queues of Kueue.
     """
 
     jobs: InformerGroup[TFJob]
@@ -61,7 +61,10 @@ class ControllerInformers(msgspec.Struct, frozen=True):
     def of(
         cls, factory: SharedInformerFactory, gang: GangScheduler | None = None, *, kueue: bool = False
     ) -> ControllerInformers:
-        """Return the informers of a factory, with the indexes that a controller needs; start the factory afterwards."""
+        """Return the informers from a factory, with the indexes that a controller needs.
+
+        The caller starts the factory afterwards.
+        """
         pod_groups, priority_classes = None, None
         if gang is not None:
             pod_groups = _owned_objects(factory, gang.pod_groups, decode_pod_group)
@@ -90,9 +93,10 @@ class ControllerInformers(msgspec.Struct, frozen=True):
         return {kind: group.lister for kind, group in groups.items() if group is not None}
 
     def wait_for_sync(self, queues_within: float) -> None:
-        """Wait until every cache is complete, has failed, or is stopped; at most so many seconds for Kueue's caches.
+        """Wait until every cache is complete, has failed, or is stopped.
 
-        Without Kueue's objects jobs in queues wait, and all other jobs can be worked on.
+        Wait for Kueue's caches at most this number of seconds. Without Kueue's objects, the jobs in queues wait, but
+        the controller can work on all other jobs.
         """
         owned = (self.jobs, self.pods, self.services, self.deployments, self.pod_groups, self.priority_classes)
         for group in owned:
@@ -103,7 +107,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
 
 
 def priorities_of(classes: Sequence[Priority]) -> dict[str, int]:
-    """Return the priorities by class name; under "" the priority of pods that name no class."""
+    """Return the priorities by the names of classes; the key "" has the priority of pods without a class."""
     found = {one.metadata.name: one.value for one in classes}
     found[""] = next((one.value for one in classes if one.global_default), 0)
     return found

@@ -1,8 +1,8 @@
-"""Observes one job: the caches, the memory, and the requests that the caches do not show yet, as one value.
+"""Observes one job: combines the caches, the memory, and the requests that the caches do not show yet, in one value.
 
-A job has the objects that it controls, and orphans that carry its labels; `Claims` adopts or releases where labels and
-owners disagree. Claims that the API server refuses (mostly because of a policy) are reported and retried; the job goes
-on without the object.
+To a job belong the objects that it controls, and orphans with its labels. If labels and owner of an object do not
+agree, `Claims` adopts or releases the object. If the API server refuses this (usually because of a policy), it is
+reported and retried; the job continues without the object.
 """
 
 from __future__ import annotations
@@ -39,14 +39,18 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def versions_of(job: str, owned: Iterable[HasMetadata]) -> frozenset[str]:
-    """Return a job's version and its objects' versions, which show any later change: versions are never used twice."""
+    """Return the versions of a job and of its objects.
+
+    Each later change changes them, because no version is used twice.
+    """
     return frozenset([job, *[one.metadata.resource_version for one in owned]])
 
 
 def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
-    """Return whether the operator gives objects of this kind such a name; pods count by their labels alone.
+    """Return whether the operator could have given this name to an object of this kind.
 
-    A user's own services and deployments may carry a job's labels: `kubectl expose` copies a pod's.
+    For pods, only the labels count. This matters because a user's own services and deployments may have a job's labels:
+    `kubectl expose` copies the labels of a pod.
     """
     if resource == SERVICES:
         return is_service_of(job, orphan)
@@ -54,7 +58,7 @@ def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
 
 
 class Observer:
-    """Makes the input of `plan()`. Thread-safe, for different jobs at a time."""
+    """Makes the input of `plan()`. It is thread-safe for different jobs at the same time."""
 
     def __init__(self, outside: Collaborators, informers: ControllerInformers, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -69,9 +73,10 @@ class Observer:
         self._priority_classes = None if classes is None else classes.lister
 
     def observe(self, cached: TFJob) -> Observed:
-        """Return all known facts about the job. No API call, except to adopt an orphan or release a stray.
+        """Return all known facts about the job.
 
-        Raises KubeError (a ConflictError when the cache is behind) if that fails, except by a refusal.
+        This makes no API call, except to adopt an orphan, or to release an object that no longer has the job's labels.
+        If such a call fails, it raises KubeError (ConflictError if the cache is behind); a refusal is recorded instead.
         """
         remembered = self._ledger.memory.recall(cached, self._clock.monotonic())
         newest, unseen = self._ledger.cache_lag.look(cached)
@@ -102,9 +107,9 @@ class Observer:
         )
 
     def with_templates(self, observed: Observed) -> Observed:
-        """Return the observed job with its templates, where the cache has only hashes: one API call.
+        """Return the observed job with its templates, if the cache has only their hashes; this takes one API call.
 
-        Raises KubeError, StaleCache if the cache shows another spec.
+        Raises KubeError; raises StaleCache if the cache shows another spec.
         """
         job = observed.job
         live = default(self._client.get(TFJOBS, job.metadata.namespace, job.metadata.name, decode_tfjob))
@@ -163,7 +168,7 @@ class Observer:
 
 @contextmanager
 def _noting(refused: dict[str, str], resource: Resource, meta: ObjectMeta, what: str) -> Iterator[None]:
-    """Note under the object's name why the API server refuses to change it. Raises every other error."""
+    """Record, under the object's name, why the API server refuses to change the object. Any other error is raised."""
     try:
         yield
     except KubeError as error:

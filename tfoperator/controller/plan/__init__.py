@@ -1,4 +1,4 @@
-"""All decisions about a job, as pure functions over values, without a clock, a client or a log.
+"""All decisions about a job, as pure functions of values; they use no clock, no client and no log.
 
 `plan()` takes an `Observed` and returns a `Plan`: phases of actions, the status, events, and when to look again. Read
 `decide.py` first; it follows the life of a job, and calls the rooms in that order.

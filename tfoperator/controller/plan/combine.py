@@ -1,16 +1,18 @@
 """Makes the plan from the proposals of all rules: the only place that decides between them. Pure.
 
-`PRECEDENCE` has a row for each case in which two rules, or a rule and the state of the caches, want different things.
+`PRECEDENCE` has a row for each case in which two rules contradict each other, or in which a rule contradicts the state
+of the caches.
 
-Two kinds of actions are left for a later plan, which includes them because it is made from the whole observed state: a
-crash in between loses nothing.
+Two kinds of actions are left to a later plan. That plan includes them, because it is made from the whole observed
+state: a crash in between loses nothing.
 
-*Actions on stale caches.* A creation that no cache shows yet would be repeated, and a pod that was deleted and is not
-shown so would be taken for alive.
+*Actions on stale caches.* If the cache does not show a creation yet, a new plan would repeat it. If the cache does not
+show the deletion of a pod yet, the plan would treat the pod as alive.
 
-*Deletions before logs.* A pod whose log is not in the archive yet stays for now, and its log is requested, at most for
-the archive's timeout: worker threads don't wait for logs. A lost node doesn't answer, and the logs of pods whose node
-is gone are gone with it: these pods are deleted without their logs.
+*Deletions before logs.* If the log of a pod is not in the archive yet, the plan requests the log, and does not delete
+the pod for now, at most for the archive's timeout. So worker threads don't wait for logs. The kubelet of a lost node
+doesn't respond, and the logs of pods on a deleted node are lost with the node: such pods are deleted without archiving
+their logs.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ _NEEDED_BY_PODS = frozenset({PhaseName.POD_GROUP, PhaseName.NETWORK})
 
 
 def combine(facts: Facts, proposals: Sequence[Proposal], usage: JobUsage | None) -> Plan:
-    """Return the plan that the proposals make together; `usage` is written along."""
+    """Return the plan that follows from all proposals; its status includes `usage`."""
     wanted = _sorted(chain.from_iterable(proposals))
     for row in PRECEDENCE:
         wanted = row.apply(facts, wanted)
@@ -73,10 +75,11 @@ def combine(facts: Facts, proposals: Sequence[Proposal], usage: JobUsage | None)
 
 
 def is_last_plan(plan: Plan, observed: Observed) -> bool:
-    """Return whether the job rests once this plan is carried out: until something else changes, no other plan follows.
+    """Return whether no other plan follows after this plan is executed, until something else changes.
 
-    A new status alone leads to no other plan, with three exceptions: the job ends with it, so that its time to live
-    begins; Kueue drives the job; or the replicas are watched, where the status decides which of them stalls or is slow.
+    Normally a new status alone leads to no other plan. There are three exceptions: the job ends with this status, so
+    that its time to live begins; the job is in a queue of Kueue; or the replicas are watched for progress, and the
+    status decides which of them stall or are slow.
     """
     if plan.phases or plan.looks != NO_LOOKS or plan.requeue_after is not None or observed.unseen != Unseen():
         return False
@@ -167,7 +170,10 @@ PRECEDENCE = (
 
 
 def _is_awaited(facts: Facts, action: Action) -> bool:
-    """Return whether objects of its kind are still to appear or vanish; a patch of an older version is refused."""
+    """Return whether the caches still lack requested changes of this kind.
+
+    A patch needs no wait, because the API server refuses a patch of an older version.
+    """
     awaited = facts.observed.unseen.awaited
     if not awaited or isinstance(action, Patch):
         return False
@@ -183,7 +189,7 @@ def _creations(wanted: Wanted) -> Iterable[Create]:
 
 
 def _deleted_pod(act: Act | Replace) -> str:
-    """Return the UID of the pod that is deleted and whose log matters; else an empty text."""
+    """Return the UID of the pod that is deleted if its log is needed; else an empty text."""
     action = act.deletion if isinstance(act, Replace) else act.action
     is_pods = isinstance(action, Delete) and action.kind == "pods" and action.reason is not DeleteReason.NODE_LOST
     return action.uid if is_pods and isinstance(action, Delete) else ""
@@ -223,7 +229,7 @@ def _plan(facts: Facts, wanted: Wanted, usage: JobUsage | None) -> Plan:
 
 
 def _sorted(wants: Iterable[Any]) -> Wanted:
-    """Return what is wanted, by kind."""
+    """Return the wanted changes, sorted by kind."""
     acts: list[Act | Replace] = []
     conditions: list[SetCondition | RemoveCondition] = []
     events: list[PlannedEvent] = []
@@ -282,7 +288,7 @@ def _conditions(facts: Facts, wanted: Wanted) -> Conditions:
 
 
 def _phases(wanted: Wanted) -> tuple[Phase, ...]:
-    """Return the phases of a plan. If an object is to be deleted twice, the reason of the later deletion counts."""
+    """Return the phases of a plan. If two proposals delete the same object, the reason of the later proposal counts."""
     deletions: dict[str, Action] = {}
     replicas: dict[str, tuple[Action, ...]] = {}
     others: dict[PhaseName, list[Action]] = {}

@@ -1,18 +1,18 @@
-"""Decides everything that happens to a TFJob: values in, value out.
+"""Decides everything that happens to a TFJob, as a function from values to a value.
 
-`plan()` has no clock, no client and no log, so its behaviour can be tested by tables and properties, and a sync is
-"look, decide, act" with all the deciding in one place. It is level-triggered: it looks at the whole observed state,
-never at what just happened, so a missed event or a crash between two actions changes nothing but the time.
+`plan()` has no clock, no client and no log, so tables and properties can test its behaviour. A sync is "look, decide,
+act", and all decisions are in one place. It is level-triggered: it reads the whole observed state, and never the last
+event. So if an event is missed, or the process crashes between two actions, the result is the same, only later.
 
-Three kinds of frozen values follow on one another:
+A plan is made in three steps, each of which returns frozen values:
 
 1. Facts (`look`, look.py): what is observed, and what follows from that: the replicas with their states, the restarts,
    the deadlines, and at last the verdict about the job (`verdicts`), which is its stage.
-2. Proposals (`propose`): each rule of that stage (`RULES`) reads the facts, and yields what it wants. A rule never
-   sees the proposal of another.
-3. The plan (`combine`, combine.py), which alone decides where two rules want different things.
+2. Proposals (`propose`): each rule of that stage (`RULES`) reads the facts, and yields the changes that it proposes. A
+   rule never reads the proposals of other rules.
+3. The plan (`combine`, combine.py): only this step decides if two rules contradict each other.
 
-The job's usage is computed beside them: it has no effect on decisions, and is written along with the status.
+The job's usage is computed separately: it has no effect on decisions, and is written together with the status.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from tfoperator.controller.pods.template import PodTemplateError
 
 
 def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
-    """Return the plan for the job at `now` (UTC), whatever the job or its pods look like.
+    """Return the plan for the job at the time `now` (UTC), for any state of the job and its pods.
 
-    Raises NotKept alone: it takes a template of which the job has a hash.
+    It raises only NotKept: if it needs a template of which the job has only a hash.
     """
     job = observed.job
     if job.metadata.deletion_timestamp is not None or is_managed_by_others(job):
@@ -79,13 +79,16 @@ def is_managed_by_others(job: TFJob) -> bool:
 
 
 def propose(facts: Facts) -> tuple[Proposal, ...]:
-    """Return the proposals of the rules of the job's stage. Raises PodTemplateError if a body can't be made."""
+    """Return the proposals of the rules of the job's stage.
+
+    Raises PodTemplateError if the body of a pod or service can't be made.
+    """
     entries = RULES[facts.verdict.stage]
     return tuple(tuple(entry.rule(facts)) for entry in entries if entry.when is None or entry.when(facts))
 
 
 class Entry(NamedTuple):
-    """A rule of the table; where its `when` is false it is skipped, and costs only that check."""
+    """A rule of the table; if its `when` returns False, the rule is skipped, and costs only the time of that check."""
 
     rule: Rule
     when: Callable[[Facts], bool] | None = None
@@ -100,7 +103,7 @@ def _has_data_service(facts: Facts) -> bool:
 
 
 def _is_readable(facts: Facts) -> bool:
-    """Return whether the policies of a job that had ended are known."""
+    """Return whether the policies of an ended job can be read."""
     return not facts.job.decode_error
 
 
@@ -192,6 +195,7 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
 }
 """The rules by stage: a rule that is not here is not applied.
 
-The order is the order of events, of conditions that become true, and of the deletions of a plan. It has no other
-effect: rules need not know each other, and `PRECEDENCE` (combine.py) decides where two want different things.
+The order of the rules is the order of a plan's events, of the conditions that become true, and of deletions. The order
+has no other effect: rules need not know each other, and `PRECEDENCE` (combine.py) decides if two rules contradict each
+other.
 """

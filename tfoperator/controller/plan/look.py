@@ -1,7 +1,7 @@
-"""Looks at a job that has not ended: makes its facts, step by step, each from the facts before. Pure.
+"""Makes the facts about a job that has not ended, in several steps: each step uses the facts from the steps before.
 
-The order of the steps is the way of a replica: it is seen, restarted where it stalls, moved to another node, restarted
-with all others, and held for a while.
+Pure. The order of the steps: a replica is observed, restarted if it stalls, moved to another node, restarted with all
+other replicas, and delayed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tfoperator.kube.views.objects import HasMetadata
 
 
 def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
-    """Return the facts about a job; the verdict is the last of them.
+    """Return the facts about a job; the verdict is determined last.
 
     Raises PodTemplateError if the size of the job's gang can't be found out from its templates.
     """
@@ -69,19 +69,22 @@ def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
 
 
 def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
-    """Return what belongs to the job's replicas, and the objects of its TensorBoard; None if there is none to be."""
+    """Return the objects of the job's replicas, and the objects of its TensorBoard (None if the job needs none)."""
     observed = _without_strangers(observed)
     return split_tensorboard(observed) if _has_tensorboard(observed) else (observed, None)
 
 
 def _without_strangers(observed: Observed) -> Observed:
-    """Return the same without services that only look like the job's: an older operator may have adopted them."""
+    """Return the observed objects without services that only look like the job's.
+
+    An older operator may have adopted them.
+    """
     own = [service for service in observed.services if is_service_of(observed.job, service.metadata)]
     return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
 
 
 def _has_tensorboard(observed: Observed) -> bool:
-    """Return whether the job has a TensorBoard, or asks for it, or had it until now."""
+    """Return whether the job has a TensorBoard, requests a TensorBoard, or has had a TensorBoard until now."""
     job = observed.job
     if job.spec.tensor_board is not None or job.status.tensor_board is not None or observed.deployments:
         return True
@@ -89,7 +92,10 @@ def _has_tensorboard(observed: Observed) -> bool:
 
 
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
-    """Return the options with the job's own naming and network: the operator's are for jobs that have none yet."""
+    """Return the options with the job's own naming and network.
+
+    The operator's options apply only to jobs without objects.
+    """
     job, pods, services = observed.job, observed.pods, observed.services
     objects: Iterable[HasMetadata] = chain(services, pods)
     naming = naming_in_use(job, objects, options.naming)
@@ -100,7 +106,7 @@ def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
 
 
 def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
-    """Return the problems that prevent any action on the spec: from options, or possibly missed by validation."""
+    """Return the problems because of which the spec can't be used: from options, or possibly missed by validation."""
     if job.decode_error:
         return tuple(job.decode_error.splitlines())
     problems = []
@@ -121,7 +127,7 @@ def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
 
 
 def _look_on(facts: Facts) -> Facts:
-    """Return the facts with all that follows from what is seen, step by step."""
+    """Return the facts with everything that follows from the observed state, step by step."""
     observed, job, policy, groups = facts.observed, facts.job, facts.job.spec.policy, facts.groups
     deadline = policy.progress_deadline_seconds
     if deadline is not None and deadline >= 1:
@@ -150,7 +156,7 @@ def _seen(
     conditions: tuple[JobCondition, ...],
     tensorboard: TensorBoardObjects | None,
 ) -> Facts:
-    """Return what is seen of the job and its replicas."""
+    """Return the observed facts about the job and its replicas."""
     job = observed.job
     groups = observe_replicas(job, observed.pods, now, options)
     suspended = observed.is_suspended
@@ -186,7 +192,7 @@ def _seen(
 def _absent(observed: Observed, options: PlanOptions, groups: Sequence[ReplicaGroup]) -> tuple[str, ...]:
     """Return the names of missing pods, and of pods that may have been replaced.
 
-    Where nothing shows how the job's objects are named, the pods may have any of the names.
+    If no object shows the naming that the job uses, the names under each naming are returned.
     """
     nothing_seen = not (observed.pods or observed.services)
     namings = {options.naming, *(NAMINGS if nothing_seen else ())}
@@ -202,7 +208,7 @@ def _absent(observed: Observed, options: PlanOptions, groups: Sequence[ReplicaGr
 
 
 def _judged(facts: Facts) -> Facts:
-    """Return the facts with the verdict about the job, and its replicas as the verdict leaves them."""
+    """Return the facts with the verdict about the job, and with the resulting changes of replicas."""
     verdict, groups = judge(facts), facts.groups
     running_on: Mapping[ReplicaType, int] = {}
     if verdict.stage.is_end:
@@ -224,10 +230,10 @@ def _started_over(groups: Sequence[ReplicaGroup]) -> tuple[ReplicaGroup, ...]:
 
 
 def _running_on(facts: Facts) -> Mapping[ReplicaType, int]:
-    """Return by type the number of replicas of a suspended job that run on.
+    """Return the number of replicas of a suspended job that still run, by type.
 
-    Those have to stay until their logs are kept, or their deletion has failed before. Pods deleted now count as gone,
-    as for the Go operator.
+    These replicas must stay until their logs are kept, or their deletion has failed before. Pods that this plan deletes
+    count as gone, as in the Go operator.
     """
     again, unkept = is_held(facts.conditions), facts.observed.pods_of_unkept_logs
     return {

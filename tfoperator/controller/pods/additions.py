@@ -1,16 +1,17 @@
-"""Additions to a template: an administrator's accelerators, the job's checkpoint volume, access to report progress, and
-the rule by which a kubelet itself carries out the restart policy ExitCode (Kubernetes 1.35).
+"""Adds things to a template: accelerators, the checkpoint volume, access to report progress, a restart rule. The
+accelerators are the administrator's settings, and the checkpoint volume is the job's. By the restart rule a kubelet
+itself carries out the restart policy ExitCode (Kubernetes 1.35).
 
-*Accelerators.* Drivers and their libraries may lie on the nodes and not in the images. The cluster's administrator
-knows where; users should not have to repeat it in every job.
+*Accelerators.* Drivers and their libraries may be installed on the nodes, and be missing from the images. The cluster's
+administrator knows their paths. Users should not have to repeat the paths in every job.
 
-*The checkpoint's* directory goes by the job's namespace and name, not by its UID: a job that failed for good is
-submitted again under its name, and must then find its last checkpoint.
+*The checkpoint's* directory is named after the job's namespace and name, not after its UID: if a job has failed for
+good, a user submits it again under the same name, and it must then find its last checkpoint.
 
-*Progress* is reported by means of three variables and two files. The authorities to trust come to a pod as an
-annotation of its own, which a volume shows as a file. A ConfigMap would need the right to write ConfigMaps in every
-namespace, code that deletes them, and a watch. The token is a token of the pod's own service account, for this job's
-reports alone: it is not valid for any request to an API server.
+A pod gets three variables and two files to report its *progress*. A pod gets the CA certificates to trust in an
+annotation of the pod itself. A volume shows this annotation as a file. A ConfigMap in place of the annotation would
+need the right to write ConfigMaps in every namespace, code that deletes them, and a watch. The token belongs to the
+pod's own service account, and is valid only for reports about this job. API servers do not accept it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ _RESTART_RULES: list[dict[str, Any]] = [{"action": "Restart", "exitCodes": _PERM
 
 
 class Accelerator(msgspec.Struct, frozen=True, rename="camel"):
-    """The additions for one resource, each as in a pod's spec; checked when the configuration is read."""
+    """The additions for one resource, each in the format of a pod's spec.
+
+    They are checked when the operator reads its configuration.
+    """
 
     volumes: tuple[dict[str, Any], ...] = ()
     volume_mounts: tuple[dict[str, Any], ...] = ()
@@ -57,11 +61,12 @@ class Accelerator(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]) -> None:
-    """Add to the template's containers, init containers too, that request or limit a resource in `accelerators`.
+    """Add the settings to each container of the template that requests or limits a resource in `accelerators`.
 
-    The template's own settings stay: its volume of a name, its mount at a path, its variable of a name. Ours come first
-    among the variables, so that the template's may refer to them. Raises PodTemplateError for a template of the wrong
-    shape.
+    Init containers get the settings too. The template's own settings win: if it already has a volume of the same name,
+    a mount at the same path or a variable of the same name, the addition is left out. Among the variables, the
+    operator's come first, so the template's variables may refer to them. Raises PodTemplateError for a template of the
+    wrong shape.
     """
     used: dict[str, Accelerator] = {}
     groups = {}
@@ -86,7 +91,7 @@ def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]
 def _keep_read_only(
     groups: Mapping[str, list[dict[str, Any]]], used: Mapping[str, Accelerator], own: Set[object]
 ) -> None:
-    """Mount read-only, wherever a template mounts it, a volume that its accelerator mounts read-only."""
+    """Make all mounts of a volume in the template read-only, if an accelerator mounts this volume read-only."""
     mounts = (mount for one in used.values() for mount in one.volume_mounts)
     protected = {mount["name"] for mount in mounts if mount.get("readOnly")} - own
     if not protected:
@@ -125,7 +130,7 @@ def _asks_for(container: dict[str, Any], resource: str) -> bool:
 
 
 def _is_some(amount: object) -> bool:
-    """Return whether it is a quantity above 0, however it is written. The API server refuses invalid quantities."""
+    """Return whether the value is a quantity above 0, in any notation. The API server refuses invalid quantities."""
     try:
         return parse_quantity(amount) > 0
     except ValueError:
@@ -149,9 +154,10 @@ def _place(value: object) -> str:
 
 
 def mount_checkpoint(template: Template, checkpoint: Checkpoint, job: ObjectMeta) -> None:
-    """Add one volume for all replicas to a template, with a directory of the job's own in its training container.
+    """Add one volume for all replicas to a template.
 
-    Raises PodTemplateError if the template uses the volume's name or the mount's path otherwise.
+    The training container gets a directory in it that only this job uses. Raises PodTemplateError if the template
+    already uses the volume's name or the mount's path for something else.
     """
     try:
         source = template_dict(checkpoint.volume)
@@ -167,8 +173,8 @@ def _mount(
 ) -> None:
     """Add a volume, and its mount to the training container.
 
-    Raises PodTemplateError if the template uses the volume's name, which is for `use`, or the path of the mount, which
-    `field` asks for.
+    Raises PodTemplateError if the template already uses the volume's name, which is for `use`, or the mount's path,
+    which the field `field` requests.
     """
     path, place = f"{template.path}.spec.volumes", mount["mountPath"]
     volumes = list_of_objects(template.spec.get("volumes"), path)
@@ -187,7 +193,7 @@ def _mount(
 class ProgressAccess(msgspec.Struct, frozen=True):
     """How pods reach the progress server: `url` is the prefix of its URLs, `authorities` (PEM) the CAs to trust.
 
-    With `for_all`, jobs that leave this unset take part.
+    With `for_all`, jobs that leave their own field unset also report progress.
     """
 
     url: str
@@ -196,10 +202,10 @@ class ProgressAccess(msgspec.Struct, frozen=True):
 
 
 def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> None:
-    """Add the volume, its mount and the variables by which programs report to the training container.
+    """Add the volume, its mount and the variables that programs need to report progress to the training container.
 
-    A template that names a server of its own is left as it is. Raises PodTemplateError if the template uses the
-    volume's name or the mount's path otherwise.
+    If a template names a progress server of its own, the function does not change the template. Raises PodTemplateError
+    if the template already uses the volume's name or the mount's path for something else.
     """
     if any(variable.get("name") == URL_VARIABLE for variable in template.env):
         return
@@ -223,10 +229,10 @@ def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> 
 
 
 def add_restart_rule(template: Template, job: TFJob, policy: RestartPolicy) -> None:
-    """Have the training container started again in its pod after each retryable exit code, and after no other.
+    """Add the rule by which the kubelet restarts the training container in its pod after each retryable exit code.
 
-    Pods of other policies need no rule. Where no restart is allowed at all there is no rule either, for a kubelet would
-    restart the container before the operator could prevent it.
+    After other exit codes it does not restart. Pods with other restart policies need no rule. If the job allows no
+    restart at all, the pod gets no rule: a kubelet would restart the container before the operator could prevent it.
     """
     if policy is not RestartPolicy.EXIT_CODE or job.spec.policy.backoff_limit == 0:
         return

@@ -1,6 +1,7 @@
-"""The bodies of a job's pods and services: JSON-ready data that may share parts with each other and the template.
+"""Makes the bodies of a job's pods and services.
 
-There is one headless service per replica, or one for the whole job, so that TF_CONFIG can name a pod before it exists.
+The bodies are JSON-ready data that may share parts with each other and with the template. There is one headless service
+per replica, or one headless service for the whole job. So TF_CONFIG can name a pod before the pod exists.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def owner_reference(job: TFJob) -> dict[str, Any]:
 
 
 def pod_restart_policy(policy: RestartPolicy, *, together: bool) -> str:
-    """Return the pod's restartPolicy. ExitCode becomes Never: the operator itself looks at the exit code.
+    """Return the pod's restartPolicy. ExitCode becomes Never: the operator itself checks the exit code.
 
     Every policy becomes Never where all replicas restart together: a kubelet would restart only one container.
     """
@@ -44,11 +45,12 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 class ReplicaPod(NamedTuple):
     """The parts of a replica's pod that its template does not have.
 
-    With `subdomain`, the name of the job's one service, the pod is found under that. `env` is added to the training
-    container's own variables, in the place of a TF_CONFIG that the user set: two of the same name would leave the
-    choice to the runtime, and in the Go operator's pods the operator's is used. Without the operator's TF_CONFIG (a job
-    of one replica) the user's stays. `arguments` follow the container's own: if two have the same name, a program reads
-    the operator's argument last. `restarts` are counts by annotation.
+    `subdomain` is the name of the job's one service. If it is set, DNS resolves the pod under this name. `env` is added
+    to the training container's own variables, and replaces a TF_CONFIG that the user set. With two variables of the
+    same name, the container runtime would choose. The Go operator's pods use the operator's TF_CONFIG too. In a job of
+    one replica the operator sets no TF_CONFIG, and keeps the user's TF_CONFIG. `arguments` follow the container's own
+    arguments: if two arguments have the same name, a program uses the last argument, which is the operator's.
+    `restarts` contains counts, by the name of their annotation.
     """
 
     name: str
@@ -61,7 +63,10 @@ class ReplicaPod(NamedTuple):
 
 
 def pod_body(job: TFJob, template: Template, replica: ReplicaPod) -> dict[str, Any]:
-    """Return the pod of one replica. The template's own labels and annotations are kept; the replica's win."""
+    """Return the pod of one replica.
+
+    The pod keeps the template's own labels and annotations. If the replica has the same key, the replica's value wins.
+    """
     restarts, env = replica.restarts, replica.env
     annotations = {key: value for key, value in template.annotations.items() if key not in restarts}
     annotations |= {key: str(count) for key, count in restarts.items() if count}
@@ -88,7 +93,7 @@ def pod_body(job: TFJob, template: Template, replica: ReplicaPod) -> dict[str, A
 
 
 def away_from(pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
-    """Return the pod with a rule against these nodes, beside the rules of its own affinity."""
+    """Return the pod with a rule that excludes these nodes, in addition to the rules of its own affinity."""
     affinity = pod["spec"].get("affinity") or {}
     of_nodes = affinity.get("nodeAffinity") or {}
     required = of_nodes.get(_REQUIRED) or {}
@@ -103,9 +108,10 @@ def away_from(pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
 def job_service_body(job: TFJob, *, name: str) -> dict[str, Any]:
     """Return the headless service of all replicas of a job: DNS answers `{pod}.{name}` with the address of that pod.
 
-    It publishes addresses of pods that are not ready: programs look for each other to become so. DNS needs no port; the
-    port here gives others (service meshes, SRV records) the pods' protocol. Its target is a name, since the number may
-    differ from one replica type to the other, so it does not depend on the templates.
+    It publishes addresses of pods that are not ready, because programs must reach each other before they become ready.
+    DNS needs no port. The port in this service shows the pods' protocol to other clients (service meshes, SRV records).
+    The port's target is a name, because the port's number may differ from one replica type to another. So the service
+    does not depend on the templates.
     """
     port = {"name": DEFAULT_PORT_NAME, "port": DEFAULT_PORT, "targetPort": DEFAULT_PORT_NAME}
     labels = job_labels(job.metadata.name)
@@ -113,7 +119,7 @@ def job_service_body(job: TFJob, *, name: str) -> dict[str, Any]:
 
 
 def headless_service(job: TFJob, name: str, labels: Mapping[str, str], spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a headless service of the job; it selects the pods with the labels that it has itself."""
+    """Return a headless service of the job. It selects pods that have the same labels as the service."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

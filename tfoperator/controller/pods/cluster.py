@@ -1,11 +1,13 @@
-"""The cluster description for replicas: TF_CONFIG, arguments for programs that don't read it, and abbreviations.
+"""Makes the cluster description for replicas: TF_CONFIG, arguments for programs that don't read TF_CONFIG, and
+abbreviations.
 
-The cluster is the same for every replica and grows with their number, so it is rendered once per plan and only the
-task differs: N replicas cost O(N), where rendering it per pod costs O(N^2).
+The cluster is the same for every replica, and its size grows with their number. So it is rendered once per plan, and
+only the task differs. N replicas cost O(N); rendering the cluster per pod would cost O(N^2).
 
-The descriptions in all pods of a job grow with the square of their number: 45 MB for 1000 workers of one service, of
-which nearly all is one host name with another number in it. The text between two numbers becomes a variable, to which
-the list refers; the kubelet expands it before the program starts, also in arguments.
+The descriptions in all pods of a job together grow with the square of the number of pods: 45 MB for 1000 workers with
+one service. Nearly all of this text is the same host name with another number in it. So the text between two numbers
+becomes a variable, and the list refers to this variable. The kubelet expands the variable before the program starts,
+also in arguments.
 """
 
 from __future__ import annotations
@@ -20,18 +22,20 @@ from tfoperator.api.v1.choices import ReplicaType
 _encode = msgspec.json.Encoder().encode
 
 _MAX_PLAIN_LENGTH = 4096
-"""Characters of the longest list that is not abbreviated: 35 to 145 replicas, by the length of their names. A person
-who reads such a pod sees what the program gets, and the pod is not much larger."""
+"""Characters of the longest list that is not abbreviated. This is a list of 35 to 145 replicas, depending on the length
+of their names. If a list is not abbreviated, a person who reads the pod sees the same text as the program, and the pod
+is not much larger.
+"""
 
 _MIN_VARIABLE_LENGTH = 10
-"""A shorter text is hardly longer than a reference to it."""
+"""If a text is shorter than this, abbreviating it saves almost nothing."""
 
 
 class Abbreviations:
-    """The variables that make the lists of hosts of one job short. Not thread-safe.
+    """The variables that shorten the lists of hosts of one job. Not thread-safe.
 
-    They are called `name` (as short as can be, for they stand between any two hosts), and where that is in `taken` or
-    there are several, `name` with more underscores.
+    A variable is called `name`, which is short because it stands between any two hosts. If `name` is in `taken`, or if
+    there are several variables, more underscores follow `name`.
     """
 
     def __init__(self, taken: Collection[str] = (), name: str = "_") -> None:
@@ -41,11 +45,11 @@ class Abbreviations:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Names and values, without references; they must precede the joined texts."""
+        """Variable names and values, without references. In the pod they must precede the joined texts."""
         return self._values
 
     def join(self, texts: Sequence[str], glue: str) -> str:
-        """Return `glue.join(texts)`, with references to variables if that is long."""
+        """Return `glue.join(texts)`. If the result is long, it contains references to variables."""
         whole = glue.join(texts)
         if len(whole) <= _MAX_PLAIN_LENGTH or "$" in whole:
             return whole
@@ -70,15 +74,16 @@ class Abbreviations:
 class TFConfig:
     """Renders TF_CONFIG for the replicas of one job.
 
-    `hosts` are the `host:port` of its replicas by type, in index order. Types are spelled in lower case (`chief`,
-    `master`, `ps`, `worker`, `evaluator`) and sorted, as the Go operator's encoder does.
+    `hosts` contains the `host:port` of the job's replicas by type, in index order. Types are in lower case (`chief`,
+    `master`, `ps`, `worker`, `evaluator`) and sorted, as in the output of the Go operator's encoder.
 
-    `sparse` is the variant for dynamic workers: a process gets only the hosts that it must know at its start, so that
-    workers can come and go without the others being restarted. A worker sees itself, every PS and the chief; the chief
-    itself, every PS; a PS itself; an evaluator the chief. (The Go operator leaves the chief out, and chief-based
-    training loops fail without it.)
+    `sparse` is the variant for dynamic workers. A process gets only the hosts that it needs at its start. So workers
+    can be added or removed, and the other workers need no restart. The cluster of a worker contains itself, every PS
+    and the chief. The cluster of a chief contains itself and every PS. The cluster of a PS contains only itself. The
+    cluster of an evaluator contains the chief. (The Go operator leaves the chief out, and then chief-based training
+    loops fail.)
 
-    With `abbreviations` the text may refer to their variables.
+    With `abbreviations` the text may refer to the variables of `abbreviations`.
     """
 
     def __init__(
@@ -115,12 +120,13 @@ class TFConfig:
 class ClusterArguments:
     """Renders `--ps_hosts --worker_hosts --job_name --task_index` for the replicas of one job.
 
-    The v1alpha2 design gave every replica these, and programs in the style of TensorFlow 1 still want them.
+    In the v1alpha2 design every replica gets these arguments, and programs in the style of TensorFlow 1 still need
+    them.
 
-    `hosts` are the `host:port` of every replica by type, in index order. Each type that has replicas gets an argument
-    `--{type}_hosts`; a type without any gets none, for a parser would turn an empty list into one host without a name.
-    Dynamic workers get the workers that there are now: an index means a position in the whole list. With
-    `abbreviations` the text may refer to their variables.
+    `hosts` contains the `host:port` of every replica by type, in index order. Each type that has replicas gets an
+    argument `--{type}_hosts`. A type without replicas gets no argument, because a parser would read an empty list as
+    one host without a name. Dynamic workers get the list of the current workers: programs use an index as a position in
+    the whole list. With `abbreviations` the text may refer to the variables of `abbreviations`.
     """
 
     def __init__(

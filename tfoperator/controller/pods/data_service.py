@@ -1,11 +1,12 @@
 """The pods and services of a job's data service (`spec.dataService`), as JSON-ready data.
 
-Without a template of their own, the pods are like the pods of a training replica: its image, its volumes, its variables
-and its CPU and memory, for the data workers read what the replica would have read. They have none of its devices,
-sidecars and probes. Dispatcher and data workers come from one template, so that a queue can count them as one pod set.
+Without a template of its own, a data service gets pods that resemble the pods of a training replica: the same image,
+volumes, variables, CPU and memory. The reason is that the data workers read the data that the replica would have read.
+They have no devices, sidecars or probes of the replica. The dispatcher and the data workers use the same template, so a
+queue can count them as one pod set.
 
-Every pod restarts its own program (`restartPolicy: Always`), with the delay of its kubelet. A data worker keeps its
-name when it is made again: the dispatcher and the clients find it under the same address.
+Every pod restarts its own program (`restartPolicy: Always`), after the kubelet's usual delay. A data worker keeps its
+name when its pod is created again: the dispatcher and the clients find it under the same address.
 """
 
 from __future__ import annotations
@@ -42,26 +43,29 @@ _PATH = f"{DATA_SERVICE_FIELD}.template"
 _PORT_NAME = "data-service"
 
 _SOURCES = (ReplicaType.WORKER, ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR)
-"""The replica types whose pods the pods of a data service are like; the first that the job has counts."""
+"""The replica types from which a data service copies its pods. The first of these types in the job's spec is used."""
 
 _OF_TRAINING = ("args", "lifecycle", "livenessProbe", "ports", "readinessProbe", "restartPolicy", "restartPolicyRules",
                 "startupProbe", "stdin", "tty", "workingDir")  # fmt: skip
-"""Members of a training container that belong to its program."""
+"""Fields of a training container that concern only its program."""
 
 _OF_TRAINING_PODS = ("activeDeadlineSeconds", "hostname", "resourceClaims", "resources", "subdomain")
-"""Members of a training pod that its data service must not have: a deadline, names of its own, and devices."""
+"""Fields of a training pod that the pods of its data service must not have: a deadline, names of its own,
+and devices.
+"""
 
 
 def data_service_url(job: TFJob, options: PodOptions) -> str:
-    """Return the address of the job's dispatcher, as `distribute(service=...)` takes it."""
+    """Return the address of the job's dispatcher, in the format of `distribute(service=...)`."""
     return f"grpc://{_host(job, options, DISPATCHER)}"
 
 
 def data_service_template(job: TFJob) -> msgspec.Raw:
-    """Return the template of the pods of the job's data service: its own, else one like a training replica's.
+    """Return the template of the pods of the job's data service.
 
-    Empty if no replica has a template. Raises msgspec.ValidationError for a template of the wrong shape, NotKept for
-    the hash of a template.
+    It is the job's own template, or else a copy of a training replica's template. The result is empty if no replica has
+    a template. Raises msgspec.ValidationError for a template of the wrong shape, and NotKept if only a hash of the
+    template is available.
     """
     wanted = job.spec.data_service
     if wanted is not None and not is_absent(wanted.template):
@@ -81,14 +85,17 @@ class DataServiceManifests:
     """
 
     def __init__(self, job: TFJob, wanted: DataService, options: PodOptions, gang: GangScheduler | None = None) -> None:
-        """Initialize; `options` have the job's own naming and network. With `gang` the pods join its PodGroup."""
+        """Initialize.
+
+        `options` contains the job's own naming and network. With `gang` the pods are members of the gang's PodGroup.
+        """
         self._job = job
         self._wanted = wanted
         self._options = options
         self._gang = gang
 
     def name(self, member: DataServiceMember) -> str:
-        """Return the name of a member's pod, and of its service if it has one of its own."""
+        """Return the name of a member's pod. If the member has a service of its own, the service has the same name."""
         return self._options.naming.data_service(self._job, member)
 
     @cached_property
@@ -102,7 +109,7 @@ class DataServiceManifests:
         return template
 
     def pod(self, member: DataServiceMember, restarts: int) -> dict[str, Any]:
-        """Return the pod of a member, which was started `restarts` times before."""
+        """Return the pod of a member that was started `restarts` times before."""
         template, name = self.template, self.name(member)
         annotations = {key: value for key, value in template.annotations.items() if key != ANNOTATION_RESTARTS}
         if restarts:
@@ -164,7 +171,7 @@ def port_of(wanted: DataService) -> int:
 
 
 def _host(job: TFJob, options: PodOptions, member: DataServiceMember) -> str:
-    """Return `host:port` of a member, as TF_CONFIG names replicas."""
+    """Return the `host:port` of a member, in the format in which TF_CONFIG names replicas."""
     domain = f".{options.cluster_domain}" if options.cluster_domain else ""
     service = f".{options.naming.job(job)}" if options.network is Network.PER_JOB else ""
     port = DEFAULT_DATA_SERVICE_PORT if job.spec.data_service is None else port_of(job.spec.data_service)
@@ -172,9 +179,9 @@ def _host(job: TFJob, options: PodOptions, member: DataServiceMember) -> str:
 
 
 def _like(template: dict[str, Any]) -> dict[str, Any]:
-    """Return a template for data workers that is like the template of a training replica.
+    """Return a template for data workers, made from the template of a training replica.
 
-    A part of the wrong shape stays as it is: the replica's own pod reports it.
+    If a part has the wrong shape, it stays unchanged: the replica's own pod reports the error.
     """
     spec = template.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
@@ -197,7 +204,10 @@ def _like(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_devices(container: dict[str, Any]) -> dict[str, Any]:
-    """Return a container that asks for CPU, memory and storage only: names of devices have a domain."""
+    """Return a container that requests only CPU, memory and storage.
+
+    The names of devices contain a domain, and are left out.
+    """
     resources = container.get("resources")
     if not isinstance(resources, dict):
         return container

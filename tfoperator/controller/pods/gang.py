@@ -1,8 +1,8 @@
-"""Gang schedulers and their PodGroups: the resource, the membership of pods, and the changes to a PodGroup.
+"""Describes gang schedulers and their PodGroups: the resource, the membership of pods, and the changes to a PodGroup.
 
-Three kinds are known: Volcano and every scheduler built with the coscheduling plugin of Kubernetes' scheduler-plugins,
-as in the Go operator, and Kubernetes' own scheduler (1.37). Each has a PodGroup resource of its own, and recognises a
-group's pods in its own way.
+The operator supports three kinds: Volcano; every scheduler that is built with the coscheduling plugin of Kubernetes'
+scheduler-plugins; and Kubernetes' own scheduler (1.37). The Go operator supports the first two kinds. Each kind has a
+PodGroup resource of its own, and recognises the pods of a group in a different manner.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "PodGroup"
 KUBERNETES_POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups")
 
 GANG_ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER, ReplicaType.EVALUATOR)
-"""The types as schedulers take them: Volcano and Kueue have this order."""
+"""The replica types in the order in which schedulers place them: Volcano and Kueue use this order."""
 
 _DEFAULT_SCHEDULER = "default-scheduler"
-"""The name of kube-scheduler, unless it was given another."""
+"""The name of kube-scheduler, unless an administrator has given it another name."""
 
 _VOLCANO_TASK_ANNOTATION = "volcano.sh/task-spec"
 _COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
@@ -47,7 +47,7 @@ class GangKind(StrEnum):
 
 
 class GangScheduler(msgspec.Struct, frozen=True):
-    """One gang scheduler. `name` is the schedulerName of its pods."""
+    """One gang scheduler. `name` is the schedulerName of the pods that it schedules."""
 
     name: str
     pod_groups: Resource
@@ -55,16 +55,25 @@ class GangScheduler(msgspec.Struct, frozen=True):
 
     @property
     def admits(self) -> bool:
-        """Whether it decides by the PodGroup alone if the job may have pods yet: then they are not created before."""
+        """Whether this scheduler decides by the PodGroup alone if the job may have pods yet.
+
+        If so, the operator creates the pods only after this decision.
+        """
         return self.kind is GangKind.VOLCANO
 
     @property
     def is_kubernetes(self) -> bool:
-        """Whether it is Kubernetes' own, whose PodGroups stay as long as they have pods, and have no resources."""
+        """Whether this is Kubernetes' own scheduler.
+
+        Its PodGroups have no resources, and exist as long as they have pods.
+        """
         return self.kind is GangKind.KUBERNETES
 
     def add_member(self, template: Template, job: TFJob, replica_type: str) -> None:
-        """Make the template's pods members of the job's PodGroup. If it names a scheduler, that stays."""
+        """Make the template's pods members of the job's PodGroup.
+
+        If the template already names a scheduler, that name stays.
+        """
         if not template.scheduler_name:
             template.spec = template.spec | {"schedulerName": self.name}
         if self.is_kubernetes:
@@ -90,7 +99,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
     def body(
         self, job: TFJob, owner: dict[str, Any], spec: PodGroupSpec, annotations: dict[str, str]
     ) -> dict[str, Any]:
-        """Return a new PodGroup, named after the job and controlled by it."""
+        """Return a new PodGroup that is named after the job and has the job as its controller."""
         fields = self._fields(spec)
         if self.is_kubernetes:
             fields |= {
@@ -114,7 +123,10 @@ class GangScheduler(msgspec.Struct, frozen=True):
     def spec(
         self, policy: SchedulingPolicy, min_member: int, min_resources: Mapping[str, str | int] | None
     ) -> PodGroupSpec:
-        """Return the wanted spec of the PodGroup; with `min_resources` None it keeps the resources that it has."""
+        """Return the wanted spec of the PodGroup.
+
+        With `min_resources` None the PodGroup keeps its present resources.
+        """
         return PodGroupSpec(
             min_member=min_member,
             queue=(policy.queue or "") if self.admits else "",
@@ -126,11 +138,11 @@ class GangScheduler(msgspec.Struct, frozen=True):
     def change(
         self, job: TFJob, current: PodGroup, wanted: PodGroupSpec, annotations: dict[str, str]
     ) -> dict[str, Any]:
-        """Return the merge patch that brings an existing PodGroup to the wanted spec; empty if none is needed.
+        """Return the merge patch that changes an existing PodGroup to the wanted spec.
 
-        Quantities are compared as numbers, for Volcano rewrites `1000m` to `1`. A queue that the job doesn't name is
-        Volcano's choice. Annotations and labels of others stay. `pod_groups` has the rule for a member that is beyond
-        the bounds of a cache.
+        The patch is empty if no change is needed. Quantities are compared as numbers, because Volcano rewrites `1000m`
+        to `1`. If the job names no queue, Volcano chooses the queue. Annotations and labels that others have set stay.
+        `pod_groups` documents the rule for a field that is beyond the limits of a cache.
         """
         old, new = self._fields(current.spec), self._fields(wanted)
         spec: dict[str, Any] = {
@@ -166,7 +178,7 @@ _COPIED = frozenset({"priorityClassName", "scheduleTimeoutSeconds", "schedulingP
 
 
 def gang_scheduler(name: str) -> GangScheduler | None:
-    """Return the scheduler that `--gang-scheduler-name` stands for; None for "" and "none"."""
+    """Return the scheduler that `--gang-scheduler-name` names. For "" and "none" return None."""
     if name.lower() in ("", "none"):
         return None
     if name.lower() == GangKind.VOLCANO:
@@ -181,15 +193,16 @@ def _missing(has: dict[str, str], should_have: dict[str, str]) -> dict[str, str]
 
 
 def _as_kept(value: Any) -> Any:
-    """Return a wanted member as a cache would keep it."""
+    """Return a wanted value in the form in which a cache would store it."""
     return short_name(value) if isinstance(value, str) else value
 
 
 def _changed_resources(old: dict[str, str | int] | None, new: dict[str, str | int]) -> dict[str, Any]:
-    """Return the change of `minResources` as a part of a merge patch of the spec; empty if none is needed.
+    """Return the change of `minResources`, as part of a merge patch of the spec.
 
-    Resources beyond the bounds are removed as a whole, since a merge patch would have to name each; the next sync sets
-    what the job wants. If the job wants as many itself, they stay as they are.
+    The result is empty if no change is needed. Resources beyond the cache's limits are removed as a whole, because a
+    merge patch would have to name each resource. The next sync sets the resources that the job wants. If the job's
+    wanted resources are beyond the limits too, the PodGroup's resources stay as they are.
     """
     if old is None:
         return {"minResources": None} if is_kept(new) else {}

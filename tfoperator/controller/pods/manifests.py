@@ -1,4 +1,4 @@
-"""The pods and services of one job: decodes each template at most once, and renders the cluster once."""
+"""Makes the pods and services of one job. It decodes each template at most once, and renders the cluster once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tfoperator.controller.pods.options import PodOptions
 from tfoperator.controller.pods.template import PodTemplateError, Template
 
 CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
-"""The types that lead a job; with neither, worker 0 does."""
+"""The replica types that lead a job. If a job has neither, worker 0 leads."""
 
 _REFERENCE = re.compile(r"\$\((_[A-Z_]*)\)")
 
@@ -48,17 +48,17 @@ _POLICIES = {policy.value: policy for policy in RestartPolicy}
 
 
 def restarts_together(job: TFJob) -> bool:
-    """Return whether all replicas of the job are restarted when one must be (`runPolicy.restartScope`)."""
+    """Return whether all replicas of the job restart when one replica must restart (`runPolicy.restartScope`)."""
     return job.spec.policy.restart_scope == RestartScope.JOB
 
 
 def restarts_in_place(job: TFJob) -> bool:
-    """Return whether kubelets are to start the job's containers again (`runPolicy.restartMode`)."""
+    """Return whether kubelets restart the job's containers (`runPolicy.restartMode`)."""
     return job.spec.policy.restart_mode == RestartMode.IN_PLACE and not restarts_together(job)
 
 
 class DesiredReplicas(msgspec.Struct, frozen=True):
-    """The wanted replicas of one type. `spec` is None for a type that the job's spec no longer has."""
+    """The wanted replicas of one type. `spec` is None for a type that is no longer in the job's spec."""
 
     type: ReplicaType
     spec: ReplicaSpec | None
@@ -67,18 +67,18 @@ class DesiredReplicas(msgspec.Struct, frozen=True):
 
 
 def template_path(replica_type: str) -> str:
-    """Return the path in the job of the template of a replica type."""
+    """Return the path of a replica type's template in the job."""
     return f"spec.tfReplicaSpecs[{replica_type}].template"
 
 
 def desired_size(spec: ReplicaSpec | None) -> int:
-    """Return the number of replicas that a spec asks for, from 0 to MAX_REPLICAS."""
+    """Return the number of replicas that a spec requests, from 0 to MAX_REPLICAS."""
     wanted = spec.replicas if spec is not None else 0
     return min(max(1 if wanted is None else wanted, 0), MAX_REPLICAS)
 
 
 def desired_policy(spec: ReplicaSpec | None) -> RestartPolicy:
-    """Return the restart policy of a spec: Never where it names none that is known."""
+    """Return the restart policy of a spec. If the spec names no known policy, return Never."""
     policy = spec.restart_policy if spec is not None else None
     return _POLICIES.get(policy or "", RestartPolicy.NEVER)
 
@@ -86,13 +86,13 @@ def desired_policy(spec: ReplicaSpec | None) -> RestartPolicy:
 class _Cluster(NamedTuple):
     """The cluster description for a job's replicas.
 
-    A job of a single replica has no TF_CONFIG, since it has no peers (the Go operator's rule), and a job that didn't
-    ask for arguments has none. Both may refer to `variables`. With a service for each replica they don't: their text is
-    the Go operator's, byte by byte.
+    A job of a single replica has no TF_CONFIG, since it has no peers (the Go operator has the same rule). A job gets
+    arguments only if its spec requests them. TF_CONFIG and the arguments may refer to `variables`. With a service for
+    each replica they have no references: their text equals the Go operator's text, byte by byte.
 
-    `processes` are the variables of Keras 3 and JAX. The process of the first replica of a type in `first_process` has
-    that number; a type that is not in it has no such process. `data_service` is the address of the job's data service,
-    empty if it has none.
+    `processes` contains the variables of Keras 3 and JAX. `first_process` maps a replica type to the process number of
+    its first replica. Replicas of a type that is not in `first_process` are not such processes. `data_service` is the
+    address of the job's data service. It is empty if the job has no data service.
     """
 
     tf_config: TFConfig | None
@@ -103,9 +103,9 @@ class _Cluster(NamedTuple):
     data_service: str = ""
 
     def env(self, replica_type: ReplicaType, index: int, own: Collection[str]) -> dict[str, str]:
-        """Return the variables that a replica gets, each before those that refer to it.
+        """Return the variables that a replica gets. Each variable comes before the variables that refer to it.
 
-        The variables of Keras and JAX are left to the user where a name is in `own`.
+        If `own` contains one of the names that Keras and JAX use, the user sets their variables.
         """
         found = {**self.variables}
         if self.tf_config is not None:
@@ -124,9 +124,9 @@ class _Cluster(NamedTuple):
 
 
 class PodCounts(NamedTuple):
-    """The number of restarts of a replica up to the start of its pod, and how many followed on disruptions.
+    """The number of restarts of a replica until its pod starts, and how many of these restarts followed disruptions.
 
-    Besides, all replicas of the job have been restarted together `job_restarts` times.
+    In addition, all replicas of the job have been restarted together `job_restarts` times.
     """
 
     restarts: int = 0
@@ -135,7 +135,7 @@ class PodCounts(NamedTuple):
     job_disruptions: int = 0
 
     def by_annotation(self) -> dict[str, int]:
-        """Return the counts by the annotation that the pod has for each."""
+        """Return the counts, by the name of the pod's annotation for each count."""
         return {
             ANNOTATION_RESTARTS: self.restarts,
             ANNOTATION_DISRUPTIONS: self.disruptions,
@@ -158,7 +158,10 @@ class ReplicaManifests:
         options: PodOptions,
         gang: GangScheduler | None = None,
     ) -> None:
-        """Initialize; `options` have the job's own naming and network. With `gang` the pods join its PodGroup."""
+        """Initialize.
+
+        `options` contains the job's own naming and network. With `gang` the pods are members of the gang's PodGroup.
+        """
         self._job = job
         self._groups = groups
         self._options = options
@@ -167,11 +170,14 @@ class ReplicaManifests:
         self._has_chief = any(group.type in CHIEF_TYPES and group.size > 0 for group in groups)
 
     def name(self, group: DesiredReplicas, index: int) -> str:
-        """Return the name of a wanted replica's pod, and of its service if it has one of its own."""
+        """Return the name of a wanted replica's pod.
+
+        If the replica has a service of its own, the service has the same name.
+        """
         return self._names[group.type][index]
 
     def pod(self, group: DesiredReplicas, index: int, counts: PodCounts) -> dict[str, Any]:
-        """Return the pod of a replica, with what happened to it before."""
+        """Return the pod of a replica. The annotations of the pod record the replica's earlier restarts."""
         is_master = self._is_master(group.type, index)
         replica = ReplicaPod(
             name=self.name(group, index),
@@ -199,12 +205,12 @@ class ReplicaManifests:
         return bool(self._subdomain) and self.template(group).has_own_host_name
 
     def overrules_restart_policy(self, group: DesiredReplicas) -> bool:
-        """Return whether the template asks for another restart policy than the pods get."""
+        """Return whether the template requests a restart policy that differs from the pods' policy."""
         own = self.template(group).restart_policy
         return bool(own) and own != self._restart_policy(group)
 
     def overrules_tf_config(self, group: DesiredReplicas) -> bool:
-        """Return whether the template sets TF_CONFIG itself, and the pods get another."""
+        """Return whether the template sets TF_CONFIG itself, but the pods get the operator's TF_CONFIG."""
         return TF_CONFIG in self._own_variables(group) and self._cluster.tf_config is not None
 
     def _own_variables(self, group: DesiredReplicas) -> frozenset[str]:
@@ -214,7 +220,7 @@ class ReplicaManifests:
         return pod_restart_policy(group.policy, together=restarts_together(self._job))
 
     def keeps_another_scheduler(self, group: DesiredReplicas) -> bool:
-        """Return whether the template names a scheduler that does not know the gang."""
+        """Return whether the template names a scheduler that can't schedule the gang."""
         return self._gang is not None and self.template(group).scheduler_name != self._gang.name
 
     @cached_property
@@ -245,10 +251,10 @@ class ReplicaManifests:
     def _processes(
         self, groups: Sequence[DesiredReplicas]
     ) -> tuple[ProcessVariables | None, Mapping[ReplicaType, int]]:
-        """Return the variables of Keras and JAX, and the number of each type's first process.
+        """Return the variables of Keras and JAX, and the number of the first process of each type.
 
-        A job of one process needs none, and a job with parameter servers trains in another way. Dynamic workers come
-        and go, which JAX does not allow.
+        A job of one process needs none of these variables, and a job with parameter servers does not use them. Dynamic
+        workers are added and removed while the job runs, which JAX does not allow.
         """
         if self._job.spec.enable_dynamic_worker or any(group.type is ReplicaType.PS for group in groups):
             return None, {}
@@ -268,7 +274,7 @@ class ReplicaManifests:
 
     @cached_property
     def _subdomain(self) -> str:
-        """The name of the job's one service; empty where each replica has its own."""
+        """The name of the job's one service. It is empty if each replica has its own service."""
         return self._options.naming.job(self._job) if self._options.network is Network.PER_JOB else ""
 
     @cached_property
@@ -332,9 +338,9 @@ class ReplicaManifests:
 
 
 def _abbreviations(templates: Sequence[Template]) -> Abbreviations:
-    """Return abbreviations with variables that no template has, or refers to.
+    """Return abbreviations with variable names that no template sets or refers to.
 
-    The variables of `envFrom` are not known here: then the chosen name is an unlikely name.
+    The variables of `envFrom` are not known here. So if a template uses `envFrom`, the function chooses unlikely names.
     """
     containers = [template.containers[template.container] for template in templates]
     taken = {str(variable.get("name")) for template in templates for variable in template.env}

@@ -1,11 +1,12 @@
-"""The names of a job's objects, and the headless services by which its replicas find each other.
+"""Makes the names of a job's objects, and of the headless services by which its replicas find each other.
 
-Names are the Go operator's, or have a piece of the job's UID. There is one service for each replica, or one for the
-whole job. Both are options of the operator, which may change while jobs run. A job must keep its naming: a recreated
-worker must find its parameter servers under their existing names, TF_CONFIG names hosts that only one kind of service
-provides, and the operator must never create an object twice under two names. Only a job without objects gets the
-naming and network of the options. The status records that the network is PerJob; before the first status is written, or
-where an older CRD drops that field, the job's objects show it.
+The names are either the names that the Go operator uses, or contain a part of the job's UID. A job has one service for
+each replica, or one service for all replicas. Naming and network are both options of the operator. An administrator may
+change the options while jobs run. But a job must keep its naming and its network. A recreated worker must find its
+parameter servers under their existing names. TF_CONFIG names hosts that only one kind of service provides. The operator
+must never create an object twice under two names. So only a job without objects gets the naming and the network of the
+options. The status records that the network is PerJob. Before the operator writes the first status, or if an older CRD
+drops this field, the job's existing objects show the network.
 """
 
 from __future__ import annotations
@@ -25,27 +26,34 @@ _NETWORKS = {network.value: network for network in Network}
 
 
 class Naming(msgspec.Struct, frozen=True):
-    """Names a job's objects as the Go operator does, or, where `unique`, with a piece of the job's UID at the end.
+    """Names a job's objects as the Go operator does.
 
-    Two jobs never have the same unique name, not even one after the other.
+    If `unique` is set, a part of the job's UID is at the end of each name. Two jobs never have the same unique name,
+    even if a user deletes a job and creates it again.
     """
 
     unique: bool
 
     def replica(self, job: TFJob, replica_type: ReplicaType, index: int) -> str:
-        """Return the name of a replica's pod, and of its service if it has one of its own: `{job}-{type}-{index}`."""
+        """Return the name of a replica's pod, `{job}-{type}-{index}`.
+
+        If the replica has a service of its own, the service has the same name.
+        """
         meta = job.metadata
         if self.unique:
             return names.unique_object_name(meta.name, replica_type, index, meta.uid)
         return names.object_name(meta.name, replica_type, index)
 
     def data_service(self, job: TFJob, member: DataServiceMember) -> str:
-        """Return the name of the pod of a data service's member, and of its service if it has one of its own."""
+        """Return the name of the pod of a data service's member.
+
+        If the member has a service of its own, the service has the same name.
+        """
         name = f"{job.metadata.name}-{member_suffix(member)}"
         return names.with_uid(name, job.metadata.uid) if self.unique else name
 
     def job(self, job: TFJob) -> str:
-        """Return the name of the service of a whole job: `{job}`."""
+        """Return the name of the one service for all replicas of a job: `{job}`."""
         return names.unique_name(job.metadata.name, job.metadata.uid) if self.unique else job.metadata.name
 
 
@@ -55,7 +63,10 @@ NAMINGS = (PLAIN_NAMES, UNIQUE_NAMES)
 
 
 def naming_in_use(job: TFJob, objects: Iterable[HasMetadata], preferred: Naming) -> Naming:
-    """Return the naming of the job's pods and services; `preferred` if there are none, or if they follow no naming."""
+    """Return the naming of the job's pods and services.
+
+    If there are none, or if their names follow no naming, return `preferred`.
+    """
     of_whole_job = None
     for one in objects:
         name, replica = one.metadata.name, names.replica_of(one.metadata.labels)
@@ -68,10 +79,10 @@ def naming_in_use(job: TFJob, objects: Iterable[HasMetadata], preferred: Naming)
 
 
 def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
-    """Return whether a service with the job's labels has the name that the operator gives to such a service.
+    """Return whether a service that has the job's labels has the name that the operator would give it.
 
-    `kubectl expose` gives the new service the labels of the exposed pod or deployment. Such a service belongs to a
-    user, whatever its labels.
+    `kubectl expose` copies the labels of the exposed pod or deployment to the new service. Such a service belongs to a
+    user, although it has the job's labels.
     """
     if names.LABEL_TENSORBOARD in meta.labels:
         return meta.name == names.tensorboard_name(job.metadata.name)
@@ -89,9 +100,10 @@ def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
 def network_in_use(
     job: TFJob, pods: Iterable[Pod], services: Iterable[Service], service_name: str, preferred: Network
 ) -> Network:
-    """Return the network of a started job; else the network that its spec asks for, else `preferred`.
+    """Return the network of a started job.
 
-    `service_name` is the name of the whole job's service. `services` must not include a service of a TensorBoard.
+    For a job without a network yet, return the network in its spec, or else `preferred`. `service_name` is the name of
+    the one service for all replicas. `services` must not include a service of a TensorBoard.
     """
     if job.status.network == Network.PER_JOB:
         return Network.PER_JOB
@@ -114,7 +126,10 @@ def network_in_use(
 
 
 def _network_of_new(job: TFJob, preferred: Network) -> Network:
-    """Return the network of a new job: unset, it keeps its templates' host names, which PerJob would replace."""
+    """Return the network of a new job.
+
+    If its spec sets none but its templates set host names, the result is PerReplica: PerJob would replace these names.
+    """
     own = _NETWORKS.get(job.spec.network or "")
     if own is not None:
         return own

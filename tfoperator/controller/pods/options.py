@@ -14,18 +14,20 @@ from tfoperator.controller.pods.scheduling_rules import SchedulingRules
 
 
 class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options for pods besides the spec of their job. A member that an option of the operator sets has no default.
+    """The options for pods that the spec of their job does not contain.
 
-    `cluster_domain` is appended to the host names in TF_CONFIG (`cluster.local`; empty: the resolver's search path is
-    enough, as the Go operator assumes). `evaluator_in_cluster` lists the evaluators in TF_CONFIG's cluster, which the
-    Go operator does and some training loops reject, unless the job sets it. `accelerators` have, by resource name, the
-    additions to containers that ask for the resource. `default_ps_image` runs the parameter servers of a job that has
-    no template for them; empty, such a job is invalid. `default_tensorboard_image` runs TensorBoards that name none;
-    `exposed_tensorboards` allows them services that are reached from outside the cluster.
-    `naming` names the objects of jobs that have none yet, and `network` is theirs unless they set it. `gang` schedules
-    the pods of a job together; None leaves each pod to the cluster's scheduler. `scheduling` lists the names allowed in
-    their PodGroup. `progress` is the server for programs' reports, or None. `restart_rules`: kubelets restart
-    containers by rules of exit codes.
+    If an option of the operator sets a member of this class, the member has no default here. `cluster_domain` is
+    appended to the host names in TF_CONFIG (for example `cluster.local`). If it is empty, the resolver's search path
+    completes the names, as the Go operator assumes. `evaluator_in_cluster` lists the evaluators in TF_CONFIG's cluster,
+    unless the job sets this itself. The Go operator lists them, but some training loops reject this. `accelerators`
+    contains additions to containers, by the name of the resource that the container requests. `default_ps_image` is the
+    image of the parameter servers of a job that has no template for them. If it is empty, such a job is invalid.
+    `default_tensorboard_image` is the image of TensorBoards that name no image. `exposed_tensorboards` allows services
+    of TensorBoards that clients outside the cluster can reach. `naming` names the objects of jobs that have no objects
+    yet. `network` is the network of these jobs, unless their spec sets it. With `gang` the scheduler schedules the pods
+    of a job together. With None the cluster's scheduler places each pod by itself. `scheduling` lists the names that
+    jobs may use in their PodGroup. `progress` is the server to which programs report, or None. With `restart_rules`
+    kubelets restart containers by rules about exit codes.
     """
 
     cluster_domain: str

@@ -1,14 +1,17 @@
-"""A gang's PodGroup as a cache keeps it: bounded in bytes, whatever its author writes.
+"""A gang's PodGroup as a cache keeps it. Its size in bytes is limited, whatever its author writes.
 
-Any user of a namespace may write a PodGroup with the labels of a job, of 1.5 MB. The operator compares a PodGroup with
-what its job wants, so it needs more than the names of its own: each annotation that an administrator lets jobs pass on.
+Any user of a namespace may write a PodGroup of 1.5 MB that has the labels of a job. The operator compares a PodGroup
+with the PodGroup that its job wants. So the operator needs more than the names of its own annotations: it needs each
+annotation that an administrator allows jobs to pass on.
 
-Of *annotations* a cache keeps eight bytes each, of up to MAX_ANNOTATIONS: from these the operator knows whether the
-PodGroup has an annotation with this value, also for a value that a job wants later. More annotations than that are
-*beyond the bounds*, and so are resources of more than MAX_RESOURCES names. The rule for such a member: it is replaced
-if the value that the job wants is within the bounds, for then it differs for certain, and the next state of the
-PodGroup is within them. Where the operator can't know that (annotations of others are never removed; the job itself
-wants too much), it leaves the member as it is. So it does not write a PodGroup again and again.
+A cache keeps eight bytes for each of up to MAX_ANNOTATIONS *annotations*. From these bytes the operator can find out
+whether the PodGroup has an annotation with a certain value, even if a job requests this value only later. A PodGroup
+with more annotations is *beyond the bounds*. So is a PodGroup with resources that have more than MAX_RESOURCES names.
+If such a field of the PodGroup is beyond the bounds and the value that the job wants is within the bounds, the operator
+replaces the field: the two values certainly differ. The next state of the PodGroup is then within the bounds. If the
+operator can't compare the values, it leaves the field unchanged. This is the case for annotations (the operator never
+removes other writers' annotations), and for a job whose own value is beyond the bounds. So the operator does not write
+a PodGroup again and again.
 """
 
 from __future__ import annotations
@@ -22,16 +25,18 @@ import msgspec
 from tfoperator.kube.views.objects import HasMetadata, PodCondition, compacting
 
 MAX_ANNOTATIONS = 256
-"""A job passes on 64 at most, as many as its own cache keeps."""
+"""A job passes on at most 64 annotations, which is the number that the cache of jobs keeps."""
 MAX_RESOURCES, MAX_RESOURCES_TEXT = 32, 2048
-"""Names of resources, and characters of names and quantities together. A gang of today's clusters has under ten."""
+"""The maximum number of resources, and of characters of names and quantities together. A gang in today's clusters has
+fewer than ten resources.
+"""
 
 _MAX_NAME = 253
 _MAX_PHASE = 64
 _MARK = 8
 _MAX_CONDITIONS, _MAX_MESSAGE = 4, 2048
 _WHY_NOT_ADMITTED = "Unschedulable"
-"""The type of the only condition of a PodGroup that the operator reads."""
+"""The type of the single PodGroup condition that the operator reads."""
 
 
 class MinCount(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,9 +52,11 @@ class GroupPolicy(msgspec.Struct, frozen=True):
 
 
 class PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """The spec of a PodGroup, of any kind. The last three fields are of Kubernetes' own, and can't be changed there.
+    """The spec of a PodGroup, of any kind.
 
-    `min_resources` is None where it is beyond the bounds of a cache: it has resources, and they are not known.
+    Only PodGroups of Kubernetes' own scheduler have the last three fields, and these fields can't be changed there.
+    `min_resources` is None if the resources are beyond the bounds of a cache: the PodGroup has resources, but the cache
+    does not contain them.
     """
 
     min_member: int = 0
@@ -63,7 +70,7 @@ class PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def members(self) -> int:
-        """How many pods are placed together."""
+        """The number of pods that the scheduler places together."""
         return self.min_member or self.scheduling_policy.gang.min_count
 
 
@@ -78,14 +85,20 @@ class PodGroupStatus(msgspec.Struct, frozen=True):
 
 
 class PodGroup(HasMetadata, frozen=True):
-    """A PodGroup of any kind, trimmed. `marks` stand for its annotations; None where it has too many to be known."""
+    """A PodGroup of any kind, reduced to the fields that the operator uses.
+
+    `marks` are hashes of its annotations. It is None if the PodGroup has more annotations than the cache keeps.
+    """
 
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
     marks: bytes | None = msgspec.field(default=b"", name="-")
 
     def lacks(self, wanted: Mapping[str, str]) -> dict[str, str]:
-        """Return the wanted annotations that it doesn't have; none if that can't be known."""
+        """Return the wanted annotations that the PodGroup lacks.
+
+        Return none if the cache does not contain its annotations.
+        """
         if self.marks is None:
             return {}
         has = {self.marks[start : start + _MARK] for start in range(0, len(self.marks), _MARK)}
@@ -93,12 +106,12 @@ class PodGroup(HasMetadata, frozen=True):
 
 
 def short_name(name: str) -> str:
-    """Return the name as a cache keeps it: cut if it is longer than the name of any object."""
+    """Return the name in the form that a cache keeps: cut if it is longer than any object's name can be."""
     return name if len(name) <= _MAX_NAME else name[:_MAX_NAME]
 
 
 def is_kept(resources: Mapping[str, str | int]) -> bool:
-    """Return whether a cache keeps these resources: they are within the bounds."""
+    """Return whether a cache keeps these resources, because they are within the bounds."""
     return (
         len(resources) <= MAX_RESOURCES
         and sum(len(name) + len(str(amount)) for name, amount in resources.items()) <= MAX_RESOURCES_TEXT
@@ -106,7 +119,10 @@ def is_kept(resources: Mapping[str, str | int]) -> bool:
 
 
 def _mark(key: str, value: str) -> bytes:
-    """Return eight bytes that stand for an annotation. A key has no NUL, so two annotations never give one text."""
+    """Return eight bytes that identify an annotation and its value.
+
+    A key contains no NUL, so two different annotations never give the same text.
+    """
     return hashlib.blake2b(f"{key}\0{value}".encode(), digest_size=_MARK).digest()
 
 
@@ -143,4 +159,6 @@ def _bounded(data: bytes) -> PodGroup:
 _decode = msgspec.json.Decoder(PodGroup).decode
 
 decode_pod_group = compacting(_bounded)
-"""Decode a PodGroup for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
+"""Decode a PodGroup for a cache. The result contains only the fields that the operator uses, and shares equal values.
+Raises msgspec.DecodeError.
+"""

@@ -1,8 +1,9 @@
-"""Pods of elastic jobs: each has the number of workers that it was made for, and a probe asks for room alone. Pure.
+"""Builds the pods of elastic jobs, and probes: pods that only find out whether the cluster has room for another worker.
 
-A probe is the pod of a worker that the job might have. It costs no machine: it waits for a node like any pod. When a
-scheduler gives it a node, its program does not start, because it mounts a ConfigMap that does not exist: the operator
-deletes it, and makes all pods anew, for one worker more.
+Pure. A probe is a pod for a worker that the job does not have yet. A waiting probe costs no machine: it waits for a
+node like any pod. When a scheduler assigns a node to the probe, the probe's program does not start, because the probe
+mounts a ConfigMap that does not exist. The operator then deletes the probe, and creates all pods of the job again, with
+one more worker.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ _PATH = "/var/run/tfoperator/probe"
 
 
 def for_workers(pod: dict[str, Any], workers: int) -> dict[str, Any]:
-    """Return the pod with the number of workers that it is made for."""
+    """Return the pod with an annotation for the number of workers for which it is created."""
     return _annotated(pod, ANNOTATION_WORKERS, str(workers))
 
 
 def as_probe(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod as a probe: its program never starts."""
+    """Return the pod as a probe. The program of a probe never starts."""
     spec = pod["spec"]
     volume = {"name": _VOLUME, "configMap": {"name": pod["metadata"]["name"] + "-probe"}}
     mount = {"name": _VOLUME, "mountPath": _PATH}
@@ -37,7 +38,7 @@ def as_probe(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def made_for(pod: Pod) -> int:
-    """Return the number of workers that the pod was made for; 0 if it does not have the number."""
+    """Return the number of workers for which the pod was created; 0 if the pod does not contain the number."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_WORKERS)
 
 

@@ -1,8 +1,9 @@
-"""The resources that a pod made from a template requests, by the rules of Kubernetes' schedulers.
+"""Computes the resources that a pod made from a template requests, by the rules of Kubernetes' schedulers.
 
-A container's limit counts as its request where it has none. Init containers run one after the other, so the largest of
-them counts, if it is larger than all containers together; those that keep running (`restartPolicy: Always`) count with
-the containers. The additions of a LimitRange or a RuntimeClass at the pod's creation are not known here.
+If a container has a limit but no request, the limit counts as its request. Init containers run one after the other. So
+only the largest init container counts, and only if it is larger than all containers together. Init containers that keep
+running (`restartPolicy: Always`) count with the containers. A LimitRange or a RuntimeClass may add resources when the
+pod is created. This module does not include these additions.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ _POD_LEVEL_PREFIX = "hugepages-"
 
 
 class Resources:
-    """Amounts by resource name, which can be added up. Not thread-safe."""
+    """Amounts by resource name. Such amounts can be added. Not thread-safe."""
 
     def __init__(self) -> None:
         self._amounts: dict[str, Fraction] = {}
         self._binary: set[str] = set()
 
     def add(self, other: Resources, times: int = 1) -> None:
-        """Add another's amounts, `times` times."""
+        """Add the amounts of `other`, multiplied by `times`."""
         for name, amount in other._amounts.items():
             self._amounts[name] = self._amounts.get(name, Fraction(0)) + amount * times
         self._binary |= other._binary
 
     def at_least(self, other: Resources) -> None:
-        """Raise each amount to the other's, where that is larger."""
+        """Raise each amount to the amount of `other`, if that amount is larger."""
         for name, amount in other._amounts.items():
             self._amounts[name] = max(self._amounts.get(name, amount), amount)
         self._binary |= other._binary
 
     def put(self, name: str, amount: object, path: str) -> None:
-        """Set one amount. Raises PodTemplateError, which names `path`, if it is not a quantity."""
+        """Set one amount. Raises PodTemplateError, which names `path`, if the value is not a quantity."""
         try:
             self._amounts[name] = parse_quantity(amount)
         except ValueError as error:
@@ -50,7 +51,7 @@ class Resources:
             self._binary.add(name)
 
     def has(self, name: str) -> bool:
-        """Return whether there is an amount of this resource, even 0."""
+        """Return whether this resource has an amount, even 0."""
         return name in self._amounts
 
     def amounts(self) -> list[tuple[str, Fraction]]:
@@ -63,7 +64,7 @@ class Resources:
 
 
 def pod_requests(template: Template) -> Resources:
-    """Return the requests of one pod of the template. Raises PodTemplateError if that can't be read."""
+    """Return the requests of one pod of the template. Raises PodTemplateError if the requests can't be read."""
     return _of_pod(template.spec, f"{template.path}.spec")
 
 
@@ -101,7 +102,10 @@ def _add_init_containers(total: Resources, containers: Iterable[dict[str, Any]],
 
 
 def _apply_pod_level(total: Resources, resources: object, path: str) -> None:
-    """Replace the sum of the containers' requests by the pod's own; its limits count where those ask for nothing."""
+    """Replace the sum of the containers' requests by the pod's own requests.
+
+    Use the pod's limits for resources without any request.
+    """
     if resources is None:
         return
     own = _of_container({"resources": resources}, path.removesuffix(".resources"))

@@ -1,8 +1,8 @@
 """The names that an administrator allows in the PodGroups of jobs: priority classes, queues and annotations.
 
-The operator makes PodGroups with its own rights. A quota of pods by priority class, or an admission policy on pods,
-never sees the names in them, so the operator itself must check whether the job's namespace may use them: an
-administrator lists the allowed priority classes and queues.
+The operator creates PodGroups with its own rights. A quota of pods by priority class, or an admission policy on pods,
+does not check the names in PodGroups. So the operator itself must check whether the job's namespace may use these
+names: an administrator lists the allowed priority classes and queues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.pod_groups import PodGroupSpec
 
 _NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
-"""Annotations about the job's own manifest, which are wrong on any other object."""
+"""Annotations that describe the job's own manifest. On any other object they are wrong."""
 
 _HARMLESS_ANNOTATIONS = (
     "volcano.sh/preemptable",
@@ -25,24 +25,26 @@ _HARMLESS_ANNOTATIONS = (
     "volcano.sh/task-topology-anti-affinity",
     "volcano.sh/task-topology-task-order",
 )
-"""The annotations that Volcano (1.14) reads and that harm no other job: a lower claim, where a job's pods go.
+"""The annotations that Volcano (1.14) reads and that harm no other job. They contain a lower claim to resources, and
+rules about the nodes of a job's pods.
 
-With Volcano's other annotations a job gets in before jobs that wait (`sla-waiting-time`) or may not be evicted
-(`jdb-min-available`, `jdb-max-unavailable`). The coscheduling plugin (0.34) reads none.
+Volcano's other annotations give a job an advantage: it starts before jobs that wait longer (`sla-waiting-time`), or
+Volcano may not evict its pods (`jdb-min-available`, `jdb-max-unavailable`). The coscheduling plugin (0.34) reads no
+annotations.
 """
 
 ANY = "*"
-"""In a list of names: every name, but for a system class."""
+"""In a list of names this means every name, except system classes."""
 
 _SYSTEM_PREFIX = "system-"
-"""The prefix of Kubernetes' own priority classes, whose pods preempt all others."""
+"""The prefix of Kubernetes' own priority classes. Pods of these classes preempt all other pods."""
 
 _POLICY = "spec.runPolicy.schedulingPolicy"
 _MAX_SHOWN_NAMES = 10
 
 
 class AllowedNames(msgspec.Struct, frozen=True, rename="camel"):
-    """Names that jobs may use. A namespace in `namespaces` has its own list instead of `default`."""
+    """Names that jobs may use. A namespace in `namespaces` has its own list, which replaces `default`."""
 
     default: tuple[str, ...]
     namespaces: dict[str, tuple[str, ...]] = {}
@@ -53,14 +55,17 @@ class AllowedNames(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
-    """Names allowed in PodGroups; by default all queues, all priority classes but the system's, few annotations."""
+    """The names allowed in PodGroups.
+
+    The defaults are all queues, all priority classes except the system's, and a few annotations.
+    """
 
     priority_classes: AllowedNames = AllowedNames((ANY,))
     queues: AllowedNames = AllowedNames((ANY,))
     annotations: AllowedNames = AllowedNames(_HARMLESS_ANNOTATIONS)
 
     def annotations_of(self, job: TFJob) -> dict[str, str]:
-        """Return the job's annotations that its PodGroup gets, too."""
+        """Return the job's annotations that are copied to its PodGroup."""
         allowed = self.annotations.of(job.metadata.namespace)
         return {
             name: value
@@ -71,9 +76,10 @@ class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
     def problems(
         self, gang: GangScheduler, namespace: str, policy: SchedulingPolicy, current: PodGroupSpec | None
     ) -> Iterator[str]:
-        """Yield the parts of the policy that are not allowed; `current` is the spec of the job's existing PodGroup.
+        """Yield the parts of the job's scheduling policy that are not allowed.
 
-        It keeps its existing values: they were allowed when the job started, or not checked yet.
+        `current` is the spec of the job's existing PodGroup. Values that the PodGroup already has are not checked: they
+        were allowed when the job started, or were not checked yet at that time.
         """
         has = current or PodGroupSpec()
         wanted = gang.spec(policy, 0, {})
@@ -86,7 +92,11 @@ class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def _allows(allowed: tuple[str, ...], name: str, *, but: str = "") -> bool:
-    """Return whether a name is listed, or all are and it doesn't begin with `but`. The empty name is always allowed."""
+    """Return whether a name is allowed.
+
+    It is allowed if the list contains it, or if the list allows all names and it doesn't begin with `but`. The empty
+    name is always allowed.
+    """
     return not name or name in allowed or (ANY in allowed and not (but and name.startswith(but)))
 
 

@@ -1,7 +1,7 @@
-"""A pod template as plain data, checked just enough that bodies can be made from it.
+"""A pod template as plain data. It is checked only as far as this is necessary to make bodies from it.
 
-Templates are decoded only when an object must be created. Objects built from one share its parts, so no code here or
-later changes them in place.
+The operator decodes templates only when it must create an object. Objects that are built from one template share its
+parts, so code must never change them in place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class PodTemplateError(ValueError):
 
 
 def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
-    """Return the value if it is a list of objects; empty if it is None. Raises PodTemplateError."""
+    """Return the value if it is a list of objects. Return an empty list if it is None. Raises PodTemplateError."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -29,7 +29,7 @@ def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
 
 
 def an_object(value: object, path: str) -> dict[str, Any]:
-    """Return the value if it is an object; empty if it is None. Raises PodTemplateError."""
+    """Return the value if it is an object. Return an empty object if it is None. Raises PodTemplateError."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -38,11 +38,12 @@ def an_object(value: object, path: str) -> dict[str, Any]:
 
 
 class Template:
-    """A template for the pods of one kind, a replica type for example. `path` is its path in the job.
+    """A template for the pods of one kind, for example of a replica type. `path` is its path in the job.
 
-    `container` is the position of the training container: the container named `tensorflow`, else the first. `ports` are
-    its ports; a port `tfjob-port` (2222) is added where none has that name. `port` is the number of the port with that
-    name. Raises PodTemplateError for a template without containers or of the wrong shape.
+    `container` is the position of the training container: the container named `tensorflow`, or else the first
+    container. `ports` contains the ports of this container. If no port has the name `tfjob-port`, such a port (2222) is
+    added. `port` is the number of the port `tfjob-port`. Raises PodTemplateError for a template without containers or
+    of the wrong shape.
     """
 
     def __init__(self, path: str, raw: msgspec.Raw) -> None:
@@ -71,25 +72,26 @@ class Template:
 
     @property
     def restart_policy(self) -> object:
-        """The template's own restart policy, which the replica's policy overrides."""
+        """The template's own restart policy. The replica's policy overrides it."""
         return self.spec.get("restartPolicy")
 
     @property
     def has_own_host_name(self) -> bool:
-        """Whether the template itself gives its pods a host name or a subdomain."""
+        """Whether the template itself sets a host name or a subdomain for its pods."""
         return bool(self.spec.get("hostname") or self.spec.get("subdomain"))
 
     @property
     def scheduler_name(self) -> object:
-        """The scheduler that the template itself names, if any."""
+        """The scheduler that the template itself names; empty if it names none."""
         return self.spec.get("schedulerName")
 
     @cached_property
     def service_ports(self) -> list[dict[str, Any]]:
         """Every port of the training container.
 
-        A service must not list a port and protocol twice and must name its ports if it has several; a container may do
-        as it likes, so doubles are dropped (`tfjob-port` stays) and the nameless are named after their number.
+        A service must not list the same port and protocol twice, and must name its ports if it has several. A container
+        has no such rules. So duplicates are dropped (`tfjob-port` stays), and ports without a name are named after
+        their number.
         """
         ports: dict[tuple[str, str], dict[str, Any]] = {}
         for port in sorted(self.ports, key=lambda p: p.get("name") != DEFAULT_PORT_NAME):
@@ -108,12 +110,15 @@ class Template:
         return list_of_objects(self.containers[self.container].get(field), path)
 
     def change_container(self, **members: object) -> None:
-        """Replace members of the training container. Call this before anything is made from the template."""
+        """Replace fields of the training container. Call this before anything is made from the template."""
         self.containers = list(self.containers)
         self.containers[self.container] = self.containers[self.container] | members
 
     def use_containers(self, containers: list[dict[str, Any]]) -> None:
-        """Replace the containers by as many in the same order. Call this before anything is made from them."""
+        """Replace the containers by the same number of containers in the same order.
+
+        Call this before anything is made from the containers.
+        """
         self.containers = containers
         self.env = self.list_of_objects("env")
 

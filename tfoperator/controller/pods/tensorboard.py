@@ -1,8 +1,8 @@
-"""The deployment and the service that make a job's TensorBoard.
+"""Makes the deployment and the service of a job's TensorBoard.
 
-The last spec is recorded as a hash in an annotation, so that a change is noticed without reading back a spec that the
-API server has filled with defaults. Their labels differ from a replica's, so a pod of the deployment can't be taken for
-a replica.
+An annotation records a hash of the last spec. So the operator notices a change without comparing the spec in the API
+server, to which the API server has added defaults. Their labels differ from the labels of replicas, so the operator
+can't mistake a pod of the deployment for a replica.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tfoperator.controller.pods.options import PodOptions
 from tfoperator.kube.protocol.resources import DEPLOYMENTS, SERVICES
 
 _SECURITY_CONTEXT = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
-"""The requirements of Pod Security's level `restricted`, for any image.
+"""The fields that Pod Security's level `restricted` requires, for any image.
 
-It has a user, since the images of TensorFlow are root's and would not start without a user. It has no `fsGroup`: for
-that the kubelet would give the files of the volume to another group while replicas write there.
+It sets a user: by default the images of TensorFlow run as root, and would not start without another user. It sets no
+`fsGroup`: with `fsGroup` the kubelet would change the group of the volume's files while replicas write there.
 """
 
 _PORT = 6006
-"""TensorBoard's own default; above 1024, so that no privilege is needed."""
+"""TensorBoard's own default. The port is above 1024, so the program needs no privilege."""
 
 _SERVICE_PORT = 80
 _CLUSTER_IP = TensorBoardServiceType.CLUSTER_IP.value
@@ -82,13 +82,16 @@ def tensorboard_deployment(job: TFJob, tensorboard: TensorBoard, options: PodOpt
 
 
 def refused_service_type(tensorboard: TensorBoard, options: PodOptions) -> str:
-    """Return the type that the TensorBoard's service should have and may not; empty if it may."""
+    """Return the service type that the job requests for its TensorBoard, if this type is not allowed; else empty."""
     wanted = tensorboard.service_type or _CLUSTER_IP
     return "" if options.exposed_tensorboards or wanted == _CLUSTER_IP else wanted
 
 
 def tensorboard_service(job: TFJob, tensorboard: TensorBoard, options: PodOptions) -> dict[str, Any]:
-    """Return the service of a job's TensorBoard: ClusterIP where it may not have the type that the job names."""
+    """Return the service of a job's TensorBoard.
+
+    If the type that the job names is not allowed, the type is ClusterIP.
+    """
     refused = refused_service_type(tensorboard, options)
     spec = {
         "type": (not refused and tensorboard.service_type) or _CLUSTER_IP,
@@ -101,7 +104,7 @@ def tensorboard_service(job: TFJob, tensorboard: TensorBoard, options: PodOption
 def _object(
     job: TFJob, api_version: str, kind: str, spec: dict[str, Any], hashed: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the object; `hashed` is what its annotation has to notice beside a change of `spec`."""
+    """Return the object. Its annotation contains a hash of `hashed` and `spec`, which shows any change of the two."""
     digest = hashlib.sha256(msgspec.json.encode(spec | (hashed or {}), order="deterministic")).hexdigest()[:16]
     return {
         "apiVersion": api_version,

@@ -1,1 +1,4 @@
-"""Where an API server is and how to connect to it: from a kubeconfig, a pod's service account, or explicit values."""
+"""Finds where an API server is and how to connect to it.
+
+Sources are a kubeconfig, a pod's service account, and explicit values.
+"""

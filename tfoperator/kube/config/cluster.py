@@ -1,4 +1,7 @@
-"""Where an API server is and how to connect to it: the result of reading a configuration, the input of a client."""
+"""Describes where an API server is and how to connect to it.
+
+Reading a configuration returns this description, and a client needs it as input.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from tfoperator.kube.protocol.errors import ConfigError
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of an API server, how to verify it and how to authenticate. Its repr shows no secret.
+    """The address of an API server, how to verify the server, and how to authenticate to it. Its repr shows no secret.
 
-    Raises ConfigError for unusable values, and for credentials that would cross a network unencrypted (`http://`).
+    Raises ConfigError for unusable values, and for credentials that would be sent over a network without encryption
+    (`http://`).
     """
 
     server: str  # http(s)://host[:port][/path]
@@ -45,7 +49,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
         return f"ClusterConfig(server={self.server!r}, namespace={self.namespace!r}, source={self.source!r})"
 
     def check(self) -> None:
-        """Read every certificate now, so that a missing file is found at the start. Raises ConfigError."""
+        """Read every certificate now, so a missing file is reported at the start. Raises ConfigError."""
         if self.server.startswith("https:"):
             try:
                 TlsContexts(self.tls).context()
@@ -59,7 +63,7 @@ def is_plain(server: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host, by name or address, is this machine."""
+    """Return whether a host, given as a name or as an address, is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
-"""How a client authenticates, and how it notices that it must authenticate again.
+"""How a client authenticates, and how it finds out that it must authenticate again.
 
-The client asks for credentials before every request and gets them from memory. They are renewed when they are about
-to expire, and when the server answers 401. Their reprs, log lines and errors never show a secret.
+Before every request the client gets its credentials from memory. The credentials are renewed shortly before they
+expire, and after the server has responded with 401. The repr of credentials, log lines and errors never show a secret.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ from tfoperator.kube.protocol.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 TOKEN_FILE_PERIOD = timedelta(seconds=60)
-"""The time after which a token file is read again. The kubelet rotates a token after 80 % of its life (an hour, at
-least 10 minutes), so a minute is early enough; client-go uses the same."""
+"""Seconds after which the client reads a token file again. The kubelet replaces a token after 80 % of its lifetime (an
+hour, at least 10 minutes), so one minute is early enough. client-go uses the same time.
+"""
 
 _LEEWAY = timedelta(seconds=60)
 _RENEWAL_PAUSE = timedelta(seconds=10)  # between attempts to renew a credential that is still valid
 
 
 def bearer(token: str, source: str) -> str:
-    """Return the Authorization header for a token. Raises ConfigError, naming `source`, if a header can't hold it."""
+    """Return the value of the Authorization header for a token.
+
+    Raises ConfigError, which names `source`, if a header can't contain the token.
+    """
     token = token.strip()
     if not token:
         raise ConfigError(f"{source} is empty, but must contain a bearer token")
@@ -43,9 +47,10 @@ def bearer(token: str, source: str) -> str:
 
 
 class IssuedCredential(msgspec.Struct, frozen=True):
-    """A credential, and when it expires (None: valid until refused).
+    """A credential, and the time at which it expires (None: valid until the server refuses it).
 
-    `authorization` is the value of the header, "" for none; `certificate` was issued with the token, or instead of it.
+    `authorization` is the value of the header; "" means no header. `certificate` was issued together with the token, or
+    instead of a token.
     """
 
     authorization: str = ""
@@ -53,7 +58,7 @@ class IssuedCredential(msgspec.Struct, frozen=True):
     expires: datetime | None = None
 
     def holds(self, now: datetime) -> bool:
-        """Return whether it has not expired yet."""
+        """Return whether the credential has not expired yet."""
         return self.expires is None or now < self.expires
 
     def __repr__(self) -> str:
@@ -65,19 +70,28 @@ class Credentials(ABC):
 
     @abstractmethod
     def current(self) -> IssuedCredential:
-        """Return the credential of the next request. May block (a file, a plugin); raises ConfigError."""
+        """Return the credential of the next request.
+
+        It may block (for a file or a plugin). It raises ConfigError if there is no credential.
+        """
 
     @abstractmethod
     def held(self) -> IssuedCredential | None:
-        """Return the same from memory; None if it must be fetched first. Never blocks, nor raises."""
+        """Return the credential from memory.
+
+        Return None if it must be read or issued first. It never blocks, and never raises an exception.
+        """
 
     @abstractmethod
     def refused(self, authorization: str) -> bool:
-        """Renew after a 401 for this value of the header. Returns whether a new attempt is worthwhile. May block."""
+        """Renew the credential after the server has refused this header value with 401.
+
+        It returns whether the caller should try again. May block.
+        """
 
 
 class StaticCredentials(Credentials):
-    """A header that never changes: a token, a user with a password, or (the default) none.
+    """A header that never changes: a token, a user with a password, or (by default) no header.
 
     Certificates from the kubeconfig are part of the TLS options.
     """
@@ -92,15 +106,16 @@ class StaticCredentials(Credentials):
     held = current
 
     def refused(self, authorization: str) -> bool:  # noqa: ARG002 - the base's
-        """Return False: there is no other header."""
+        """Return False: there is no other header to try."""
         return False
 
 
 class IssuedCredentials(Credentials):
-    """Credentials from a plugin, which runs when they are needed, about to expire or refused, and once per `every`.
+    """Credentials from a plugin.
 
-    One thread runs the plugin. Threads without a valid credential wait for its result, and share it even if it is a
-    failure, so that eight workers don't start eight browsers. `issue` may block and raises ConfigError.
+    It runs when credentials are needed, about to expire or refused, and also once per `every`. One thread runs the
+    plugin. Threads without a valid credential wait for the plugin's result. They share the result even if it is a
+    failure, so eight workers don't start eight browsers. `issue` may block, and raises ConfigError if it fails.
     """
 
     def __init__(
@@ -117,18 +132,21 @@ class IssuedCredentials(Credentials):
         self._failure: ConfigError | None = None
 
     def held(self) -> IssuedCredential | None:
-        """Return the current credential; None if none is valid, or if its renewal is due."""
+        """Return the current credential. Return None if it is not valid, or if it is time to renew it."""
         with self._changed:
             return self._usable()
 
     def _usable(self) -> IssuedCredential | None:
-        """Return the current credential if it is valid, and its renewal is not due or under way. Under the lock."""
+        """Return the current credential if it is valid.
+
+        If it is time to renew it, return None, unless a renewal is already running. The caller holds the lock.
+        """
         current, now = self._current, self._clock.now()
         due = self._renew_at is not None and now >= self._renew_at
         return current if current is not None and current.holds(now) and (self._running or not due) else None
 
     def refused(self, authorization: str) -> bool:
-        """Have another credential issued unless that has happened; return whether the header is new."""
+        """Request a new credential, unless another thread has already done this. Return whether the header is new."""
         with self._changed:
             old = self._current
             if old is not None and old.authorization == authorization:
@@ -137,7 +155,7 @@ class IssuedCredentials(Credentials):
         return fresh.authorization != authorization or (old is not None and fresh.certificate != old.certificate)
 
     def current(self) -> IssuedCredential:
-        """Return the current credential; issue a new one first if it is not valid."""
+        """Return the current credential. If it is not valid, first issue a new credential."""
         with self._changed:
             while True:
                 usable = self._usable()
@@ -180,17 +198,20 @@ class IssuedCredentials(Credentials):
         return current
 
     def _renewal(self, expires: datetime | None, now: datetime) -> datetime | None:
-        """Return a minute before expiry, or a tenth of the lifetime if that is shorter."""
+        """Return the time one minute before the expiry.
+
+        For a short lifetime, use a tenth of the lifetime in place of the minute.
+        """
         if expires is None:
             return None if self._every is None else now + self._every
         return expires - min(_LEEWAY, max(expires - now, timedelta(0)) / 10)
 
 
 class TokenFile(IssuedCredentials):
-    """A bearer token in a file that another process renews, e.g. the kubelet for a service account.
+    """A bearer token in a file that another process renews, for example the kubelet for a service account.
 
-    The file is read again once a minute, and after a 401. If that fails, the last token stays in use unless the server
-    refused it. The constructor raises ConfigError if it can't read the file.
+    The file is read again once a minute, and after a 401 response. If the file can't be read, the last token stays in
+    use, unless the server has refused it. The constructor raises ConfigError if it can't read the file.
     """
 
     def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:

@@ -1,7 +1,8 @@
-"""Kubeconfig files to a ClusterConfig: merging, choosing context, cluster and user, checking every field.
+"""Converts kubeconfig files to a ClusterConfig.
 
-This module does not use the `kubernetes` package: it expands aliases without limit, and its errors show parts of the
-file, including tokens. The errors here name the file, the entry and the field, and show no value.
+It merges the files, chooses context, cluster and user, and checks every field. This module does not use the
+`kubernetes` package to read them: that package expands YAML aliases without limit, and its errors show parts of the
+file, including tokens. The errors of this module name the file, the entry and the field, and never show a value.
 """
 
 from __future__ import annotations
@@ -30,11 +31,16 @@ from tfoperator.kube.config.written import Written, WrittenCredentials, WrittenP
 from tfoperator.kube.protocol.errors import ConfigError
 
 _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
-"""By section, the entries with the file of each. If entries have the same name, the first wins, as in kubectl."""
+"""The entries of each section, each entry with its file. If entries have the same name, the first entry wins, as in
+kubectl.
+"""
 
 
 def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock | None = None) -> ClusterConfig:
-    """Return the configuration of existing files, for `context` (default: current-context). Raises ConfigError."""
+    """Return the configuration of existing files, for the context `context` (by default the current-context).
+
+    Raises ConfigError.
+    """
     stamps = stamps_of(paths)  # before they are read: a change amid that is seen as one after it
     merged, current = _merge(paths)
     names = " and ".join(map(str, paths))
@@ -55,7 +61,7 @@ def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock 
 
 
 def _merge(paths: list[Path]) -> tuple[_Sections, str]:
-    """Return the files' entries in order, each with its file, and the first current-context."""
+    """Return the entries of the files in order, each with its file, and the first current-context that a file sets."""
     merged: _Sections = {section: [] for section in ("clusters", "contexts", "users")}
     current = ""
     for path in paths:
@@ -101,14 +107,17 @@ def _known(merged: _Sections, section: str) -> str:
 
 
 class _Entry:
-    """One named entry of a kubeconfig: its fields, and the data for error messages and relative paths."""
+    """One named entry of a kubeconfig: its fields, and the data that error messages and relative paths need."""
 
     def __init__(self, kind: str, name: str, fields: Mapping[str, Any], path: Path) -> None:
         self.kind, self.name, self.fields, self.path = kind, name, fields, path
 
     @classmethod
     def find(cls, merged: _Sections, section: str, name: str, asked_by: str) -> _Entry:
-        """Find an entry by name; ConfigError, naming the entry that refers to it, if it is missing or malformed."""
+        """Find an entry by name.
+
+        If it is missing or malformed, raise ConfigError, which names the entry that refers to it.
+        """
         kind = section.removesuffix("s")
         for entry, path in merged[section]:
             if entry["name"] == name:
@@ -123,7 +132,7 @@ class _Entry:
         return f"kubeconfig {self.path}, {self.kind} {self.name!r}"
 
     def text(self, field: str) -> str:
-        """Return a string field, "" if absent; ConfigError if it is something else."""
+        """Return a string field; "" if it is absent. Raise ConfigError if it is not a string."""
         value = self.fields.get(field)
         if value is None:
             return ""
@@ -132,7 +141,9 @@ class _Entry:
         return value
 
     def material(self, field: str) -> str | bytes:
-        """Return PEM from the field `{field}-data` (decoded, preferred) or the path in `field`."""
+        """Return PEM data: from the field `{field}-data` (decoded) if it is set, or else from the file whose path is in
+        `field`.
+        """
         if data := self.text(f"{field}-data"):
             try:
                 # Wrapped lines are fine, as for kubectl: in YAML a block of them looks natural.
@@ -142,7 +153,10 @@ class _Entry:
         return self.file(field)
 
     def file(self, field: str) -> str:
-        """Return a path, relative to the file that names it; ConfigError if no such file exists."""
+        """Return a path.
+
+        A relative path is relative to the file that contains it. Raise ConfigError if no such file exists.
+        """
         name = self.text(field)
         if not name:
             return ""
@@ -167,7 +181,7 @@ class _Loader:
         self._user = _Entry.find(merged, "users", user, context.where) if user else None
 
     def written(self) -> Written:
-        """Return what the kubeconfig holds of the user's credentials, and the CA."""
+        """Return the user's credentials and the CA that the kubeconfig itself contains."""
         user, authorization = self._user, ""
         if user is not None and (token := user.text("token")):
             authorization = bearer(token, f"{user.where}: token")
@@ -240,7 +254,10 @@ class _Loader:
 
 
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
-    """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`; ignoring them would grant more rights."""
+    """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`.
+
+    Without these headers the client would have more rights.
+    """
     headers = []
     for field, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
         if value := user.text(field):

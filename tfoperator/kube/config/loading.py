@@ -1,7 +1,7 @@
-"""Finding an API server and its credentials: a kubeconfig, or the service account of this process's pod.
+"""Finds an API server and its credentials: from a kubeconfig, or from the service account of this process's pod.
 
-The `kubernetes` package reads the latter, and runs exec plugins. It is imported inside functions because it costs 0.2 s
-and 21 MiB (37.0), which a kubeconfig with a token or a certificate does not need.
+The `kubernetes` package reads the service account, and runs exec plugins. It is imported inside functions, because the
+import costs 0.2 s and 21 MiB (version 37.0). A kubeconfig with a token or a certificate does not need this package.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ def load_config(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock | None = None,
 ) -> ClusterConfig:
-    """Return the configuration that `kubectl` would use, or else the configuration of this process's pod.
+    """Return the configuration that `kubectl` would use.
 
-    It tries in this order: the file `kubeconfig`; the files that `KUBECONFIG` lists (merged: the first that sets a
-    thing wins, and missing files are skipped); `~/.kube/config`; the service account. `context` replaces the
-    kubeconfig's current-context. Raises ConfigError, whose message suggests the next step.
+    If there is none, return the configuration of this process's pod. It tries in this order: the file `kubeconfig`; the
+    files that `KUBECONFIG` lists; `~/.kube/config`; the service account. The files that `KUBECONFIG` lists are merged:
+    if several files set the same value, the first file wins, and missing files are skipped. `context` replaces the
+    kubeconfig's current-context. Raises ConfigError. Its message suggests the next step.
     """
     if kubeconfig:
         path = Path(kubeconfig).expanduser()
@@ -69,7 +70,10 @@ def load_in_cluster_config(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock | None = None,
 ) -> ClusterConfig:
-    """Return the configuration of this process's pod, by its service account; a rotated token or CA is read again."""
+    """Return the configuration of this process's pod, from its service account.
+
+    If the token or the CA changes, the client reads it again.
+    """
     from kubernetes.config.config_exception import ConfigException
     from kubernetes.config.incluster_config import InClusterConfigLoader
 

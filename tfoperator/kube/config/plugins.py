@@ -1,4 +1,4 @@
-"""Credentials issued by other programs: exec plugins and OpenID Connect, both run by the `kubernetes` package.
+"""Gets credentials that other programs issue: exec plugins and OpenID Connect. The `kubernetes` package runs both.
 
 That package is imported only when needed. Its messages about a broken kubeconfig are never passed on, because they
 quote the file, including tokens.
@@ -22,11 +22,14 @@ from tfoperator.kube.protocol.errors import ConfigError
 
 _STDERR_SHOWN = 500  # characters of a plugin's stderr in an error
 _OWN_EXTENSION = "client.authentication.k8s.io/exec"
-"""The extension of a cluster in a kubeconfig that is for plugins."""
+"""The name of the extension in a kubeconfig's cluster that contains data for plugins."""
 
 
 class LoaderTarget:
-    """The object that the loaders of the `kubernetes` package fill in; its own class would import its HTTP client."""
+    """The object that the loaders of the `kubernetes` package fill in.
+
+    The package's own class would import its HTTP client.
+    """
 
     def __init__(self) -> None:
         self.host = ""
@@ -38,10 +41,11 @@ class LoaderTarget:
 def exec_plugin(
     settings: Any, where: str, directory: Path, cluster: Mapping[str, Any]
 ) -> Callable[[], IssuedCredential]:
-    """Return the runner of a user's credential plugin, for the `exec` settings of a kubeconfig.
+    """Return a function that runs a user's credential plugin. The input is the `exec` settings of a kubeconfig.
 
-    `where` names the user for errors. The plugin runs in `directory`, the folder of the kubeconfig, and receives the
-    `cluster` if the settings request it. There is no time limit: it may wait for the user.
+    Error messages contain `where`, which names the user. The plugin runs in `directory`, the folder of the kubeconfig,
+    and receives the `cluster` if the settings request it. There is no time limit, because the plugin may wait for the
+    user.
     """
     if not isinstance(settings, dict) or not settings.get("command") or not settings.get("apiVersion"):
         raise ConfigError(f"{where}: exec must have command and apiVersion")
@@ -68,7 +72,7 @@ def exec_plugin(
 
 
 def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, Any]) -> Any:
-    """Return the runner of a plugin. Releases of the package before 32 don't pass the cluster to the plugin."""
+    """Return a function that runs a plugin. Releases of the package before 32 don't pass the cluster to the plugin."""
     from kubernetes.config.exec_provider import ExecProvider
     from kubernetes.config.kube_config import ConfigNode
 
@@ -82,7 +86,7 @@ def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, A
 
 
 class _ClusterInfo(dict[str, str]):
-    """The variables of a plugin; KUBERNETES_EXEC_INFO also contains the cluster, in the form of client-go."""
+    """The environment variables of a plugin. KUBERNETES_EXEC_INFO also contains the cluster, in client-go's format."""
 
     def __init__(self, variables: Mapping[str, str], cluster: Mapping[str, Any]) -> None:
         super().__init__(variables)
@@ -122,10 +126,11 @@ def _issued(status: Any, where: str) -> IssuedCredential:
 
 
 def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
-    """Return OpenID Connect credentials of the `kubernetes` package: refreshed in memory, never written to the file.
+    """Return OpenID Connect credentials from the `kubernetes` package.
 
-    The issuer's certificate is checked, against the system's authorities unless the provider names its own. Without
-    these settings the package would send the refresh token and the client secret to any server.
+    They are refreshed in memory, and never written to the file. The issuer's certificate is verified with the system's
+    CA certificates, unless the provider's settings name their own CA. Without these settings the package would send the
+    refresh token and the client secret to any server.
     """
     name = provider.get("name") if isinstance(provider, dict) else None
     if name != "oidc":
@@ -188,7 +193,10 @@ _UNTRUSTED = (
 
 
 def _why_untrusted(error: BaseException | None) -> str:
-    """Return OpenSSL's reason, which has no secrets; "" for other errors. Python 3.13 and later is stricter than Go."""
+    """Return OpenSSL's reason, which contains no secrets; "" for other errors.
+
+    Python 3.13 and later checks certificates more strictly than Go.
+    """
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return error.verify_message
@@ -197,7 +205,10 @@ def _why_untrusted(error: BaseException | None) -> str:
 
 
 def _token_expiry(token: str) -> datetime | None:
-    """Return when a JSON Web Token expires, if it contains that. The token is not verified: the server does that."""
+    """Return when a JSON Web Token expires, if the token contains this time.
+
+    The client does not verify the token: the server verifies it.
+    """
     try:
         payload = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -1,8 +1,9 @@
-"""TLS contexts from files or bytes, rebuilt when these change.
+"""Builds TLS contexts from files or bytes, and builds them again when the files change.
 
-Certificates of long-running processes rotate: the service account's CA bundle, the kubelet's client certificate,
-certificates of an exec plugin. So the context of each new connection is checked against the files, and cached while
-nothing changes. For a request on an existing connection, the files are checked at most once a second.
+While a process runs, certificates are replaced: the service account's CA bundle, the kubelet's client certificate,
+certificates of an exec plugin. So for each new connection the client checks whether the files have changed. While they
+have not changed, it uses the cached TLS context. For a request on an existing connection, the files are checked at most
+once a second.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tfoperator.kube.protocol.errors import ConfigError
 
 
 class ClientCertificate(msgspec.Struct, frozen=True):
-    """A client's certificate chain and private key: each the path of a PEM file, or the PEM itself as bytes."""
+    """A client's certificate chain and private key. Each is the path of a PEM file, or the PEM data as bytes."""
 
     certificate: str | bytes
     key: str | bytes
@@ -32,7 +33,10 @@ class ClientCertificate(msgspec.Struct, frozen=True):
 
 
 class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to check the server and how to authenticate to it. Without a CA the system's certificates are trusted."""
+    """How to verify the server, and how to authenticate to it.
+
+    Without a CA the client trusts the system's CA certificates.
+    """
 
     ca: str | bytes = ""  # path of a PEM file, or the PEM itself
     latest_ca: Callable[[], str | bytes] | None = None  # the same as it is now, if it may change
@@ -55,11 +59,14 @@ def _version_of(source: str | bytes) -> object:
 
 
 _RECHECK_SECONDS = 1.0
-"""Seconds. A client that sends hundreds of requests in this time need not check the files for each."""
+"""Seconds. A client that sends hundreds of requests within this time need not check the files for each request."""
 
 
 class _Look(NamedTuple):
-    """The result of checking the files: the certificate it was made for, and the time on the monotonic clock."""
+    """The result of checking the files.
+
+    It contains the certificate for which the context was made, and the time of the check on the monotonic clock.
+    """
 
     certificate: ClientCertificate | None
     at: float
@@ -77,7 +84,10 @@ class TlsContexts:
         self._latest: _Look | None = None  # replaced as a whole; reading it takes no lock
 
     def recent_context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
-        """Return the context, at most a second old: for an existing connection, while it is still valid."""
+        """Return the context for an existing connection while it is still valid.
+
+        The last check of the files is at most a second old.
+        """
         look, now = self._latest, self._clock.monotonic()
         if look is None or look.certificate is not certificate or now - look.at > _RECHECK_SECONDS:
             look = self._latest = _Look(certificate, now, self.context(certificate))
@@ -86,7 +96,7 @@ class TlsContexts:
     def context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
         """Return the context for a new connection; `certificate` overrides the certificate in the options.
 
-        Raises ConfigError naming the unusable file or field.
+        Raises ConfigError, which names the unusable file or field.
         """
         options = self._options
         certificate = certificate or options.client_certificate

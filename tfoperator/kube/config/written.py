@@ -1,8 +1,8 @@
-"""The credentials and the certificate authority that a kubeconfig holds itself, read again when its files change.
+"""Reads the credentials and the CA that a kubeconfig itself contains, and reads them again when its files change.
 
-A tool that logs a user in writes a new token or certificate into the kubeconfig. A process that still used the old
-token would get 401 for ever. The files that a kubeconfig names (`tokenFile`, `client-certificate`) are read again by
-other modules.
+A tool that logs a user in writes a new token or certificate into the kubeconfig. If a process continued to use the old
+token, it would always get 401 responses. The files that a kubeconfig names (`tokenFile`, `client-certificate`) are read
+again by other modules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tfoperator.kube.protocol.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 _RECHECK_SECONDS = 1.0
-"""Seconds between two looks at the files: a client sends hundreds of requests in this time."""
+"""Seconds between two checks of the files. A client may send hundreds of requests in this time."""
 
 Stamps = tuple[tuple[int, int, int] | None, ...]
 
@@ -45,7 +45,7 @@ class WrittenParts:
         stamps: Stamps,
         clock: Clock | None = None,
     ) -> None:
-        """Begin with what was `written` in the files when, or after, they had these `stamps`."""
+        """Initialize with `written`, which was read from the files when, or after, the files had these `stamps`."""
         self._paths = tuple(paths)
         self._read = read
         self._clock: Clock = clock or SystemClock()
@@ -58,17 +58,17 @@ class WrittenParts:
 
     @property
     def latest(self) -> Written:
-        """The content that was read last. Never blocks."""
+        """The content that was last read. Never blocks."""
         return self._written
 
     def held(self) -> Written | None:
-        """Return the content that was read last, if the files were checked a moment ago. Never blocks."""
+        """Return the content that was last read, if the files were checked a moment ago. Never blocks."""
         return self._written if self._clock.monotonic() - self._looked < _RECHECK_SECONDS else None
 
     def now(self, *, at_once: bool = False) -> Written:
-        """Return the content of the files; check them first if the last check is old, or if `at_once`.
+        """Return the content of the files. First check them if the last check is old, or if `at_once` is set.
 
-        If the files can't be used, the problem is logged and the content that was read last stays in use.
+        If the files can't be used, the problem is logged, and the content that was last read stays in use.
         """
         held = None if at_once else self.held()
         if held is not None:
@@ -92,7 +92,7 @@ class WrittenParts:
 
 
 def stamps_of(paths: Sequence[Path]) -> Stamps:
-    """Return the marks by which versions of each file differ; None for a file that is missing."""
+    """Return for each file a mark that differs between its versions. The mark of a missing file is None."""
     return tuple(map(file_mark, paths))
 
 
@@ -103,7 +103,7 @@ class WrittenCredentials(Credentials):
         self._parts = parts
 
     def current(self) -> IssuedCredential:
-        """Return the credential that the files hold."""
+        """Return the credential in the files."""
         return self._parts.now().credential
 
     def held(self) -> IssuedCredential | None:
@@ -112,7 +112,10 @@ class WrittenCredentials(Credentials):
         return None if held is None else held.credential
 
     def refused(self, authorization: str) -> bool:
-        """Check the files at once; return whether they hold another credential than the server refused."""
+        """Check the files at once.
+
+        Return whether they contain a credential that differs from the credential that the server refused.
+        """
         before = self._parts.latest.credential
         fresh = self._parts.now(at_once=True).credential
         return fresh.authorization != authorization or fresh.certificate != before.certificate

@@ -1,7 +1,8 @@
-"""The response to an HTTP/1.1 request, read from a socket in as few pieces as it arrives in, parsed by llhttp.
+"""Reads the response to an HTTP/1.1 request from a socket.
 
-llhttp is strict: a length beside chunks, two lengths, a bare line feed, a NUL, a space before a colon and a value that
-is continued on the next line are errors. Memory and time are bounded here.
+It reads as few pieces as the response arrives in, and llhttp parses them. llhttp is strict. It reports an error for a
+length together with chunks, two lengths, a bare line feed, a NUL, a space before a colon, and a header value that is
+continued on the next line. This module limits memory and time.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from tfoperator.base.clock import Clock
 from tfoperator.kube.protocol.errors import UNDECODABLE, AnswerTooLarge, ApiError, Status, error_from_status
 
 MAX_HEAD_BYTES = 1 << 17
-"""Limit for everything but the body: the head with all interim responses before it, chunk sizes, a trailer."""
+"""The limit in bytes of everything except the body. This is the headers with all interim responses before them, chunk
+sizes, and a trailer.
+"""
 _READ_SIZE = 1 << 16
 _WHOLE_ABOVE = 1 << 20
-"""Bytes of a body from which its pieces are put together as they arrive: joining them at the end would need twice the
-memory."""
+"""If a body has more bytes than this, its pieces are put together as they arrive. Joining them at the end would need
+twice the memory.
+"""
 _VERSIONS = ("1.1", "1.0")
 _FRAMING = ("content-length", "transfer-encoding")  # a body without them extends to the end of the connection
 
@@ -37,15 +41,18 @@ Fields = Sequence[tuple[bytes, bytes]]
 
 
 class Source(Protocol):
-    """The source of a response's bytes: usually a socket."""
+    """An object that returns the bytes of a response: usually a socket."""
 
     def recv(self, size: int, /) -> bytes:
-        """Return the next bytes, at most `size` of them; b"" at the end."""
+        """Return the next bytes, at most `size` bytes; b"" at the end."""
         ...
 
 
 def header_of(fields: Fields, name: str) -> str:
-    """Return the value of a header, given its lower-case name; several values are joined; "" if there is none."""
+    """Return the value of the header with this lower-case name.
+
+    Several values are joined. Return "" if there is no such header.
+    """
     wanted = name.encode()
     return b", ".join([value.strip() for field, value in fields if field.lower() == wanted]).decode("latin-1")
 
@@ -62,22 +69,23 @@ class Response(msgspec.Struct, frozen=True):
         return header_of(self.fields, name)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return the texts of the server's warnings: `299 - "text"`, one in a header each (RFC 7234)."""
+        """Return the texts of the server's warnings. Each header contains one warning: `299 - "text"` (RFC 7234)."""
         given = [value.decode("latin-1") for name, value in self.fields if name.lower() == b"warning"]
         return tuple(re.sub(r"\\(.)", r"\1", found[1]) for text in given if (found := _WARNING.match(text)))
 
 
 class ResponseReader:
-    """One response; `begin()` reads up to the end of its headers. Not thread-safe; does not own the socket.
+    """One response; `begin()` reads up to the end of its headers. It is not thread-safe. It does not close the socket.
 
-    Every read raises the source's errors, ConnectionResetError if it ends before the first byte, EOFError
-    if it ends later but too early, HttpParserError for malformed HTTP, AnswerTooLarge for a body of more than
-    `limit` bytes, and TimeoutError if bytes arrive after `late_at` on the clock and it has not ended.
+    Every read raises the source's errors. It raises ConnectionResetError if the source ends before the first byte,
+    EOFError if it ends later but too early, HttpParserError for malformed HTTP, and AnswerTooLarge for a body of more
+    than `limit` bytes. It raises TimeoutError if bytes arrive after `late_at` on the clock and the response has not
+    ended.
 
-    With `switches`, the request asked for another protocol: a 101 is the end of the response.
+    `switches` means that the request asks for another protocol: then a 101 status ends the response.
 
-    The source may raise another error when it has no bytes now (BlockingIOError): then call the same method
-    again; it resumes where it stopped.
+    The source may raise another error (BlockingIOError) when it has no bytes at the moment. Then call the same method
+    again later: the method continues where it stopped.
     """
 
     def __init__(
@@ -93,11 +101,11 @@ class ResponseReader:
         self.fields: list[tuple[bytes, bytes]] = []
         self.late_at = late_at
         self.received = False
-        """Whether a byte was received."""
+        """Whether at least one byte was received."""
         self.will_close = False
         """Whether the connection can't be used for another request."""
         self.ended = False
-        """Whether it was received completely."""
+        """Whether the response was received completely."""
         self._source = source
         self._limit = limit
         self._switches = switches
@@ -110,12 +118,12 @@ class ResponseReader:
         self._parser = HttpResponseParser(self)  # it refers to this object, so it is dropped at the end
 
     def begin(self) -> None:
-        """Read status and headers, skipping interim responses (1xx)."""
+        """Read the status and the headers. Skip interim responses (1xx)."""
         while self.status < 200 and not self.ended:
             self.receive()
 
     def read(self) -> bytes:
-        """Return the next bytes of the body, blocking until there are some; b"" at its end."""
+        """Return the next bytes of the body; b"" at its end. Block until bytes arrive."""
         while not self._parts and not self.ended:
             self.receive()
         parts, self._parts = self._parts, []
@@ -131,7 +139,7 @@ class ResponseReader:
         return self._whole.getvalue() or b"".join(self._parts)
 
     def receive(self) -> None:
-        """Receive once from the source, and parse the bytes."""
+        """Receive bytes once from the source, and parse them."""
         if self._failure is not None:
             raise self._failure
         if self.received and self._clock is not None and self._clock.monotonic() > self.late_at:
@@ -166,17 +174,19 @@ class ResponseReader:
     # The parser's callbacks.
 
     def on_message_begin(self) -> None:
-        """Stop at bytes after the end: the client did not request them, so it does not reuse the connection."""
+        """Stop at bytes after the end of the response: the client did not request them, so it does not use the
+        connection again.
+        """
         if self.ended:
             raise HttpParserError("there are bytes after the answer")
 
     def on_status(self, reason: bytes) -> None:
-        """Refuse a NUL in the reason: llhttp accepts that character only here."""
+        """Refuse a NUL in the reason text: only here llhttp accepts this character."""
         if b"\0" in reason:
             raise HttpParserError("the status line contains NUL")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep the header, but not a header of the trailer."""
+        """Store the header. Ignore headers of the trailer."""
         if self.status < 200:
             self.fields.append((name, value))
             if len(name) == 14 and name.lower() == b"content-length":
@@ -195,7 +205,7 @@ class ResponseReader:
         self.will_close = not self._parser.should_keep_alive()
 
     def on_body(self, data: bytes) -> None:
-        """Append a piece of the body."""
+        """Add a piece to the body."""
         self._parts.append(data)
         self._size += len(data)
         self._check(self._size)
@@ -215,7 +225,7 @@ class ResponseReader:
 
 
 def error_of(answer: Response, what: str) -> ApiError:
-    """Convert a response other than 2xx into its error; `what` describes the request."""
+    """Convert a response with a status other than 2xx into its error. `what` describes the request."""
     try:
         status = _decode_status(answer.body)
     except UNDECODABLE:
@@ -230,7 +240,10 @@ def error_of(answer: Response, what: str) -> ApiError:
 
 
 def _seconds(value: str) -> float | None:
-    """Return the header in seconds, the form that API servers use. A date, which they never use, is ignored."""
+    """Return the value of the header as a number of seconds, which is the format that API servers use.
+
+    A date in the header is ignored; API servers never use dates.
+    """
     try:
         seconds = float(value) if value else -1.0
     except ValueError:

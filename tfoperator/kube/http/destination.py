@@ -1,4 +1,4 @@
-"""A server and the way to it: what all connections to one server have in common."""
+"""A server and how to reach it: the settings that all connections to one server share."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tfoperator.kube.http.proxy import Proxy, choose_proxy
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """A server and the way to it. Transports share it, and with it the TLS contexts. Thread-safe.
+    """A server and how to reach it. Transports share this object, and so share its TLS contexts. Thread-safe.
 
-    `address` is the server's host and port, `server_name` the name that its certificate must have. `tls` is None for
-    plain HTTP, `proxy` is None for a direct connection. `host` is the server in a URL. `prefix` is the path of its URL,
-    without a trailing slash: every request's path begins with it.
+    `address` is the server's host and port. `server_name` is the name that the server's certificate must contain. `tls`
+    is None for plain HTTP, `proxy` is None for a direct connection. `host` is the server's name in a URL. `prefix` is
+    the path of the server's URL, without a trailing slash. The path of every request begins with `prefix`.
     """
 
     address: tuple[str, int]
@@ -28,7 +28,7 @@ class Destination(msgspec.Struct, frozen=True):
 
 
 def find_destination(server: str, tls: TlsOptions | None, *, clock: Clock, proxy_url: str = "") -> Destination:
-    """Return the destination for the URL of a server. Raises ConfigError if its proxy is unusable."""
+    """Return the destination for a server's URL. Raises ConfigError if its proxy is unusable."""
     url = urlsplit(server)
     contexts = TlsContexts(tls or TlsOptions(), clock=clock) if url.scheme == "https" else None
     address = (url.hostname or "", url.port or (443 if contexts else 80))

@@ -11,45 +11,56 @@ from tfoperator.kube.http.pool import ClientConnection
 from tfoperator.kube.http.wire import set_timeout
 
 TIMEOUTS_IN_ALL = 5
-"""Limit of a whole request, as a multiple of the seconds its server may be silent; a started watch has no limit."""
+"""The time limit of a whole request, as a multiple of the seconds without data that are allowed. A watch has no limit
+once it has started.
+"""
 
 _MAX_BYTES = 4 << 20
-"""Maximum bytes of a response's body: all of it is kept in memory."""
+"""The maximum number of bytes of a response's body. The whole body is kept in memory."""
 
 _MAX_READS = 4
-"""Reads per turn of a connection, before others have theirs. Most responses arrive in one piece."""
+"""The number of reads from a connection before other connections are read. Most responses arrive in one piece."""
 
 
 class Exchange:
-    """Not thread-safe. Call `advance()` once it is made, and then whenever the connection is ready."""
+    """Not thread-safe.
+
+    Call `advance()` after you have created the object, and then whenever the connection is ready.
+    """
 
     def __init__(self, connection: ClientConnection, message: bytes, timeout: float, limit: int) -> None:
-        """`timeout` is in seconds without a byte, `limit` in bytes of a body."""
+        """`timeout` is the maximum number of seconds without a byte.
+
+        `limit` is the maximum number of bytes of a body.
+        """
         self.connection = connection
         self.unsent = message
         """The part of the request that is not written to the connection yet."""
         self.authorization = ""
-        """The credentials it was sent with, for the caller that manages them."""
+        """The credentials that were sent with the request, for the caller that manages them."""
         self.answer = ResponseReader(connection.sock, min(limit, _MAX_BYTES))
-        """The response so far."""
+        """The part of the response that has arrived."""
         self._timeout = timeout
         self.awaits = select.POLLOUT
-        """The event of the connection to wait for before the next `advance()`. Each such event lets `advance()` make
-        progress: while a part of the request is unsent, it does not wait for a response, which it would not read."""
+        """The event of the connection for which the caller waits before the next `advance()`. Each such event lets
+        `advance()` make progress. While a part of the request is not sent, `advance()` waits only for the event that it
+        can write, because it would not read a response.
+        """
         self.has_more = False
-        """Whether to call `advance()` again without waiting: TLS may have buffered more than was read."""
+        """Whether to call `advance()` again without waiting: TLS may have buffered more bytes than were read."""
         began = time.monotonic()
         self.late_at = began + timeout
-        """On the monotonic clock: when the silence, or the whole exchange, exceeds its limit."""
+        """A time on the monotonic clock: after it, the time without data or the whole exchange exceeds its limit."""
         self._end_by = began + TIMEOUTS_IN_ALL * timeout
         self.number = connection.sock.fileno()
         """The connection's file descriptor, for polling."""
         set_timeout(connection.sock, 0.0)
 
     def advance(self) -> bool:
-        """Write what can be written, or else read some of the response; return whether it is complete.
+        """Write the bytes that can be written, or else read a part of the response.
 
-        Raises the errors of connections and responses (`wire.BROKEN`, TransportError).
+        Return whether the response is complete. Raises the errors of connections and responses (`wire.BROKEN`,
+        TransportError).
         """
         self.has_more = False
         try:

@@ -1,7 +1,7 @@
 """Runs one command in a container through an API server's `pods/exec`, over a WebSocket.
 
-The protocol is `v5.channel.k8s.io` (or v4): each message is a channel byte followed by data. The command's
-stdin is closed from the start, and its output is bounded in bytes and in time.
+The protocol is `v5.channel.k8s.io` (or v4): each message is a byte for the channel, followed by data. The command's
+stdin is closed from the start. The bytes of its output and its time are limited.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UPGRADE = (
     ("Sec-WebSocket-Protocol", ", ".join(PROTOCOLS)),
 )
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""The server returns a hash of the key and this value, which proves that it has read the key (RFC 6455)."""
+"""The server returns a hash of the key and this value. The hash proves that the server has read the key (RFC 6455)."""
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 _EXIT_CODE = "ExitCode"
 _READ_SECONDS = 1.0  # the time limit of one read: the deadline is checked between reads
@@ -44,7 +44,7 @@ class Executed(msgspec.Struct, frozen=True):
 
 
 class ExecStatus(msgspec.Struct, frozen=True):
-    """The last message: a `meta/v1 Status` whose `status` is Success or Failure."""
+    """The last message is a `meta/v1 Status`. Its `status` is Success or Failure."""
 
     status: str = ""
     message: str = ""
@@ -52,7 +52,7 @@ class ExecStatus(msgspec.Struct, frozen=True):
 
     @property
     def exit_code(self) -> int | None:
-        """The command's exit code; None if it could not be run, or its end is unknown."""
+        """The command's exit code. It is None if the command could not run, or if its end is unknown."""
         if self.status == "Success":
             return 0
         for cause in self.details.causes if self.details is not None else ():
@@ -66,7 +66,7 @@ def execute(
 ) -> Executed | Response:
     """Run the command that `target` names; return a Response if the server refuses. Raises TransportError.
 
-    `timeout` is in seconds, for the whole run. Output beyond `max_bytes` is dropped.
+    `timeout` is in seconds, for the whole run. Output after `max_bytes` is dropped.
     """
     end = time.monotonic() + timeout
     sock = transport.open_socket(certificate)

@@ -1,22 +1,28 @@
-"""How long to gather responses before they are read: waking for each costs more than handling it.
+"""Computes how long to wait before reading responses, so the client reads several at once.
 
-The client sends no request while it gathers. A busy server loses nothing by that: its queue holds the requests. A
-server with free capacity does. So the gathering time depends on how long requests queue at the server: how much longer
-their responses take than the fastest response. A pod that passes admission takes longer than a service even on an idle
-server, so each kind has its own fastest time.
+A wake-up for each response costs more than handling it. While the client waits, it sends no request. A busy server
+loses nothing by this, because its queue still contains requests. But a server with free capacity becomes idle. So the
+waiting time depends on the time that requests spend in the server's queue. This is the difference between the response
+times and the fastest response time. Even on an idle server, a pod that passes admission takes longer than a service. So
+each kind of object has its own fastest time.
 
-Pods and services of 300 replicas, 16 concurrent requests, every response after 5, 30 or 60 ms at any load (a
-server with free capacity), medians of three: 0.26, 1.37 and 2.69 s, as with 16 threads (0.26, 1.37, 2.68). If the
-gathering time is half of the whole response time, the same takes 0.41, 1.54 and 3.21 s.
+Measured: pods and services of 300 replicas, 16 concurrent requests, a server with free capacity that sends every
+response after 5, 30 or 60 ms at any load. The medians of three runs are 0.26, 1.37 and 2.69 s, almost as with 16
+threads (0.26, 1.37, 2.68). If the waiting time were half of the whole response time, the same load would take 0.41,
+1.54 and 3.21 s.
 """
 
 from __future__ import annotations
 
 _MIN_UNDER_WAY = 4
-"""With fewer outstanding responses they are read one by one: there is little to gather, and a caller waits."""
+"""If fewer responses are outstanding, the client reads them one by one: there are too few to read together, and a
+caller waits.
+"""
 
 _WAIT_SHARE = 0.5
-"""The gathering time as a share of the time that requests queue at the server, which stays busy meanwhile."""
+"""The waiting time as a share of the time that requests spend in the server's queue. The server stays busy
+meanwhile.
+"""
 
 _MAX_SECONDS = 0.02  # seconds
 
@@ -24,8 +30,9 @@ _AVERAGE_WEIGHT = 0.1
 """The weight of one response in the average."""
 
 _QUICKEST_DECAY = 1e-4
-"""The share by which the fastest time moves up to each slower response: without it, a server that has become slower
-for good would count as a busy server for ever."""
+"""The share by which the fastest time moves towards each slower response. Without it, a server that has become slower
+permanently would always count as a busy server.
+"""
 
 
 class Gathering:
@@ -36,12 +43,12 @@ class Gathering:
         self._quickest: dict[str, float] = {}  # by kind
 
     def took(self, kind: str, seconds: float) -> None:
-        """Record the seconds until the response to a request that writes this kind."""
+        """Record how many seconds the response to a request took that writes an object of this kind."""
         quickest = self._quickest.get(kind, seconds)
         waited = seconds - quickest
         self._waiting += (max(waited, 0.0) - self._waiting) * _AVERAGE_WEIGHT
         self._quickest[kind] = quickest + waited * (_QUICKEST_DECAY if waited > 0 else 1.0)
 
     def seconds(self, under_way: int) -> float:
-        """Return the seconds to gather responses, given the number of outstanding responses."""
+        """Return the seconds to wait before reading responses, for this number of outstanding responses."""
         return min(self._waiting * _WAIT_SHARE, _MAX_SECONDS) if under_way >= _MIN_UNDER_WAY else 0.0

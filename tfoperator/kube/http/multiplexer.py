@@ -1,11 +1,12 @@
-"""Concurrent requests from one thread, in chains: the next request of a chain is sent after the response to the last.
+"""Sends concurrent requests from one thread, in chains.
 
-With a thread per request, each response wakes its own thread, whose data are not in the processor's caches: a
-request took 0.25 ms of CPU, and only a tenth of that was for its own work. Here one thread sends requests, and reads
-the responses that arrived meanwhile, often several at a time. The caller that waits for many chains wakes once.
+The next request of a chain is sent after the response to the previous request. With one thread per request, each
+response wakes its own thread, and the thread's data are not in the processor's caches. A request took 0.25 ms of CPU,
+and only a tenth of this time was for its own work. Here one thread sends requests, and reads the responses that arrived
+meanwhile, often several at a time. A caller that waits for many chains wakes only once.
 
-That thread never waits for a single request. If a call has no idle connection or no credential in memory, or must be
-sent again, another thread makes it with `Session.call`.
+That thread never waits for a single request. If a call finds no idle connection, has no credential in memory or must be
+retried, another thread makes this call with `Session.call`.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from tfoperator.kube.protocol.errors import ApiError, ClientClosed, KubeError, T
 logger = logging.getLogger(__name__)
 
 Result = Response | KubeError
-"""The result of a call; the Response is a 2xx."""
+"""The result of a call. A Response always has a 2xx status."""
 
 
 class Batch:
-    """Chains that one caller waits for together."""
+    """Chains for which one caller waits together."""
 
     def __init__(self, chains: int) -> None:
         self.left = chains  # changed under the multiplexer's lock
@@ -44,7 +45,10 @@ class Batch:
 
 
 class Chain:
-    """Calls, at least one, and the results of the first of them. Only one thread holds it at a time."""
+    """A list of at least one call, and the results of the calls that are complete.
+
+    Only one thread uses the chain at a time.
+    """
 
     __slots__ = ("batch", "began", "call", "calls", "is_over", "results")
 
@@ -56,12 +60,12 @@ class Chain:
         self.batch = batch
         self.began = 0.0  # start of the current call, on the performance counter
         self.call = calls[0]
-        """The current or the next call; the last call of a finished chain."""
+        """The current or the next call. In a finished chain, the last call."""
         self.is_over = False
-        """Whether all calls were made, or one failed."""
+        """Whether all calls were made, or a call failed."""
 
     def take(self, result: Result) -> bool:
-        """Record the result of the current call; return False for a finished chain, which stays unchanged."""
+        """Record the result of the current call. For a finished chain return False, and leave the chain unchanged."""
         if self.is_over:
             return False
         self.results.append(result)
@@ -73,9 +77,10 @@ class Chain:
 
 
 class Multiplexer:
-    """Sends calls of one session, at most `parallelism` concurrently. `run` may be called from any thread.
+    """Sends the calls of one session, at most `parallelism` calls concurrently. `run` may be called from any thread.
 
-    Call `close()` before the session's `close()`, or after it: then current calls fail with ClientClosed.
+    Call `close()` before or after the session's `close()`. If you call it after, the current calls fail with
+    ClientClosed.
     """
 
     def __init__(self, session: Session, parallelism: int) -> None:
@@ -101,9 +106,10 @@ class Multiplexer:
         self._threads = ThreadPoolExecutor(parallelism, thread_name_prefix="api-call")
 
     def run(self, chains: Sequence[Sequence[Call]]) -> list[list[Result]]:
-        """Make the calls of every chain up to its first failure; return the results of the calls made.
+        """Make the calls of every chain, up to the chain's first failure.
 
-        Raises ClientClosed after `close()`, TransportError if there is no thread to send them.
+        Return the results of the calls that were made. Raises ClientClosed after `close()`, and TransportError if no
+        thread can be started to send the calls.
         """
         batch = Batch(len(chains))
         running = [Chain(calls, batch) for calls in chains]
@@ -169,14 +175,14 @@ class Multiplexer:
         self._give_up_the_late()
 
     def _gather(self) -> None:
-        """Gather some responses: waking for each costs more than handling it."""
+        """Wait until several responses have arrived: a wake-up for each response costs more than handling it."""
         seconds = self._looked_at + self._gathering.seconds(len(self._exchanges)) - time.monotonic()
         if seconds > 0 and not self._ready:
             time.sleep(seconds)
         self._looked_at = time.monotonic()
 
     def _begin_what_may(self) -> bool:
-        """Begin calls while there is capacity; return False when all are done and no more will be submitted."""
+        """Begin calls while there is capacity. Return False when all calls are done and no caller will submit more."""
         while True:
             with self._lock:
                 if not self._waiting or self._under_way == self._parallelism:
@@ -231,7 +237,7 @@ class Multiplexer:
             self._end(chain, failure)
 
     def _patience(self) -> float | None:
-        """Return the milliseconds until an exchange may time out; None if there is none."""
+        """Return the milliseconds until the next exchange may time out. Return None if there is no exchange."""
         return max(self._late_at - time.monotonic(), 0.0) * 1000 + 1 if self._exchanges else None
 
     def _give_up_the_late(self) -> None:
@@ -255,7 +261,10 @@ class Multiplexer:
     # Any thread.
 
     def _guarded(self, chain: Chain, step: Callable[[Chain], None]) -> None:
-        """Run a step; if it fails, fail the call: the caller that waits for the chain must not wait for ever."""
+        """Run a step.
+
+        If the step fails, make the call fail too: the caller that waits for the chain must not wait without end.
+        """
         try:
             step(chain)
         except KubeError as error:
@@ -265,7 +274,10 @@ class Multiplexer:
             self._end(chain, TransportError(f"{chain.call.what}: {error}"))
 
     def _hand_over(self, chain: Chain, send: Callable[[Call], Response]) -> None:
-        """Have another thread make the call. Raises RuntimeError if there is no thread; then the call is never made."""
+        """Let another thread make the call.
+
+        Raises RuntimeError if no thread can be started. Then the call is never made.
+        """
         call = chain.call
         taken = threading.Lock()  # by the thread that decides the result of the call; never released
 
@@ -282,7 +294,7 @@ class Multiplexer:
                 raise
 
     def _end(self, chain: Chain, result: Result) -> None:
-        """End the current call: continue the chain, or end it, too."""
+        """End the current call. Continue with the next call of its chain, or end the chain."""
         if not chain.take(result):  # a bug: it had ended before
             return
         with self._lock:

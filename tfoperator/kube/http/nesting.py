@@ -1,9 +1,9 @@
-"""Objects of other clients that are nested deeper than this Python can decode.
+"""Reads objects from other clients that are nested more deeply than this Python can decode.
 
-API servers accept objects of 10,000 levels, and lists and watches put them into two more. How many levels a decoder
-follows differs: `sys.setrecursionlimit` up to Python 3.11, about 1500 in 3.12 and 9998 in 3.13 regardless of that
-setting, and the stack's capacity later. A list or a watch holds objects of many users: one deeply nested object must
-not keep clients from reading the others.
+API servers accept objects of 10,000 levels. Lists and watches add two more levels. The number of levels that a decoder
+accepts depends on the Python version: the value of `sys.setrecursionlimit` up to Python 3.11; about 1500 in 3.12 and
+9998 in 3.13, regardless of that setting; later versions depend on the size of the stack. A list or a watch contains the
+objects of many users. A single deeply nested object must not prevent clients from reading the other objects.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tfoperator.kube.protocol.verbs import Decoder
 T = TypeVar("T")
 
 LEVELS = 200
-"""The number of levels that stay readable of an object that can't be decoded as a whole. Kubernetes' own objects have
-less than a quarter of them."""
+"""The number of levels that a reader keeps if the whole object can't be decoded. Kubernetes' own objects have less than
+a quarter of this number.
+"""
 
 # A string without an end matches up to the end of the text: otherwise the search would begin again at each of its
 # quotation marks.
@@ -25,9 +26,10 @@ _TOKENS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTA
 
 
 def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:
-    """Return `decode(data)` or, if that is nested too deeply, the value without the parts deeper than `LEVELS`.
+    """Return `decode(data)`.
 
-    For readers only: an object that was read like this must not be written back. Raises the errors of `decode`.
+    If the data are nested too deeply, return the value without the parts deeper than `LEVELS`. Use it only to read:
+    never write an object back that was decoded by this function. Raises the errors of `decode`.
     """
     try:
         return decode(data)
@@ -36,9 +38,9 @@ def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:
 
 
 def reaches(value: Any, levels: int) -> bool:
-    """Return whether the lists and objects of a decoded value, with the value itself, are nested this deep.
+    """Return whether a decoded value is nested this deep. The value itself, its lists and its objects count as levels.
 
-    Handles any depth.
+    It handles any depth.
     """
     level = [value]
     for _ in range(levels):
@@ -50,7 +52,10 @@ def reaches(value: Any, levels: int) -> bool:
 
 
 def cut_off(data: bytes, levels: int = LEVELS) -> bytes:
-    """Return JSON with null for lists and objects nested deeper than `levels`. Handles any depth."""
+    """Return JSON in which null replaces lists and objects that are nested deeper than `levels`.
+
+    It handles any depth.
+    """
     kept: list[bytes] = []
     depth = begin = 0
     for token in _TOKENS.finditer(data):

@@ -1,4 +1,7 @@
-"""The connections to one server: opened, kept while idle, and all closed at once."""
+"""The connections to one server.
+
+The pool opens them, keeps them while they are idle, and closes all of them at once.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,11 @@ from tfoperator.kube.protocol.errors import ClientClosed
 
 CONNECT_TIMEOUT = 10.0
 MAX_IDLE_SECONDS = 45.0
-"""Load balancers drop idle connections after a minute or more, the embedded server after 75 s: this is shorter."""
+"""Load balancers drop idle connections after a minute or more, and the embedded server after 75 s. This time is
+shorter.
+"""
 MAX_IDLE_CONNECTIONS = 64
-"""The limit, unless there are to be more concurrent requests."""
+"""The maximum number of idle connections, unless the client needs more concurrent requests."""
 
 _CLOSED = "the client is closed"
 
@@ -33,9 +38,10 @@ class ClientConnection(NamedTuple):
 
 
 class Pool:
-    """Connections to one server. Thread-safe; usable after a fork (the child opens its own connections).
+    """Connections to one server.
 
-    A connection that is not idle is busy until it is passed to `keep`, `discard` or `stream`.
+    It is thread-safe, and usable after a fork (the child process opens its own connections). A connection that is not
+    idle is busy until the caller passes it to `keep`, `discard` or `stream`.
     """
 
     def __init__(self, destination: Destination, timeout: float, parallelism: int, clock: Clock) -> None:
@@ -54,7 +60,10 @@ class Pool:
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
 
     def after_fork(self) -> None:
-        """Forget the parent's connections, in the child. Closing its copies does not disturb the parent."""
+        """Forget the connections of the parent process.
+
+        This is called in the child process. Closing the child's copies of the connections does not disturb the parent.
+        """
         inherited, streams = [connection.sock for connection, _ in self._idle] + list(self._busy), list(self._streams)
         self._reset()
         for sock in inherited:
@@ -63,7 +72,10 @@ class Pool:
             stream.release()
 
     def take_idle(self, certificate: ClientCertificate | None) -> ClientConnection | None:
-        """Take an idle connection that is still valid; None if there is no such connection. Raises ClientClosed."""
+        """Take an idle connection that is still valid.
+
+        Return None if there is no such connection. Raises ClientClosed.
+        """
         # A connection authenticates when it is opened. When credentials change, connections with the old
         # credentials are dropped within a second.
         tls = self._destination.tls
@@ -85,7 +97,7 @@ class Pool:
         return found
 
     def keep(self, connection: ClientConnection) -> None:
-        """Return a reusable connection to the pool."""
+        """Put a connection that can be used again back into the pool."""
         with self._lock:
             self._busy.discard(connection.sock)
             if not self.closed and len(self._idle) < self._max_idle:
@@ -100,7 +112,7 @@ class Pool:
         sock.close()
 
     def stream(self, sock: socket.socket, stream: ByteStream) -> None:
-        """Hand a connection over to the stream that reads it; `close()` then ends that stream."""
+        """Give a connection to the stream that reads it. From then on, `close()` ends this stream."""
         with self._lock:
             self._busy.discard(sock)
             self._streams.add(stream)
@@ -109,7 +121,7 @@ class Pool:
             stream.close()
 
     def close(self) -> None:
-        """Close every connection, waking their readers. Idempotent."""
+        """Close every connection, and wake the threads that read from them. Idempotent."""
         with self._lock:
             self.closed = True
             idle, self._idle = self._idle, []
@@ -125,9 +137,10 @@ class Pool:
     # Opening a connection.
 
     def connect(self, certificate: ClientCertificate | None) -> ClientConnection:
-        """Open a connection. It is busy from its first packet on, so `close()` need not wait for a silent server.
+        """Open a connection.
 
-        Raises TransportError, or ConfigError if a certificate file is unusable.
+        It counts as busy from its first packet on, so `close()` need not wait for a server that does not respond.
+        Raises TransportError. Raises ConfigError if a certificate file is unusable.
         """
         host, port = self._destination.address
         tls, proxy = self._destination.tls, self._destination.proxy
@@ -167,7 +180,7 @@ class Pool:
         raise failure
 
     def _begin_to_connect(self, sock: socket.socket, address: Any) -> int:
-        """Begin to connect; return the error number, normally EINPROGRESS or EWOULDBLOCK."""
+        """Begin to connect. Return the error number, which is normally EINPROGRESS or EWOULDBLOCK."""
         sock.setblocking(False)
         with self._lock:
             if self.closed:

@@ -1,7 +1,7 @@
-"""Which HTTP proxy leads to the API server, and how to open a tunnel through it.
+"""Finds the HTTP proxy for the API server, and opens a tunnel through it.
 
-A proxy in the kubeconfig overrides the environment's. `NO_PROXY` is read as Go programs read it, so a list that
-works for kubectl, with its networks in CIDR form, works here.
+A proxy in the kubeconfig overrides the proxy in the environment. `NO_PROXY` has the same meaning as for Go programs. So
+a list that works for kubectl, with networks in CIDR notation, works here too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Proxy(msgspec.Struct, frozen=True):
         return f"Proxy({self.host}:{self.port})"
 
     def open_tunnel(self, sock: socket.socket, host: str, port: int, clock: Clock, timeout: float) -> None:
-        """Have a connection to the proxy lead to `host`, within about `timeout` seconds.
+        """Make a connection to the proxy lead to `host`, within about `timeout` seconds.
 
         Raises OSError, EOFError and HttpParserError.
         """
@@ -51,7 +51,10 @@ class Proxy(msgspec.Struct, frozen=True):
 def choose_proxy(
     url: str, scheme: str, host: str, port: int, *, environ: Mapping[str, str] = os.environ
 ) -> Proxy | None:
-    """Return the proxy at `url`, or else the environment's proxy for this server. Raises ConfigError if unusable."""
+    """Return the proxy at `url`, or else the environment's proxy for this server.
+
+    Raises ConfigError if the proxy is unusable.
+    """
     if not url:
         variable = f"{scheme}_proxy"
         url = environ.get(variable) or environ.get(variable.upper()) or ""
@@ -73,9 +76,10 @@ def choose_proxy(
 
 
 def bypasses_proxy(host: str, port: int, no_proxy: str) -> bool:
-    """Return whether `NO_PROXY` excludes a server from proxying, or the server is this machine.
+    """Return whether to connect without a proxy: `NO_PROXY` contains the server, or the server is this machine.
 
-    Entries are `*`, names (which include their subdomains), addresses or networks; each but `*` may end in a port.
+    Entries are `*`, names (which include their subdomains), addresses or networks. Each entry except `*` may end with a
+    port.
     """
     if is_loopback(host):
         return True

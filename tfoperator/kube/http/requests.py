@@ -20,9 +20,10 @@ METADATA_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One request, which may be sent any number of times. `what` describes it for users: `create pods default/a`.
+    """One request.
 
-    `written` is the kind of the object it writes; empty for a request that writes nothing.
+    It may be sent any number of times. `what` describes it for users, for example `create pods default/a`. `written` is
+    the kind of the object that the request writes. It is empty for a request that writes nothing.
     """
 
     method: str
@@ -36,7 +37,10 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def call_of(request: Request, accept: str = METADATA_OF_ONE) -> Call:
-    """Return the call for a request. Raises ValueError without a name, TypeError for values that JSON can't hold."""
+    """Return the call for a request.
+
+    Raises ValueError if the name is missing, and TypeError for values that JSON can't represent.
+    """
     match request:
         case Creation():
             return _create(request, accept)
@@ -116,14 +120,20 @@ _encode_json = msgspec.json.Encoder(enc_hook=_as_dict).encode
 
 
 def object_path(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
-    """Return the path of an object or of its subresource. Raises ValueError without a name, the collection's path."""
+    """Return the path of an object, or of a subresource of the object.
+
+    Raises ValueError if the name is missing: this would be the path of the collection.
+    """
     if not name:
         raise ValueError(f"the request needs a name: without a name, its path would mean all {resource.plural}")
     return resource.path(namespace, name, subresource)
 
 
 def query_string(**parameters: str) -> str:
-    """Return `?key=value&...` of the parameters that aren't empty; an empty string if there are none."""
+    """Return the query `?key=value&...` of the parameters that aren't empty.
+
+    Return an empty string if all are empty.
+    """
     given = {key: value for key, value in parameters.items() if value}
     return "?" + urlencode(given, quote_via=quote) if given else ""
 
@@ -161,12 +171,12 @@ def encode(body: Body | Sequence[Any]) -> bytes:
 
 
 def status_write(resource: Resource, meta: ObjectMeta, status: msgspec.Struct) -> Replacement:
-    """Return the PUT that sets an object's status; the server answers 409 if the version of `meta` is outdated.
+    """Return the PUT that sets an object's status. The server responds with 409 if the version in `meta` is outdated.
 
-    So the PUT changes neither an object that another process has written to since, nor a new object of the same name.
-    API servers read only these members of the body. A PATCH costs them a tenth to a quarter more CPU, because they
-    encode, merge and decode the whole object once more (docs/evidence/cost-of-a-request.md). Members unknown to the
-    type of `status` are removed.
+    So if another process has changed the object since, or if a new object has the same name, the PUT changes nothing.
+    API servers read only these fields of the body. A PATCH would cost them a tenth to a quarter more CPU, because they
+    encode, merge and decode the whole object once more (docs/evidence/cost-of-a-request.md). Fields that the type of
+    `status` does not have are removed.
     """
     metadata = {"name": meta.name, "namespace": meta.namespace, "resourceVersion": meta.resource_version}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "status": status}
@@ -174,7 +184,7 @@ def status_write(resource: Resource, meta: ObjectMeta, status: msgspec.Struct) -
 
 
 def name_in(body: Body) -> str:
-    """Return the object name in a body; a name that the server is to generate ends in `*`."""
+    """Return the object name in a body. If the server is to generate the name, the result ends in `*`."""
     # Concrete types first: isinstance with an abstract one takes ten times as long.
     metadata = body.get("metadata") if isinstance(body, dict | Mapping) else None
     if not isinstance(metadata, dict | Mapping):
@@ -183,12 +193,12 @@ def name_in(body: Body) -> str:
 
 
 def kind_of(resource: Resource, subresource: str = "") -> str:
-    """Return the resource of a request, without object: `pods`, `tfjobs/status`."""
+    """Return the resource of a request without the object, for example `pods` or `tfjobs/status`."""
     return f"{resource.plural}/{subresource}" if subresource else resource.plural
 
 
 def describe(verb: str, resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    """Return a description of a request for users: `create pods ns/name`."""
+    """Return a description of a request for users, for example `create pods ns/name`."""
     kind = kind_of(resource, subresource)
     if name:
         return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"

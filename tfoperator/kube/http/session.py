@@ -1,9 +1,10 @@
-"""Requests with a policy: rate limit, fresh credentials, retries where they are safe, typed errors.
+"""Sends requests with a policy: rate limit, fresh credentials, retries if they are safe, typed errors.
 
-Retries, and why they are safe: the server did not process a request that it answered with 429, so any verb is retried.
-After a 5xx only GET is retried, because a gateway may send it after the server has acted. Both need a `Retry-After`,
-and are retried at most 10 times. A 401 was not processed either: it is retried once if there are newer credentials.
-After any other failure only a request that `tfoperator.kube.http.transport` knows to be unsent is sent again.
+Retries are safe for these reasons. If the server responds with 429, it has not processed the request, so any verb is
+retried. After a 5xx response only GET is retried, because a gateway may send a 5xx response after the server has acted.
+The client retries in both cases only if the response has a `Retry-After` header, and at most 10 times. If the server
+responds with 401, it has not processed the request either. The client retries once if it finds newer credentials. After
+any other failure the client retries only if `tfoperator.kube.http.transport` reports that the request was not sent.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ R = TypeVar("R", Response, ByteStream)
 
 MAX_RETRIES = 10  # as client-go
 MAX_RETRY_AFTER = 60.0
-"""Seconds; if a server asks for a longer pause, the request fails, and the caller decides when to try again."""
+"""Seconds. If a server requests a longer pause, the request fails, and the caller decides when to retry."""
 _LOGGED_WAIT, _INFO_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second are logged at INFO
 _MAX_ERROR_BYTES = 1 << 20
 
 
 class Session:
-    """Sends calls to one server. Thread-safe; `close()` ends current calls, also while they wait for a retry."""
+    """Sends calls to one server. It is thread-safe. `close()` ends current calls, even while they wait for a retry."""
 
     def __init__(
         self,
@@ -72,11 +73,14 @@ class Session:
         self._transport.close()
 
     def call(self, call: Call) -> Response:
-        """Send a call and return the response, always a 2xx. Raises KubeError."""
+        """Send a call and return the response. Its status is always 2xx. Raises KubeError."""
         return self._repeated(call, self._send)
 
     def stream(self, call: Call) -> ByteStream:
-        """Send a GET and return the response once it has begun, always a 2xx. Raises KubeError."""
+        """Send a GET and return the response when its headers have arrived.
+
+        Its status is always 2xx. Raises KubeError.
+        """
         return self._repeated(call, self._open)
 
     def execute(self, call: Call, *, timeout: float, max_bytes: int) -> Executed:
@@ -104,9 +108,9 @@ class Session:
     # The same for a multiplexer, which does its own sending and reading.
 
     def begin(self, call: Call) -> Exchange | None:
-        """Send a call on an idle connection; return None if there is none, or if the call must wait.
+        """Send a call on an idle connection. Return None if there is no idle connection, or if the call must wait.
 
-        It may wait for the rate limiter, or for credentials: a plugin has no time limit. Raises KubeError.
+        A call may have to wait for the rate limiter, or for credentials: a plugin has no time limit. Raises KubeError.
         """
         if call.limited and self._limiter is not None:
             return None
@@ -122,13 +126,19 @@ class Session:
         return exchange
 
     def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
-        """Return the response of an exchange that completed after these seconds, always a 2xx. Raises ApiError."""
+        """Return the response of an exchange that took this number of seconds.
+
+        Its status is always 2xx. Raises ApiError.
+        """
         answer = self._transport.end(exchange)
         self._observe(call, answer.status, seconds)
         return self._accept(call, answer)
 
     def fail(self, call: Call, exchange: Exchange, error: Exception, seconds: float) -> TransportError | None:
-        """Return the error of a call whose exchange broke off; None if the server can't have received all of it."""
+        """Return the error of a call after its connection broke.
+
+        Return None if the server can't have received the whole request.
+        """
         failure = self._transport.fail(exchange, error)
         if failure is None:
             return None
@@ -136,9 +146,10 @@ class Session:
         return type(failure)(f"{call.what}: {failure}")
 
     def go_on(self, call: Call, failure: ApiError, authorization: str) -> Response:
-        """Send again a call that failed with this error, if that is safe; if not, raise that error. Raises KubeError.
+        """Send a call that failed with this error again, if this is safe.
 
-        `authorization` is the header it was sent with.
+        If it is not safe, raise this error. Raises KubeError. `authorization` is the header that was sent with the
+        call.
         """
         if failure.code == 401:
             if not self._credentials.refused(authorization):
@@ -153,7 +164,10 @@ class Session:
     def _repeated(
         self, call: Call, send: Callable[[Call, IssuedCredential], R | Response], failure: ApiError | None = None
     ) -> R:
-        """Return the response to the first attempt that needs no retry; `failure` is the error of an attempt before."""
+        """Return the response to the first attempt that needs no retry.
+
+        `failure` is the error of an earlier attempt.
+        """
         retries = 0
         while True:
             if failure is None:
@@ -237,7 +251,7 @@ class Session:
 
 
 def _headers(always: Headers, accept: str, content_type: str, authorization: str) -> Headers:
-    """Return the headers of a request; the last two only if not empty."""
+    """Return the headers of a request. The last two headers are left out if they are empty."""
     headers = [*always, ("Accept", accept)]
     if authorization:
         headers.append(("Authorization", authorization))
@@ -247,7 +261,7 @@ def _headers(always: Headers, accept: str, content_type: str, authorization: str
 
 
 def _retry_after(call: Call, failure: ApiError) -> float | None:
-    """Return the seconds until another attempt, if the server asks for one and it is safe."""
+    """Return the seconds until the next attempt, if the server requests a pause and a retry is safe."""
     safe = failure.code == 429 or (failure.code >= 500 and call.method == "GET")
     wait = failure.retry_after
     return wait if safe and wait is not None and wait <= MAX_RETRY_AFTER else None

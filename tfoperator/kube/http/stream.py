@@ -1,4 +1,4 @@
-"""A streaming response on a connection of its own, which any thread can end at once."""
+"""A streaming response on its own connection. Any thread can end it at once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ByteStream:
-    """The bytes of one response. Read it in one thread, `close()` it from any; also a context manager.
+    """The bytes of one response. One thread reads it, and any thread may call `close()`. It is also a context manager.
 
-    Iteration yields pieces of any size as they arrive, each within `patience` seconds (None: for ever).
+    Iteration yields pieces of any size as they arrive. Each piece must arrive within `patience` seconds (None: no
+    limit).
     """
 
     def __init__(self, sock: socket.socket, answer: ResponseReader, host: str) -> None:
@@ -38,7 +39,7 @@ class ByteStream:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield pieces until the end or `close()`. Raises as `read`."""
+        """Yield pieces until the end or `close()`. Raises the same errors as `read`."""
         try:
             while data := self.read(self.patience):
                 yield data
@@ -50,10 +51,11 @@ class ByteStream:
         return self._closed
 
     def read(self, timeout: float | None, gather: int = 0) -> bytes:
-        """Return the next bytes, b"" at the end or once closed; with `gather`, all available bytes, at most so many.
+        """Return the next bytes; b"" at the end or after `close()`.
 
-        Raises DeadlineExceeded if there are none for `timeout` seconds (None: wait for ever), TransportError if the
-        connection breaks before the answer is complete; either closes the stream.
+        With `gather`, return all available bytes, at most this number. Raises DeadlineExceeded if no bytes arrive for
+        `timeout` seconds (None: no limit), and TransportError if the connection breaks before the response is complete.
+        Both errors close the stream.
         """
         with self._lock:
             if self._closed:
@@ -98,7 +100,7 @@ class ByteStream:
         return b"".join(parts)
 
     def read_all(self, timeout: float, limit: int) -> bytes:
-        """Return the rest, up to `limit` bytes: for responses that turn out to be errors."""
+        """Return the rest of the response, up to `limit` bytes. Use it for responses that are errors."""
         parts, size = [], 0
         while size < limit and (data := self.read(timeout)):
             parts.append(data)
@@ -106,7 +108,10 @@ class ByteStream:
         return b"".join(parts)[:limit]
 
     def close(self) -> None:
-        """End the stream and its connection at once, waking the reader. Idempotent, thread-safe, doesn't block."""
+        """End the stream and its connection at once, and wake the thread that reads it.
+
+        Idempotent, thread-safe, doesn't block.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -118,5 +123,8 @@ class ByteStream:
         self.release()
 
     def release(self) -> None:
-        """Close this process's end without notifying the server; only for `close()` and after a fork."""
+        """Close the connection in this process without notifying the server.
+
+        Only `close()` calls it, and a child process after a fork.
+        """
         self._sock.close()

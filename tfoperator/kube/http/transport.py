@@ -1,8 +1,9 @@
-"""HTTP/1.1 to one server over persistent connections: one interface, so that the implementation can be replaced.
+"""HTTP/1.1 to one server over persistent connections.
 
-It uses only sockets and llhttp: a request costs a tenth of the CPU of the popular clients. A request is sent with one
-call: if that call fails, the server can't have received the whole request, and has not acted on it. In this case, and
-for GETs that got no byte of a response, a request is sent twice; in no other case.
+Callers use one interface, so another implementation can replace this one. It uses only sockets and llhttp: a request
+needs a tenth of the CPU that the popular HTTP clients need. A request is sent with one system call. If this call fails,
+the server can't have received the whole request, and has not acted on it. A request is sent a second time only in this
+case, and if it is a GET that received no byte of a response.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from tfoperator.kube.protocol.errors import ClientClosed, TransportError
 Headers = Sequence[tuple[str, str]]
 
 MAX_RESPONSE_BYTES = 64 << 20
-"""An unpaged list of 5000 TFJobs is about 50 MB. An operator reads four lists at a time, and has a memory limit of
-512 MiB."""
+"""A list of 5000 TFJobs without paging has about 50 MB. An operator reads up to four lists at the same time, and has a
+memory limit of 512 MiB.
+"""
 
 _CONNECTION_LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class _Lost(Exception):
-    """The connection broke before the first byte of a response; `sent`: whether the whole request was sent."""
+    """The connection broke before the first byte of a response. `sent` is whether the whole request was sent."""
 
     def __init__(self, sent: bool) -> None:
         self.sent = sent
@@ -43,7 +45,7 @@ _NOT_ASCII = "a header or the request's path contains a line break or a characte
 
 
 HEADER_SETS = 16
-"""Requests of one kind have the same headers; there are about ten kinds, and few credentials at a time."""
+"""Requests of the same kind have the same headers. There are about ten kinds, and only a few credentials at a time."""
 
 
 def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
@@ -55,7 +57,7 @@ def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
 
 
 class _Bytewise:
-    """A source that reads only the byte that is asked for: the bytes after it belong to another protocol."""
+    """A source that reads only the bytes that the caller requests: the bytes after them belong to another protocol."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -65,11 +67,12 @@ class _Bytewise:
 
 
 class Transport:
-    """Requests to one server. Thread-safe; usable after a fork (the child makes its own connections).
+    """Sends requests to one server.
 
-    Raises `ConnectionRefused` (no process listens), `DeadlineExceeded` (no byte for `timeout` seconds, or no end after
-    `TIMEOUTS_IN_ALL` times as many), `MalformedResponse`, `ClientClosed`, other `TransportError`s (reset, TLS, name
-    resolution), `ConfigError` (a certificate file is unusable). An HTTP status is never an error here.
+    It is thread-safe, and usable after a fork (the child process opens its own connections). Raises `ConnectionRefused`
+    (no process listens), `DeadlineExceeded` (no byte for `timeout` seconds, or no end after `TIMEOUTS_IN_ALL` times
+    this number of seconds), `MalformedResponse`, `ClientClosed`, other `TransportError`s (reset, TLS, name resolution),
+    and `ConfigError` (a certificate file is unusable). An HTTP status is never an error here.
     """
 
     def __init__(
@@ -81,7 +84,10 @@ class Transport:
         parallelism: int = 1,
         clock: Clock | None = None,
     ) -> None:
-        """Initialize; `parallelism` is the number of concurrent requests, for which connections are kept."""
+        """Initialize.
+
+        `parallelism` is the number of concurrent requests. The transport keeps this number of connections.
+        """
         self._clock: Clock = clock or SystemClock()
         self._pool = Pool(destination, timeout, parallelism, self._clock)
         self._timeout = timeout
@@ -100,8 +106,8 @@ class Transport:
     ) -> Response:
         """Send a request and read the whole response.
 
-        On a previously idle connection the request is sent once more, on a new connection, if sending failed or if it
-        is a GET that got no byte of a response: the server had closed the connection in between.
+        On a connection that was idle, the request may be sent a second time, on a new connection: if sending it failed,
+        or if it is a GET that got no byte of a response. In these cases the server had closed the idle connection.
         """
         message = self._render(method, target, headers, body)
         connection = self._pool.take_idle(certificate)
@@ -125,9 +131,9 @@ class Transport:
         body: bytes | None = None,
         certificate: ClientCertificate | None = None,
     ) -> Exchange | None:
-        """Return an exchange, not yet sent, on an idle connection that is still valid; None if there is none.
+        """Return an exchange on an idle connection that is still valid; nothing is sent yet.
 
-        Pass it to `end` or `fail`.
+        Return None if there is no such connection. Pass the exchange to `end` or `fail`.
         """
         message = self._render(method, target, headers, body)
         connection = self._pool.take_idle(certificate)
@@ -138,9 +144,10 @@ class Transport:
         return self._complete(exchange.connection, exchange.answer, exchange.answer.read_all())
 
     def fail(self, exchange: Exchange, error: Exception) -> TransportError | None:
-        """Return the error of an exchange that broke off; None if the server can't have received all of it.
+        """Return the error of an exchange after its connection broke.
 
-        Then it may be sent again, on a connection that is not known to be bad.
+        Return None if the server can't have received the whole request. If the result is None, the caller may send the
+        request again, on a connection that is not known to be broken.
         """
         self._pool.discard(exchange.connection.sock)
         if isinstance(error, TransportError):
@@ -152,9 +159,9 @@ class Transport:
     def open_stream(
         self, target: str, headers: Headers = (), certificate: ClientCertificate | None = None
     ) -> ByteStream:
-        """GET on a connection of its own, for a streaming response: return when its headers are read.
+        """Send a GET on its own connection, for a streaming response. Return when the headers have arrived.
 
-        A response other than 2xx has the time limit of any request.
+        A response with a status other than 2xx has the same time limit as other requests.
         """
         message = self._render("GET", target, headers, None)
         sock = self._pool.connect(certificate).sock
@@ -173,13 +180,17 @@ class Transport:
         return stream
 
     def open_socket(self, certificate: ClientCertificate | None = None) -> socket.socket:
-        """Return a new connection for another protocol, to be passed to `close_socket`; `close()` ends it, too."""
+        """Return a new connection for another protocol.
+
+        The caller must pass it to `close_socket`; `close()` also ends it.
+        """
         return self._pool.connect(certificate).sock
 
     def switch(self, sock: socket.socket, target: str, headers: Headers, timeout: float) -> ResponseReader:
-        """GET on a connection of `open_socket`, to switch protocols; return the response up to the end of its headers.
+        """Send a GET on a connection from `open_socket`, to switch the protocol.
 
-        It reads bytes after the headers only if the response asks for them. `timeout` is in seconds without a byte.
+        Return the response up to the end of its headers. It reads bytes after the headers only if the headers announce
+        them. `timeout` is the maximum number of seconds without a byte.
         """
         message = self._render("GET", target, headers, None)
         sock.settimeout(timeout)
@@ -192,7 +203,7 @@ class Transport:
         return answer
 
     def close_socket(self, sock: socket.socket) -> None:
-        """Close a connection of `open_socket`. Idempotent."""
+        """Close a connection from `open_socket`. Idempotent."""
         self._pool.discard(sock)
 
     def close(self) -> None:
@@ -228,7 +239,10 @@ class Transport:
         return Response(answer.status, answer.fields, body)
 
     def _send(self, sock: socket.socket, message: bytes, limit: float = math.inf) -> ResponseReader:
-        """Send, and read up to the end of the headers. Raises _Lost or TransportError; the caller closes."""
+        """Send the request, and read the response up to the end of its headers.
+
+        Raises _Lost or TransportError. The caller must close the connection.
+        """
         answer = None
         try:
             late_at = self._clock.monotonic() + TIMEOUTS_IN_ALL * self._timeout

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 WATCH_GRACE = 30.0
-"""Seconds by which a watch may exceed its timeoutSeconds."""
+"""The number of seconds by which a watch may exceed its timeoutSeconds."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -54,7 +54,11 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _Page(msgspec.Struct):
-    """A list with its items undecoded. Each item is decoded from its own copy, so that no item keeps the page alive."""
+    """A list.
+
+    Its items are not decoded. Each item is decoded from its own copy of the bytes, so no item keeps the bytes of the
+    whole page in memory.
+    """
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     items: list[msgspec.Raw] | None = None
@@ -70,11 +74,12 @@ def _accepted(decode: Decoder[Any], metadata: str = METADATA_OF_ONE) -> str:
 
 
 class HttpVerbs(ApiClient):
-    """An `ApiClient` over a session, which it closes. Thread-safe.
+    """An `ApiClient` over a session. It closes the session. Thread-safe.
 
-    `connect` returns a new session with its own connections: one session is used here, and one by each ListWatch.
-    `read_deadline` is the number of seconds that a watch waits for an event or bookmark. With a `batch_period`
-    (seconds) a busy watch wakes once per period, for all events received since the last period.
+    `connect` returns a new session with its own connections. The client itself uses one session, and each ListWatch
+    uses another session. `read_deadline` is the number of seconds that a watch waits for an event or bookmark. With a
+    `batch_period` (seconds) a busy watch wakes its thread once per period, for all events that it received since the
+    last period.
     """
 
     def __init__(
@@ -100,7 +105,10 @@ class HttpVerbs(ApiClient):
         self._multiplexer: Multiplexer | None = None
 
     def close(self) -> None:
-        """End everything at once: requests raise ClientClosed, watches and logs end. Idempotent, from any thread."""
+        """End everything at once: requests raise ClientClosed, watches and logs end.
+
+        Idempotent. Any thread may call it.
+        """
         with self._lock:
             self._closed = True
             of_list_watches, multiplexer = [*self._of_list_watches], self._multiplexer
@@ -116,7 +124,7 @@ class HttpVerbs(ApiClient):
         return self._parallelism
 
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
-        """Make the requests of each chain up to its first failure, the chains concurrently."""
+        """Make the requests of each chain, up to its first failure. The chains run concurrently."""
         calls = [[call_of(request) for request in chain] for chain in chains]
         if len(calls) == 1:
             # The most frequent case: it needs no thread switch.
@@ -148,7 +156,7 @@ class HttpVerbs(ApiClient):
             return self._multiplexer
 
     def make(self, request: Request, decode: Decoder[T]) -> T:
-        """Make one request; return the object in the answer."""
+        """Make one request. Return the object in the response."""
         return self._decoded(call_of(request, _accepted(decode)), decode)
 
     def list(
@@ -172,7 +180,10 @@ class HttpVerbs(ApiClient):
     def watch(
         self, resource: Resource, namespace: str, decode: Decoder[T], options: WatchOptions = WATCH_FROM_NOW
     ) -> HttpWatch[T]:
-        """Open a watch on its own connection. Without bookmarks, silence does not count as a broken connection."""
+        """Open a watch on its own connection.
+
+        Without bookmarks, the client does not regard a long silence as a broken connection.
+        """
         what = describe("watch", resource, namespace)
         target = resource.path(namespace) + watch_query(options)
         stream = self._session.stream(Call("GET", target, what, accept=_accepted(decode), limited=False))
@@ -190,9 +201,9 @@ class HttpVerbs(ApiClient):
     def list_watch(
         self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
     ) -> ListWatch[T]:
-        """Return a ListWatch for one selection of a resource, for a reflector.
+        """Return a ListWatch for a reflector. It serves one selection of a resource.
 
-        It has connections of its own, which its `cancel()` closes without affecting other requests.
+        It has its own connections. Its `cancel()` closes these connections, and does not affect other requests.
         """
         own = HttpVerbs(
             self._connect,

@@ -1,7 +1,7 @@
-"""A watch: events from a streaming response, one JSON document per line.
+"""A watch reads events from a streaming response. Each line is a JSON document.
 
-Without deadlines, a watch hangs for ever when a connection breaks unnoticed. So a watch has two deadlines: for the next
-event or bookmark (API servers send a bookmark about once a minute), and for the whole watch.
+Without deadlines, a watch would hang without end if its connection broke without notice. So a watch has two deadlines:
+one until the next event or bookmark (API servers send a bookmark about once a minute), and one for the whole watch.
 """
 
 from __future__ import annotations
@@ -30,19 +30,28 @@ from tfoperator.kube.protocol.verbs import Decoder, WatchEvent, WatchEventType
 T = TypeVar("T")
 
 MAX_LINE_BYTES = 16 << 20
-"""etcd takes 1.5 MB per object by default, an API server 3 MB: an event is always smaller than this."""
+"""By default, etcd accepts 1.5 MB per object, and an API server accepts 3 MB. So an event is always smaller than this
+limit.
+"""
 
 _BATCH_BYTES = 1 << 20
-"""Approximate bytes per read: some hundred events. (A longer event arrives in pieces.)"""
+"""The approximate number of bytes per read. This is enough for some hundred events. (A longer event arrives
+in pieces.)
+"""
 
 _BATCH_EVENTS = 100
-"""Events of one read that are decoded at a time: the reader gets the first before the last is decoded."""
+"""The number of events from one read that are decoded together: the caller gets the first event before the last event
+is decoded.
+"""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class _Line(msgspec.Struct):
-    """One line of a watch. Raw still refers to the line: decode a copy, or the decoded view may keep the line alive."""
+    """One line of a watch.
+
+    Raw still refers to the bytes of the line. Decode a copy, or the decoded view may keep the whole line in memory.
+    """
 
     type: str
     object: msgspec.Raw
@@ -64,11 +73,13 @@ _decode_status = msgspec.json.Decoder(Status).decode
 _OBJECT_EVENTS = {kind.value: kind for kind in (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED)}
 
 _HEADS = {b'{"type":"%b","object":' % name.encode(): kind for name, kind in _OBJECT_EVENTS.items()}
-"""The beginning of a line, byte for byte as API servers write it: it shows where the object is, without parsing all."""
+"""The beginning of a line, with exactly the bytes that API servers write. It shows where the object begins, so the rest
+need not be parsed.
+"""
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines, in linear time."""
+    """Splits a stream of bytes into lines, in linear time."""
 
     def __init__(self, limit: int) -> None:
         """Lines longer than `limit` bytes raise MalformedResponse."""
@@ -77,7 +88,7 @@ class LineSplitter:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes, without line ends; empty lines are left out."""
+        """Return the lines that are complete after `data`, without line ends. Empty lines are left out."""
         first, *rest = data.split(b"\n")
         lines = []
         if rest:
@@ -94,17 +105,17 @@ class LineSplitter:
 
     @property
     def pending(self) -> int:
-        """The number of bytes of an unfinished line."""
+        """The number of bytes in the unfinished line."""
         return self._size
 
 
 class HttpWatch(Generic[T]):
     """A `tfoperator.kube.protocol.verbs.WatchStream` over HTTP; also a context manager.
 
-    Iteration raises SilentWatch after `read_deadline` seconds (None: no such limit) without an event or a bookmark;
-    DeadlineExceeded when the watch outlives `total_deadline` seconds; MalformedResponse for a line that can't be
-    decoded; other TransportErrors when the connection breaks; the ApiError that an ERROR event holds. Each closes the
-    watch.
+    Iteration raises SilentWatch after `read_deadline` seconds (None: no limit) without an event or a bookmark. It
+    raises DeadlineExceeded if the watch takes longer than `total_deadline` seconds, MalformedResponse for a line that
+    can't be decoded, and other TransportErrors if the connection breaks. For an ERROR event it raises the ApiError in
+    this event. Each of these errors closes the watch.
     """
 
     def __init__(
@@ -119,10 +130,10 @@ class HttpWatch(Generic[T]):
         batch_period: float = 0.0,
         begins_with_state: bool = False,
     ) -> None:
-        """With a `batch_period` (seconds) it reads about once per period, and then all bytes received.
+        """With a `batch_period` (seconds) it reads about once per period.
 
-        With `begins_with_state` the periods start after the bookmark that ends the initial events, which are read at
-        once.
+        Each read returns all bytes that have arrived. With `begins_with_state` the watch reads the initial events at
+        once. The periods start after the bookmark that ends these events.
         """
         self._stream = stream
         self._decode = decode
@@ -144,7 +155,10 @@ class HttpWatch(Generic[T]):
         self.close()
 
     def close(self) -> None:
-        """End the watch and its connection at once, waking a reader. Idempotent, thread-safe, does not block."""
+        """End the watch and its connection at once, and wake the thread that reads it.
+
+        Idempotent, thread-safe, does not block.
+        """
         self._stop.set()
         self._stream.close()
 
@@ -157,7 +171,7 @@ class HttpWatch(Generic[T]):
                 yield event
 
     def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
-        """Yield the same events in batches: the events of one read, at most a hundred in a batch."""
+        """Yield the same events in batches. A batch contains events of one read, at most a hundred."""
         try:
             while data := self._read():
                 lines = self._lines.feed(data)
@@ -194,7 +208,10 @@ class HttpWatch(Generic[T]):
         return data
 
     def _decoded(self, lines: Sequence[bytes]) -> Iterator[Sequence[WatchEvent[T]]]:
-        """Decode the lines, all at once. If a line is invalid, yield the events before it, and then raise the error."""
+        """Decode all the lines together.
+
+        If a line is invalid, yield the events before this line, and then raise the error.
+        """
         events: list[WatchEvent[T]] = []
         try:
             for line in lines:

@@ -1,4 +1,4 @@
-"""Errors of sockets and `answer`, converted into this package's; and the socket options in use."""
+"""Converts errors of sockets and of `answer` into this package's errors, and sets the socket options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from httptools import HttpParserError
 from tfoperator.kube.protocol.errors import ConnectionRefused, DeadlineExceeded, MalformedResponse, TransportError
 
 BROKEN = (OSError, EOFError, HttpParserError, ValueError)
-"""The errors that using a connection can raise; ValueError is for an invalid host name."""
+"""The errors that a connection can raise. ValueError stands for an invalid host name."""
 
 # A dead peer is noticed within a minute.
 _KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL, _KEEPALIVE_PROBES = 30, 10, 3
@@ -50,9 +50,10 @@ def connect_error(error: Exception, where: str) -> TransportError:
 
 
 def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
-    """Wait for a connection that `connect_ex` of a non-blocking socket began; `error` is the number that it returned.
+    """Wait until a connection is made that `connect_ex` began on a non-blocking socket.
 
-    The socket keeps the timeout, in seconds. Raises OSError, including TimeoutError.
+    `error` is the number that `connect_ex` returned. The socket keeps the timeout, in seconds. Raises OSError,
+    including TimeoutError.
     """
     if error in (errno.EINPROGRESS, errno.EWOULDBLOCK):
         poll = select.poll()
@@ -66,26 +67,32 @@ def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
 
 
 def set_timeout(sock: socket.socket, seconds: float) -> None:
-    """Set the socket's timeout, 0 for non-blocking. No system call if it is already set."""
+    """Set the socket's timeout. 0 means non-blocking. If this timeout is already set, make no system call."""
     if sock.gettimeout() != seconds:
         sock.settimeout(seconds)
 
 
 def readable(sock: socket.socket) -> bool:
-    """Return whether something can be read: on an idle connection, its end or unrequested bytes."""
+    """Return whether the socket has data to read.
+
+    On an idle connection, this means its end, or bytes that were not requested.
+    """
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def shut_down(sock: socket.socket) -> None:
-    """Wake the readers of a socket. SSLSocket's own method would end TLS while the reading thread uses it."""
+    """Wake the threads that read from a socket.
+
+    SSLSocket's own method would end TLS while a thread still reads through it.
+    """
     with contextlib.suppress(OSError):
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Let the kernel probe an idle connection, so that a vanished peer is noticed."""
+    """Let the kernel check an idle connection, so that a lost connection is noticed."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # Linux, macOS
     if idle is not None:

@@ -1,7 +1,8 @@
-"""The lists of the built-in kinds that a strategic merge patch merges, and their keys: from the Go types' tags.
+"""The lists of the built-in kinds that a strategic merge patch merges, and the merge key of each list.
 
-The tags are `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.37. Every
-list that is not listed here is replaced as a whole, as Kubernetes does with "atomic" lists.
+Both come from the tags of the Go types. The tags are `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`,
+`apps/v1` and `meta/v1` of Kubernetes 1.37. Every other list is replaced as a whole, as Kubernetes does with "atomic"
+lists.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import cache
 from typing import Final
 
 SCALARS: Final = ""
-"""Stands for a merge key where the list is a set of plain values."""
+"""This value takes the place of a merge key if the list is a set of plain values."""
 
 _CONTAINER = {
     "env": "name",
@@ -61,13 +62,16 @@ _KINDS: dict[str, dict[str, str]] = {
 
 ONE_OF: Final = frozenset({"spec.volumes", "spec.resourceClaims", *(f"{p}.env" for p in ("spec.containers",
     "spec.initContainers", "spec.ephemeralContainers"))})  # fmt: skip
-"""Lists of a pod whose items are a name and one of several alternatives, which are mutually exclusive.
+"""Lists of a pod in which an item has a name and exactly one of several alternative fields.
 
-A patch that sets another alternative must drop the first alternative; `$retainKeys` is for that.
+If a patch sets another alternative, it must remove the first alternative. The directive `$retainKeys` does this.
 """
 
 
 @cache
 def merge_keys(kind: str) -> Mapping[str, str]:
-    """Return, by path (`spec.containers.env`), the merge key of a list, or SCALARS. Unknown kinds: only metadata's."""
+    """Return the merge keys of lists, by path (`spec.containers.env`).
+
+    The value for a list of plain values is SCALARS. For unknown kinds, return only the lists of metadata.
+    """
     return {**_METADATA, **_KINDS.get(kind, {})}

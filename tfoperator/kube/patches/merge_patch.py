@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386), without I/O."""
+"""Applies JSON merge patches (RFC 7386), without I/O."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 
 def apply_merge_patch(target: object, patch: Any) -> Any:
-    """Return the target with the patch applied. Neither argument changes, but the result may share parts with both.
+    """Return the target with the patch applied.
 
-    Members replace members, null removes a member, objects are merged; any other value replaces the target as a whole.
+    The function changes neither argument, but the result may share parts with both arguments. The patch's fields
+    replace the target's fields, null removes a field, and objects are merged. Any other value replaces the target as a
+    whole.
     """
     if not isinstance(patch, dict):
         return patch

@@ -1,9 +1,9 @@
-"""Strategic merge patch as Kubernetes applies it: lists of named things are merged by their key, not replaced.
+"""Applies a strategic merge patch as Kubernetes does: lists of named items are merged by their key, not replaced.
 
-A pure function that does the same as `k8s.io/apimachinery/pkg/util/strategicpatch`, with the same order and errors;
-tests/unit/kube/patches/strategic_vectors.jsonl holds that library's results.
-There is one difference: the library looks up every field in the Go types, and refuses unknown fields that hold objects
-or lists; here such fields are merged, or replaced, like any other.
+This pure function gives the same results as `k8s.io/apimachinery/pkg/util/strategicpatch`, with the same order and the
+same errors. tests/unit/kube/patches/strategic_vectors.jsonl contains results of that library. There is one difference.
+The library looks up every field in the Go types, and refuses unknown fields that contain objects or lists. This
+function merges or replaces such fields like any other field.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ class StrategicMergeError(ValueError):
 
 
 def strategic_merge(obj: Mapping[str, Any], patch: Mapping[str, Any], kind: str) -> _Dict:
-    """Return the patched object, as a new value that shares nothing with either. Raises StrategicMergeError."""
+    """Return the patched object as a new value.
+
+    It shares no parts with the object or the patch. Raises StrategicMergeError.
+    """
     return _merge_map(copy.deepcopy(dict(obj)), copy.deepcopy(dict(patch)), merge_keys(kind), "")
 
 
@@ -86,7 +89,7 @@ def _retain_keys(obj: _Dict, patch: _Dict, path: str) -> None:
 
 
 def _merge_ordered(obj: _Dict, patch: _Dict, directive: str, keys: _Keys, path: str) -> None:
-    """Merge a list that has a `$setElementOrder` beside it, and take both out of the patch."""
+    """Merge a list that has a `$setElementOrder` in the same object, and remove both from the patch."""
     order, field = patch.pop(directive), directive.removeprefix(_ORDER)
     where = f"{path}.{field}" if path else field
     for what in (order, obj.get(field, []), patch.get(field, [])):
@@ -138,7 +141,7 @@ def _merge_list(current: list[Any], patch: list[Any], keys: _Keys, path: str, *,
 
 
 def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str) -> tuple[list[_Dict], list[_Dict]]:
-    """Apply the items that are directives; return the remaining items of both lists."""
+    """Apply the items that are directives. Return the other items of both lists."""
     replaced = False
     plain: list[_Dict] = []
     for item in patch:
@@ -159,10 +162,10 @@ def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str)
 
 
 def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str, kind: type, path: str) -> list[Any]:
-    """Return the items in the order that Kubernetes gives a merged list.
+    """Return the items in the order that Kubernetes uses for a merged list.
 
-    Items that only the object has keep their order. Such an item comes before an item of the patch only if it did so
-    before the patch.
+    Items that are only in the object, and not in the patch, keep their order. Such an item comes before an item of the
+    patch only if it came before this item already in the object.
     """
     if key:
         _check_keys(merged, key, path)
@@ -179,7 +182,7 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str,
 
 
 def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Sort by insertion, as the library does up to 20 items: an item that is not in `order` goes to the front."""
+    """Sort by insertion, as the library does for up to 20 items. An item that is not in `order` moves to the front."""
     out: list[Any] = []
     ranks: list[int] = []
     for item in items:
@@ -260,7 +263,10 @@ def _set(obj: _Dict, field: str, value: Any) -> None:
 
 
 def _without_directives(value: Any) -> Any:
-    """Return the value as it is stored: without objects that are directives; `$retainKeys` etc. stay, as in Go."""
+    """Return the value as it is stored, without objects that are directives.
+
+    `$retainKeys` and similar fields stay, as in Go.
+    """
     if isinstance(value, dict):
         return {
             name: _without_directives(member)

@@ -1,4 +1,4 @@
-"""The interface that callers of an API server use: verbs as protocols and values, options, errors, when to try again.
+"""The interface for callers of an API server: verbs as protocols and values, options, errors, and when to retry.
 
 It does no I/O.
 """

@@ -1,8 +1,9 @@
-"""Errors of requests to an API server: one hierarchy, one class per kind of response that callers distinguish.
+"""Errors of requests to an API server.
 
-`KubeError` is the root. Below it `ConfigError` (no usable configuration or credentials), `TransportError` (no
-complete or usable response) and `ApiError` (the server answered with a status other than 2xx). Every message
-is fit for users and names its object, but never contains credentials.
+They form one hierarchy, with one class for each kind of response that callers distinguish. `KubeError` is the root. Its
+subclasses are `ConfigError` (no usable configuration or credentials), `TransportError` (no complete or usable response)
+and `ApiError` (the server responded with a status other than 2xx). Every message is written for users and names the
+object, but never contains credentials.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import msgspec
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The errors that msgspec raises for undecodable bytes: not JSON, wrong types, not UTF-8, nested too deeply."""
+"""The errors that msgspec raises for bytes that it can't decode: not JSON, wrong types, not UTF-8, nested
+too deeply.
+"""
 
 
 class StatusCause(msgspec.Struct, frozen=True):
-    """One reason inside a Status: for a 422 the path of the invalid field and the error."""
+    """One cause inside a Status. For a 422 it contains the path of the invalid field, and the error."""
 
     reason: str = ""
     message: str = ""
@@ -40,7 +43,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class KubeError(Exception):
-    """Root of all errors of `tfoperator.kube`."""
+    """The base class of all errors of `tfoperator.kube`."""
 
 
 class ConfigError(KubeError):
@@ -52,7 +55,10 @@ class NoClusterConfigured(ConfigError):
 
 
 class TransportError(KubeError):
-    """There was no complete response: reset, time-out, TLS failure. Whether the server acted is unknown."""
+    """The response is missing or incomplete: the connection was reset, timed out, or TLS failed.
+
+    It is unknown whether the server acted.
+    """
 
 
 class ConnectionRefused(TransportError):
@@ -60,38 +66,49 @@ class ConnectionRefused(TransportError):
 
 
 class DeadlineExceeded(TransportError):
-    """The server sent nothing, or a stream lasted, for longer than its limit; the connection itself did not fail."""
+    """The server sent nothing for longer than its limit, or a stream lasted longer than its limit.
+
+    The connection itself did not fail.
+    """
 
 
 class SilentWatch(DeadlineExceeded):
-    """A watch brought neither an event nor a bookmark for as long as it may be silent.
+    """A watch received neither an event nor a bookmark for longer than its limit.
 
-    Either nothing has happened, and etcd reports no progress (its default), or the connection is dead without a sign.
-    The watch goes on from the version that it has reached, so it misses no change.
+    Either nothing has happened, and etcd reports no progress (its default), or the connection is broken without notice.
+    The watch continues from the version that it has reached, so it misses no change.
     """
 
 
 class MalformedResponse(TransportError):
-    """The response is not of the requested form: not JSON, of another shape, or larger than the limit."""
+    """The response does not have the requested format: it is not JSON, has another shape, or is larger than
+    the limit.
+    """
 
 
 class AnswerTooLarge(MalformedResponse):
-    """The response exceeds the client's limit: request less at a time."""
+    """The response exceeds the client's limit. Request less data at a time."""
 
 
 class ObjectTooLarge(AnswerTooLarge):
-    """A list of one object exceeds the client's limit: a smaller request is impossible."""
+    """A list of a single object exceeds the client's limit. A smaller request is impossible."""
 
 
 class ClientClosed(TransportError):
-    """`close()` was called before the response; a request that was not sent yet was not processed."""
+    """`close()` was called before the response arrived.
+
+    If the request was not sent yet, the server did not process it.
+    """
 
 
 class ApiError(KubeError):
-    """The server answered, but not with success."""
+    """The server responded, but not with success."""
 
     def __init__(self, status: Status, context: str = "", retry_after: float | None = None) -> None:
-        """`context` names the request (`create pods ns/name`); `retry_after` is the server's wait in seconds."""
+        """`context` names the request (`create pods ns/name`).
+
+        `retry_after` is the number of seconds that the server requests.
+        """
         self.status = status
         self.context = context
         self.retry_after = retry_after
@@ -105,7 +122,7 @@ class ApiError(KubeError):
 
     @property
     def reason(self) -> str:
-        """The machine-readable reason, e.g. `AlreadyExists`; empty if the server gave none."""
+        """The machine-readable reason, for example `AlreadyExists`. It is empty if the server sent no reason."""
         return self.status.reason
 
     @property
@@ -119,11 +136,11 @@ class BadRequestError(ApiError):
 
 
 class UnauthorizedError(ApiError):
-    """401: no or bad credentials."""
+    """401: the request has no credentials, or wrong credentials."""
 
 
 class ForbiddenError(ApiError):
-    """403: RBAC or an admission plugin refuses."""
+    """403: RBAC or an admission plugin refuses the request."""
 
 
 class NotFoundError(ApiError):
@@ -131,15 +148,15 @@ class NotFoundError(ApiError):
 
 
 class MethodNotAllowedError(ApiError):
-    """405: the resource can't be used in this way; some servers show objects that can only be read."""
+    """405: the resource does not support this verb. Some servers offer objects that clients can only read."""
 
 
 class ConflictError(ApiError):
-    """409 on a write with an outdated resourceVersion or a failed precondition."""
+    """409 on a write: its resourceVersion is outdated, or a precondition failed."""
 
 
 class AlreadyExistsError(ConflictError):
-    """409 with reason AlreadyExists: a create found the name taken."""
+    """409 with reason AlreadyExists: an object with this name already exists."""
 
 
 class GoneError(ApiError):
@@ -151,11 +168,11 @@ class UnsupportedMediaTypeError(ApiError):
 
 
 class InvalidError(ApiError):
-    """422: the object does not pass validation; `causes` name the fields."""
+    """422: the object is not valid. `causes` names the fields."""
 
 
 class TooManyRequestsError(ApiError):
-    """429: too many requests; `retry_after` is the wait that the server asks for, if any."""
+    """429: too many requests. `retry_after` is the wait that the server requests, if it requests one."""
 
 
 class ServerError(ApiError):
@@ -177,7 +194,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def error_from_status(status: Status, context: str = "", retry_after: float | None = None) -> ApiError:
-    """Return the error class that fits a Status, by code and, for 409, by reason."""
+    """Return the error class for a Status, by its code. For 409, the reason decides."""
     kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
     if status.code == 409 and status.reason == "AlreadyExists":
         kind = AlreadyExistsError
@@ -187,12 +204,15 @@ def error_from_status(status: Status, context: str = "", retry_after: float | No
 
 
 def exceeds_quota(error: KubeError) -> bool:
-    """Return whether a ResourceQuota refused a creation; in API servers' errors, only the message shows that."""
+    """Return whether a ResourceQuota refused a creation. In the errors of API servers, only the message shows this."""
     return isinstance(error, ForbiddenError) and "exceeded quota" in error.status.message
 
 
 def namespace_is_ending(error: KubeError) -> bool:
-    """Return whether a write failed because its namespace is being deleted or gone: no retry helps."""
+    """Return whether a write failed because its namespace is being deleted or does not exist any more.
+
+    A retry does not help.
+    """
     if not isinstance(error, ApiError) or error.status.details is None:
         return False
     details = error.status.details
@@ -202,15 +222,19 @@ def namespace_is_ending(error: KubeError) -> bool:
 
 
 def is_expired(error: BaseException) -> bool:
-    """Return whether a version or continue token is too old: a 410, or an ERROR event that has only the reason."""
+    """Return whether a version or continue token is too old.
+
+    The server reports this as a 410, or as an ERROR event that contains only the reason.
+    """
     return isinstance(error, GoneError) or (isinstance(error, ApiError) and error.reason in ("Expired", "Gone"))
 
 
 def is_unavailable_version(error: BaseException) -> bool:
-    """Return whether a version is expired, or unknown to the server: not known yet, or never (restored from a backup).
+    """Return whether a version is expired or unknown to the server.
 
-    The latter is a cause with a specific reason since Kubernetes 1.18.6, before that a cause with only this message,
-    and before 1.17 the message of the status itself. All are time-outs (504).
+    The server may not have reached it yet, or may never reach it (after a restore from a backup). Since Kubernetes
+    1.18.6 an unknown version is a cause with a specific reason. Before, it was a cause with only this message. Before
+    1.17 it was the message of the status itself. In all these versions the error is a time-out (504).
     """
     if is_expired(error) or not isinstance(error, ApiError):
         return is_expired(error)
@@ -223,5 +247,5 @@ def is_unavailable_version(error: BaseException) -> bool:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return whether the server, or a gateway in front of it, failed, as opposed to refusing the request."""
+    """Return whether the server failed, or a gateway in front of it. Return False if the server refused the request."""
     return isinstance(error, TransportError | ServerError)

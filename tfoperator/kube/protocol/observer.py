@@ -4,19 +4,22 @@ from __future__ import annotations
 
 
 class RequestObserver:
-    """Hooks that do nothing here: override those that you need.
+    """Hooks that do nothing in this class. Override the hooks that you need.
 
-    They are called on the requesting thread: they must be thread-safe and quick, and must not raise.
+    The thread that makes the request calls them. So they must be thread-safe and quick, and must not raise.
     """
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Record one attempt that took `seconds`: `code` is the HTTP status, or `<error>` without a response.
+        """Record one attempt that took `seconds`. `code` is the HTTP status, or `<error>` if there was no response.
 
-        A watch counts when the server accepts or refuses it, not when it ends.
+        A watch is recorded when the server accepts or refuses it, not when it ends.
         """
 
     def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
-        """Record that the rate limiter delayed a request by `seconds` (mostly 0); not called without a rate limiter."""
+        """Record that the rate limiter delayed a request by `seconds` (mostly 0).
+
+        It is not called if there is no rate limiter.
+        """
 
     def retry(self, method: str, host: str, code: str) -> None:
-        """Record a retry that the server asked for with the status `code`."""
+        """Record a retry that the server requested with the status `code`."""

@@ -1,4 +1,7 @@
-"""The options of a list or a watch, as values: `ListOptions` of the Kubernetes API, split into its two uses."""
+"""The options of a list or a watch, as values.
+
+They are the `ListOptions` of the Kubernetes API, split for the two verbs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import msgspec
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects of a collection that match both selectors; an empty selector matches all."""
+    """The objects of a collection that match both selectors. An empty selector matches all objects."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -18,7 +21,10 @@ EVERYTHING: Final = Selection()
 
 
 class ListOptions(Selection, frozen=True, kw_only=True):
-    """One page of a list, or with `limit` 0 the whole list. Each default leaves the choice to the server."""
+    """The request for one page of a list.
+
+    With `limit` 0 it requests the whole list. If a field has its default, the server chooses the value.
+    """
 
     resource_version: str = ""
     resource_version_match: str = ""
@@ -29,8 +35,8 @@ class ListOptions(Selection, frozen=True, kw_only=True):
 class WatchOptions(Selection, frozen=True, kw_only=True):
     """A watch that the server ends after `timeout_seconds`.
 
-    `send_initial_events` (with `resource_version_match` "NotOlderThan") begins with the existing objects, as ADDED
-    events up to a bookmark that marks their end.
+    With `send_initial_events` (and `resource_version_match` "NotOlderThan") the watch begins with the existing objects.
+    They are ADDED events, and a bookmark follows the last of them.
     """
 
     resource_version: str = ""
@@ -47,12 +53,12 @@ Options = TypeVar("Options", ListOptions, WatchOptions)
 
 
 def by_name(name: str) -> Selection:
-    """Return the selection of the one object of this name."""
+    """Return a selection that contains only the object with this name."""
     return Selection(field_selector=f"metadata.name={name}")
 
 
 def select(options: Options, selection: Selection) -> Options:
-    """Return the options with this selection instead of their own."""
+    """Return the options with this selection. It replaces the selection that they have."""
     return msgspec.structs.replace(
         options, label_selector=selection.label_selector, field_selector=selection.field_selector
     )

@@ -1,4 +1,4 @@
-"""Which resources exist and where they live on the API server. Pure: building a path does no I/O."""
+"""Describes resources, and their paths on the API server. The code is pure: building a path does no I/O."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _UNQUOTED_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 
 
 def _quoted(name: str) -> str:
-    """Return the text percent-encoded; the names that Kubernetes allows stay unchanged."""
+    """Return the text percent-encoded. Names that Kubernetes allows stay unchanged."""
     return name if _UNQUOTED_CHARACTERS.issuperset(name) else quote(name, safe="")
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """One resource type of the Kubernetes API, e.g. pods in core/v1."""
+    """One resource type of the Kubernetes API, for example pods in core/v1."""
 
     group: str  # "" is the core group
     version: str
@@ -26,14 +26,14 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def api_version(self) -> str:
-        """The `apiVersion` that its objects carry: `v1`, `kubeflow.org/v1`."""
+        """The `apiVersion` of its objects: `v1`, `kubeflow.org/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the URL path of the collection, of one object or of its subresource.
+        """Return the URL path of the collection, of one object, or of a subresource of the object.
 
-        An empty namespace on a namespaced resource means all namespaces. Every part is percent-encoded. `.` and `..`,
-        which a proxy may resolve, raise ValueError. So a name can't lead to another path.
+        For a namespaced resource, an empty namespace means all namespaces. Every part is percent-encoded. The parts `.`
+        and `..` raise ValueError, because a proxy may resolve them. So a name can't change the path to another object.
         """
         if namespace in _DOT_SEGMENTS or name in _DOT_SEGMENTS:
             raise ValueError(f"{name if name in _DOT_SEGMENTS else namespace!r} is not a valid name of an object")

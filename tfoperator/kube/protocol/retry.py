@@ -1,8 +1,8 @@
-"""When to retry: a jittered backoff for loops that never give up, and a few attempts of a read-modify-write.
+"""When to retry: a jittered backoff for loops that never stop, and a few attempts for a read-modify-write.
 
-tenacity serves where one call is tried several times with pauses. The other loops are written here: those that decide
-anew before each try (leases, journals, locks), those that follow something (watches, logs, preflight), and the requests
-of a session, nearly all of which need one attempt and should cost no extra CPU.
+The code uses tenacity if it retries a single call several times, with pauses. Other loops are written by hand: loops
+that decide again before each attempt (leases, journals, locks), loops that follow something (watches, logs, preflight),
+and the requests of a session. Nearly all these requests need only one attempt, and should cost no extra CPU.
 """
 
 from __future__ import annotations
@@ -24,20 +24,24 @@ JITTER = 1.0
 RESET_AFTER = 120.0
 
 ANSWERED_CAP = 30.0
-"""Seconds, before jitter, between attempts that a healthy server refuses (403, 404, 410, 422, 429 ...)."""
+"""The longest delay between attempts that a healthy server refuses (403, 404, 410, 422, 429 ...), in seconds before
+jitter.
+"""
 
 OUTAGE_CAP = 4.0
-"""Seconds, before jitter, between attempts on an unreachable server (no connection, broken streams, 5xx).
+"""The longest delay between attempts on an unreachable server (no connection, broken streams, 5xx), in seconds before
+jitter.
 
-Deliberately not client-go's 30 s, which jitter can make 60: a cache must show a change that happens during an outage
-within 15 s of the server's return, and the last wait may have begun just before the return. With this cap it
-lasts less than 8 s, which leaves time for two more attempts while the server warms up (at most 1.6 + 3.2 s, since
-rejections have a separate backoff). One attempt per watch every 4 to 8 s is no load for an API server.
+This is shorter than client-go's 30 s, which can become 60 s by jitter. The reason: if an object changes during an
+outage, the cache must show the change within 15 s after the server is available again. The last wait may have begun
+just before that moment. With this cap, the last wait takes less than 8 s. So there is time for two more attempts while
+the server starts up (at most 1.6 + 3.2 s, since refused attempts have a separate backoff). A single attempt per watch
+every 4 to 8 s is a small load for an API server.
 """
 
 LONGEST_WISH = 60.0
-"""Seconds; the longest `Retry-After` that the client respects. Load balancers ask for hours during maintenance, and do
-not notify clients when it ends sooner; a cache must not be stale that long.
+"""Seconds. The client limits a longer `Retry-After` to this value. During maintenance, load balancers request waits of
+hours, and do not notify clients when the maintenance ends earlier. A cache must not be outdated for hours.
 """
 
 _MAX_ATTEMPTS = 5
@@ -45,11 +49,11 @@ _RETRY_DELAY = 0.010  # seconds; both as in client-go's DefaultRetry: conflicts 
 
 
 class Backoff:
-    """A sequence of delays: BASE, BASE * FACTOR, ... `cap`, each stretched by up to JITTER times itself.
+    """A sequence of delays: BASE, BASE * FACTOR, and so on, up to `cap`.
 
-    Starts over when RESET_AFTER seconds have passed since the last call of `next`. The numbers are the same as in
-    client-go's reflector (0.8 s doubling, up to twice that by jitter, forgotten after two quiet minutes). Not
-    thread-safe.
+    Each delay is increased at random by up to JITTER times its length. The sequence starts again if RESET_AFTER seconds
+    have passed since the last call of `next`. The numbers are the same as in client-go's reflector: 0.8 s, which
+    doubles each time, up to twice as long by jitter, and reset after two minutes without a failure. Not thread-safe.
     """
 
     def __init__(self, *, cap: float, clock: Clock, rng: random.Random) -> None:
@@ -60,7 +64,7 @@ class Backoff:
         self._asked_at: float | None = None
 
     def forget(self) -> None:
-        """Begin with the shortest delay again: the failure before is over."""
+        """Begin with the shortest delay again, because the earlier failure is over."""
         self._current = BASE
 
     def next(self) -> float:
@@ -75,7 +79,10 @@ class Backoff:
 
 
 class FailureBackoff:
-    """How long to wait after a failure, by its kind and the server's `Retry-After`. For one thread."""
+    """Computes how long to wait after a failure, from its kind and the server's `Retry-After`.
+
+    An object serves only one thread.
+    """
 
     def __init__(self, *, clock: Clock, rng: random.Random) -> None:
         # Counted apart: a server that comes back from an outage may refuse the first requests (403 before its roles are
@@ -84,7 +91,7 @@ class FailureBackoff:
         self._answered = Backoff(cap=ANSWERED_CAP, clock=clock, rng=rng)
 
     def forget_outage(self) -> None:
-        """Begin with the shortest delay again: the server is reachable."""
+        """Begin with the shortest delay again, because the server is reachable."""
         self._outage.forget()
 
     def after(self, error: Exception) -> float:
@@ -96,10 +103,10 @@ class FailureBackoff:
 
 
 def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | None = None) -> T:
-    """Call `fn` until it meets no `ConflictError`: at most 5 times, 10 ms (plus up to 10 %) apart.
+    """Call `fn` until it raises no `ConflictError`.
 
-    `fn` must read the object each time, change it and write it. The last conflict is raised as it is;
-    any other error ends it at once.
+    It is called at most 5 times, with pauses of 10 ms (plus up to 10 %). In each call, `fn` must read the object,
+    change it and write it. The last conflict is raised unchanged. Any other error ends the calls at once.
     """
     retrying = Retrying(
         stop=stop_after_attempt(_MAX_ATTEMPTS),
@@ -111,7 +118,7 @@ def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | N
 
 
 def failure_of(state: RetryCallState) -> BaseException:
-    """Return the error of the last failed try of any of tenacity's `Retrying`."""
+    """Return the error of the last failed attempt of any of tenacity's `Retrying`."""
     error = state.outcome.exception() if state.outcome else None
     assert error is not None
     return error

@@ -1,6 +1,6 @@
-"""The verbs of an API server for other packages: protocols and values, no I/O of its own.
+"""The verbs of an API server, for other packages. They are protocols and values, without I/O.
 
-Components depend on these protocols, so tests can pass a fake and the transport can be replaced.
+Components depend only on these protocols. So tests can pass a fake, and another transport can replace the present one.
 `tfoperator.kube.client.Client` is the implementation over HTTP.
 """
 
@@ -33,23 +33,25 @@ Body = bytes | Mapping[str, Any]
 """The body of a write: encoded JSON, or a mapping that is encoded as JSON."""
 
 Decoder = Callable[[bytes], T]
-"""Turns the JSON of one object into a typed view; raises msgspec.DecodeError (or its subclass) if it can't."""
+"""Converts the JSON of one object into a typed view. It raises msgspec.DecodeError (or its subclass) if this is
+impossible.
+"""
 
 
 def decoder(view: type[T]) -> Decoder[T]:
-    """Return a reusable decoder for a msgspec Struct type (building one is expensive: reuse it)."""
+    """Return a decoder for a msgspec Struct type. Use it many times, because building it is expensive."""
     return msgspec.json.Decoder(view).decode
 
 
 class WithJson(HasMetadata, Generic[ViewT], frozen=True, kw_only=True):
-    """An object, decoded and as the server sent it."""
+    """An object, both decoded and as the JSON that the server sent."""
 
     view: ViewT
     raw: bytes
 
 
 def with_json(decode: Decoder[ViewT]) -> Decoder[WithJson[ViewT]]:
-    """Return a decoder that keeps the JSON."""
+    """Return a decoder that also keeps the JSON."""
 
     def decode_and_keep(data: bytes) -> WithJson[ViewT]:
         view = decode(data)
@@ -59,14 +61,16 @@ def with_json(decode: Decoder[ViewT]) -> Decoder[WithJson[ViewT]]:
 
 
 decode_metadata: Decoder[PartialObject] = decoder(PartialObject)
-"""Decode an object's metadata: all of it, with nothing shared, unlike caches. A client then requests only metadata."""
+"""Decode the complete metadata of an object. Unlike in caches, nothing is shared. With this decoder a client requests
+only metadata.
+"""
 
 decode_plain: Decoder[dict[str, Any]] = decoder(dict[str, Any])
 """Decode an object completely, as plain data."""
 
 
 class PatchType(StrEnum):
-    """The content types of a PATCH that API servers know."""
+    """The content types of a PATCH that API servers accept."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
@@ -74,7 +78,7 @@ class PatchType(StrEnum):
 
 
 class ListPage(msgspec.Struct, Generic[T], frozen=True):
-    """One page of a list. `continue_token` is empty on the last page."""
+    """One page of a list. On the last page `continue_token` is empty."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -94,8 +98,8 @@ class WatchEventType(StrEnum):
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One event of a watch.
 
-    ADDED, MODIFIED and DELETED carry `object`. BOOKMARK carries only `resource_version`, and `initial_events_end`
-    when its annotation `k8s.io/initial-events-end` is "true".
+    The events ADDED, MODIFIED and DELETED contain `object`. BOOKMARK contains only `resource_version`. Its
+    `initial_events_end` is True if its annotation `k8s.io/initial-events-end` is "true".
     """
 
     type: WatchEventType
@@ -105,11 +109,11 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 
 
 class WatchStream(Protocol[T]):
-    """A running watch: iterate over it in one thread, `close()` it from any.
+    """A running watch. One thread iterates over it, and any thread may call `close()`.
 
-    Iteration ends normally when the server closes the stream cleanly or when `close()` was called. It raises
-    `TransportError` when the connection breaks, a read deadline passes (no event or bookmark for too long), or
-    a line can't be decoded, and the `ApiError` of an ERROR event (e.g. 410).
+    Iteration ends normally if the server closes the stream without an error, or if `close()` was called. It raises
+    `TransportError` if the connection breaks, if no event or bookmark arrives before the read deadline, or if a line
+    can't be decoded. For an ERROR event it raises the event's `ApiError` (for example 410).
     """
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
@@ -117,19 +121,26 @@ class WatchStream(Protocol[T]):
         ...
 
     def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
-        """Yield the same events in batches of events received together, about a hundred at most.
+        """Yield the same events in batches.
 
-        An error is raised after the events before it.
+        A batch contains events that were received together, at most about a hundred. If an error follows some events,
+        first yield these events, then raise the error.
         """
         ...
 
     def close(self) -> None:
-        """End the watch and its socket at once, waking a reader. Idempotent, thread-safe, does not block."""
+        """End the watch and its socket at once, and wake the thread that reads it.
+
+        Idempotent, thread-safe, does not block.
+        """
         ...
 
 
 class Creation(msgspec.Struct, frozen=True):
-    """The POST of an object. With `dry_run` the server checks and completes it, but stores nothing."""
+    """The POST that creates an object.
+
+    With `dry_run` the server checks the object and sets defaults, but stores nothing.
+    """
 
     resource: Resource
     namespace: str
@@ -138,7 +149,10 @@ class Creation(msgspec.Struct, frozen=True):
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """The DELETE of an object; `uid` and `resource_version` are preconditions (409 when they don't hold)."""
+    """The DELETE of an object.
+
+    `uid` and `resource_version` are preconditions (the server responds with 409 if they don't match).
+    """
 
     resource: Resource
     namespace: str
@@ -171,7 +185,7 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """The GET of an object. In a chain it gets the object's metadata alone, and is the last request."""
+    """The GET of an object. In a chain it gets only the object's metadata, and must be the last request."""
 
     resource: Resource
     namespace: str
@@ -182,21 +196,23 @@ Request = Creation | Deletion | Modification | Replacement | Lookup
 
 
 class Warned(msgspec.Struct, frozen=True):
-    """A successful write with warnings of the server: about unknown fields that it has dropped, for example."""
+    """A write that succeeded with warnings from the server, for example about unknown fields that the server has
+    dropped.
+    """
 
     texts: tuple[str, ...]
 
 
 Answer = ObjectMeta | Warned | None | KubeError
-"""The result of a request: the metadata that was looked up, None or Warned for a successful write, or the error."""
+"""The result of a request: metadata for a GET, None or Warned for a successful write, or else the error."""
 
 
 class ApiClient(ABC):
     """The verbs on an API server. Thread-safe. Every method may raise `KubeError` (see `errors`).
 
-    `namespace` is "" for cluster-scoped resources and, in list and watch, for all namespaces. Objects come
-    back decoded by `decode`. A write is retried only if the server has certainly not processed it, so a create is never
-    repeated once the server may have acted on it.
+    `namespace` is "" for cluster-scoped resources. In list and watch, "" also means all namespaces. `decode` decodes
+    the objects that a method returns. A write is retried only if the server has certainly not processed it. So a create
+    is never repeated if the server may have acted on it.
     """
 
     @property
@@ -206,22 +222,22 @@ class ApiClient(ABC):
 
     @abstractmethod
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
-        """Make the requests of each chain in order up to its first failure; the chains concurrently.
+        """Make the requests of each chain in order, up to its first failure. The chains run concurrently.
 
-        Returns for each chain the results of its requests; raises no KubeError. A chain has at least one request. A
-        single chain is sent by the caller's own thread.
+        Returns the results of the requests for each chain. It raises no KubeError. A chain has at least one request. If
+        there is only one chain, the caller's own thread sends it.
         """
 
     @abstractmethod
     def make(self, request: Request, decode: Decoder[T]) -> T:
-        """Make one request; return the object in the answer."""
+        """Make one request. Return the object in the response."""
 
     def get(self, resource: Resource, namespace: str, name: str, decode: Decoder[T]) -> T:
         """GET one object."""
         return self.make(Lookup(resource, namespace, name), decode)
 
     def create(self, resource: Resource, namespace: str, body: Body, decode: Decoder[T], *, dry_run: bool = False) -> T:
-        """POST an object. With `dry_run` the server checks and completes it, but stores nothing."""
+        """POST an object. With `dry_run` the server checks the object and sets defaults, but stores nothing."""
         return self.make(Creation(resource, namespace, body, dry_run), decode)
 
     def replace(
@@ -255,7 +271,10 @@ class ApiClient(ABC):
         grace_period_seconds: int | None = None,
         propagation_policy: str = "",
     ) -> None:
-        """DELETE one object; `uid` and `resource_version` are preconditions (409 when they don't hold)."""
+        """DELETE one object.
+
+        `uid` and `resource_version` are preconditions (the server responds with 409 if they don't match).
+        """
         options = uid, resource_version, grace_period_seconds, propagation_policy
         self.make(Deletion(resource, namespace, name, *options), decode_nothing)
 
@@ -269,17 +288,17 @@ class ApiClient(ABC):
     def watch(
         self, resource: Resource, namespace: str, decode: Decoder[T], options: WatchOptions = WATCH_FROM_NOW
     ) -> WatchStream[T]:
-        """Open a watch on a connection of its own."""
+        """Open a watch on its own connection."""
 
     @abstractmethod
     def list_watch(
         self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
     ) -> ListWatch[T]:
-        """Return a ListWatch for one selection of a resource, for a reflector."""
+        """Return a ListWatch for a reflector. It serves one selection of a resource."""
 
 
 class ListWatch(Generic[T]):
-    """Lists and watches one selection of a resource, for a reflector. Thread-safe."""
+    """Lists and watches one selection of a resource. A reflector uses it. Thread-safe."""
 
     def __init__(
         self,
@@ -291,23 +310,24 @@ class ListWatch(Generic[T]):
         *,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """`cancel` ends all requests of `client`, which must serve this selection only."""
+        """`cancel` ends all requests of `client`, so `client` must serve only this selection."""
         self._client = client
         self._objects = (resource, namespace, decode)
         self._selection = selection
         self._cancel = cancel
 
     def cancel(self) -> None:
-        """Make current (waiting, connecting, reading) and future requests raise ClientClosed, if it can; end watches.
+        """Make current and future requests raise ClientClosed, if the transport can do this.
 
-        Idempotent, never blocks. Where it can't, a reflector stops at the latest by the transport's own deadline.
+        Current requests may be waiting, connecting or reading. End watches. Idempotent, never blocks. If the transport
+        can't do this, a reflector stops at the latest at the transport's own deadline.
         """
         self._cancel()
 
     def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
-        """Return a page of the selection; see `ApiClient.list`."""
+        """Return a page of the selection, as `ApiClient.list` does."""
         return self._client.list(*self._objects, select(options, self._selection))
 
     def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
-        """Follow the selection; see `ApiClient.watch`."""
+        """Watch the selection, as `ApiClient.watch` does."""
         return self._client.watch(*self._objects, select(options, self._selection))

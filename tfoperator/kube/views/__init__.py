@@ -1,1 +1,4 @@
-"""Typed, trimmed views of Kubernetes objects, and what caches keep of them. No I/O."""
+"""Typed views of Kubernetes objects, reduced to the fields in use, and the rules for the data that caches keep.
+
+The package does no I/O.
+"""

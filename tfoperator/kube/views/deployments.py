@@ -1,4 +1,4 @@
-"""A trimmed view of Deployments, as in `tfoperator.kube.views.objects`."""
+"""A view of Deployments, reduced to the fields in use, as in `tfoperator.kube.views.objects`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ class DeploymentStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Deployment(HasMetadata, frozen=True, gc=False):
-    """A deployment, trimmed."""
+    """A deployment, reduced to the fields in use."""
 
     status: DeploymentStatus = msgspec.field(default_factory=DeploymentStatus)
 
 
 decode_deployment: Callable[[bytes], Deployment] = compacting(msgspec.json.Decoder(Deployment).decode)
-"""Decode a deployment for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
+"""Decode a deployment for a cache. The result contains only the fields in use, and shares equal values. Raises
+msgspec.DecodeError.
+"""

@@ -1,4 +1,7 @@
-"""A core/v1 Event as a typed view. Reporters set its times in an old and a new form; both are read."""
+"""A core/v1 Event as a typed view.
+
+Reporters set its times in an old or in a new format. This module reads both formats.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ _OLDEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """`core/v1 ObjectReference`: names one object, or with `field_path` a part of it. Encodes as its JSON."""
+    """`core/v1 ObjectReference`: names one object.
+
+    With `field_path` it names a part of the object. It is encoded as JSON of this type.
+    """
 
     api_version: str = ""
     kind: str = ""
@@ -24,7 +30,10 @@ class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omi
 
     @classmethod
     def to(cls, api_version: str, kind: str, metadata: ObjectMeta) -> ObjectReference:
-        """Refer to an object by its metadata; type and version are given, since decoded views don't carry them."""
+        """Create a reference to an object from its metadata.
+
+        The caller passes type and version, since decoded views don't contain them.
+        """
         return cls(
             api_version=api_version,
             kind=kind,
@@ -46,7 +55,7 @@ class EventSource(msgspec.Struct, frozen=True):
 
 
 class EventSeries(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of occurrences, as newer reporters write it."""
+    """The number of occurrences, in the format of newer reporters."""
 
     count: int = 0
     last_observed_time: datetime | None = None
@@ -69,7 +78,7 @@ class Event(HasMetadata, frozen=True, rename="camel"):
 
     @property
     def last_seen(self) -> datetime:
-        """The time of the only or last occurrence."""
+        """The time of the last occurrence. If there was only one occurrence, its time."""
         newest = self.series.last_observed_time if self.series is not None else None
         created = self.metadata.creation_timestamp
         return newest or self.last_timestamp or self.event_time or created or _OLDEST_TIME
@@ -81,12 +90,12 @@ class Event(HasMetadata, frozen=True, rename="camel"):
 
     @property
     def subject(self) -> str:
-        """`kind/name` of the object, the kind in lower case as kubectl writes it."""
+        """`kind/name` of the object. The kind is in lower case, as in kubectl's output."""
         return f"{self.involved_object.kind.lower()}/{self.involved_object.name}"
 
     @property
     def reporter(self) -> str:
-        """The component that reports it."""
+        """The component that reports the event."""
         return self.reporting_component or (self.source.component if self.source is not None else "")
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 
 MAX_REQUESTS = 4096
-"""Bytes, as JSON, of the requests of a pod's containers. A pod with more counts as a pod without requests."""
+"""The maximum number of bytes, as JSON, of the requests of a pod's containers. A pod with more bytes counts as a pod
+without requests.
+"""
 
 
 DECIDING_CONTAINER = "tensorflow"
-"""The container whose status every cached pod keeps: it decides about the replica."""
+"""The container whose status every cached pod keeps, because it decides the state of the replica."""
 
 
 class ContainerSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -20,7 +22,7 @@ class ContainerSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_
 
 
 GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
-"""On a pod: the PodGroup that it is a member of, for Volcano."""
+"""This annotation of a pod names the pod's PodGroup, for Volcano."""
 
 _OURS = "training.kubeflow.org/"
 _LABELS = ("operator-name", "job-name", "replica-type", "replica-index", "job-role", "tensorboard", "data-service")

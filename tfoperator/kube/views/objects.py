@@ -1,10 +1,11 @@
-"""Typed, trimmed views of the Kubernetes objects that the operator reads.
+"""Typed views of the Kubernetes objects that the operator reads, reduced to the fields in use.
 
-A view holds only the fields that this package's users read: msgspec skips the rest while decoding, which makes a
-cached pod about 3.5 KB instead of 28 KB of dictionaries and a watch event 5 us instead of 15. Two thirds of the 3.5 KB
-are the same in many pods: `decode_pod` shares them, which takes 4 us more and leaves 1 KB per pod. Views are frozen and
-use tuples, so threads can share a view without a copy; `gc=False` is sound because views can't form a cycle.
-To *write* an object send a dict or bytes; never re-encode a trimmed view, because it would lose fields.
+A view contains only the fields that this package's users read. While decoding, msgspec skips all other fields. So a
+cached pod needs about 3.5 KB instead of 28 KB of dictionaries, and decoding a watch event takes 5 us instead of 15. Two
+thirds of the 3.5 KB have the same values in many pods. `decode_pod` shares these values between pods: this takes 4 us
+more, and reduces a pod to 1 KB. Views are frozen and use tuples, so threads can share a view without a copy. `gc=False`
+is safe, because views can't form a reference cycle. To *write* an object, send a dict or bytes. Never encode a view and
+send it, because the fields that it lacks would be lost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def timestamp(moment: datetime) -> str:
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """An owner of an object; the owner with `controller` true manages it."""
+    """An owner of an object. The owner whose `controller` is true manages the object."""
 
     api_version: str = ""
     kind: str = ""
@@ -37,15 +38,15 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit
 
 
 NOBODY = OwnerReference(uid="-", controller=True)
-"""Stands for an owner that a cache does not keep: its UID matches no object."""
+"""A value in place of an owner that a cache does not keep. Its UID matches no object."""
 
 
 _LONGEST_UNCERTAIN_PERIOD = 1
-"""Seconds: the longest grace period that API servers set where they move the time of a deletion."""
+"""Seconds. The longest grace period that API servers set when they change the time of a deletion."""
 
 
 def object_key(namespace: str, name: str) -> str:
-    """Return `namespace/name`, or `name` for an object without a namespace: the key used in stores and queues."""
+    """Return `namespace/name`, or `name` for an object without a namespace. Stores and queues use this key."""
     return f"{namespace}/{name}" if namespace else name
 
 
@@ -70,8 +71,8 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     def deletion_requested(self) -> datetime | None:
         """The latest time at which deletion can have been requested: the deletion's timestamp less the grace period.
 
-        The minimum time stands for a time out of range. If `certain_deletion` has the same time, deletion was requested
-        then. Otherwise it may have been requested earlier.
+        The minimum time stands for a time that is out of range. If `certain_deletion` equals this time, deletion was
+        requested at exactly this time. Otherwise it may have been requested earlier.
         """
         if self.deletion_timestamp is None:
             return None
@@ -83,12 +84,13 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def certain_deletion(self) -> datetime | None:
-        """When deletion was requested, by the API server's clock; None if that is uncertain, or it was not requested.
+        """When deletion was requested, by the API server's clock.
 
-        A later request can shorten the grace period. If the shorter period is already over, the API server sets
-        the timestamp to the present and the period to 0, or to 1 if the request had a longer one (`BeforeDelete` in
-        k8s.io/apiserver, pkg/registry/rest/delete.go). A kubelet makes such a request for each pod that is being
-        deleted, with the period 0, when all containers have ended; a finalizer then keeps the pod with that time.
+        It is None if the time is uncertain, or if deletion was not requested. A later request can shorten the grace
+        period. If the shorter period is already over, the API server sets the timestamp to the current time and the
+        period to 0, or to 1 if the request had a longer period (`BeforeDelete` in k8s.io/apiserver,
+        pkg/registry/rest/delete.go). When all containers of a pod that is being deleted have ended, the kubelet makes
+        such a request with the period 0. If the pod has a finalizer, it then continues to exist with this timestamp.
         """
         if (self.deletion_grace_period_seconds or 0) <= _LONGEST_UNCERTAIN_PERIOD:
             return None
@@ -96,7 +98,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner reference with `controller: true`, if any; the API server allows at most one."""
+        """The owner reference with `controller: true`, if there is one. The API server allows at most one."""
         for reference in self.owner_references:
             if reference.controller:
                 return reference
@@ -109,25 +111,25 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def key(self) -> str:
-        """Its `object_key`."""
+        """The object's `object_key`."""
         return object_key(self.namespace, self.name)
 
 
 class HasMetadata(msgspec.Struct, frozen=True, gc=False):
-    """Base of every view: any object that a store can hold."""
+    """The base class of every view. A store can contain any such object."""
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 class PartialObject(HasMetadata, frozen=True, gc=False, rename="camel"):
-    """Any object seen through its metadata alone (`PartialObjectMetadata`)."""
+    """A view of any object that contains only its metadata (`PartialObjectMetadata`)."""
 
     api_version: str = ""
     kind: str = ""
 
 
 class ContainerStateWaiting(msgspec.Struct, frozen=True, gc=False):
-    """Why a container has not started, e.g. reason `ImagePullBackOff`."""
+    """Why a container has not started, for example with the reason `ImagePullBackOff`."""
 
     reason: str = ""
     message: str = ""
@@ -144,13 +146,13 @@ class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="ca
 
 
 class ContainerStateRunning(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """When a container started to run, by its node's clock."""
+    """When a container started to run, according to its node's clock."""
 
     started_at: datetime | None = None
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False):
-    """At most one member is set; none means that the state is unknown yet."""
+    """At most one field is set. If no field is set, the state is not known yet."""
 
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
@@ -168,7 +170,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodCondition(msgspec.Struct, frozen=True, gc=False):
-    """One condition of a pod, e.g. PodScheduled=False with reason `Unschedulable`."""
+    """One condition of a pod, for example PodScheduled=False with the reason `Unschedulable`."""
 
     type: str = ""
     status: str = ""
@@ -177,7 +179,10 @@ class PodCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of a pod's spec that the operator reads. `requests` is JSON: the members that decide on resources."""
+    """The fields of a pod's spec that the operator reads.
+
+    `requests` is JSON. It contains the fields that decide which resources the pod requests.
+    """
 
     node_name: str = ""
     restart_policy: str = ""
@@ -200,14 +205,14 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Pod(HasMetadata, frozen=True, gc=False):
-    """A pod, trimmed."""
+    """A pod, reduced to the fields in use."""
 
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
 class Service(HasMetadata, frozen=True, gc=False):
-    """A service, trimmed: the operator never reads its spec."""
+    """A service, reduced to the fields in use: the operator never reads its spec."""
 
 
 # Decoding for caches. Pods and services of one job, and of one operator, have equal values: label keys, owner,
@@ -215,7 +220,9 @@ class Service(HasMetadata, frozen=True, gc=False):
 # author of the object adds.
 
 _MAX_VALUE = 1024
-"""Characters of an annotation's value, or of an owner's names together: real owners have at most 700."""
+"""The maximum number of characters of an annotation's value, or of an owner's names together. Real owners have at most
+700.
+"""
 
 # Equal values seen before. They stay alive until the table is full and cleared; views keep the values they refer to.
 # It needs no lock, since each step is one atomic dict operation. These steps are a large part of an event's cost. So
@@ -253,10 +260,10 @@ def compacting(
     *,
     finalizers: int = 1,
 ) -> Callable[[bytes], V]:
-    """Return a decoder for a cache, which reduces the result of `decode`.
+    """Return a decoder for a cache. It reduces the result of `decode`.
 
-    It keeps the labels in use, the annotations that `keep` returns, the first `finalizers` finalizers, and of the
-    owners only the controller.
+    It keeps the labels in use, the annotations that `keep` returns, and the first `finalizers` finalizers. Of the
+    owners it keeps only the controller.
     """
     kept_finalizers = finalizers
 
@@ -295,30 +302,44 @@ class _AskingPod(Pod, frozen=True, gc=False):
 _decode_pod = compacting(msgspec.json.Decoder(_AskingPod).decode)
 
 _LARGE_POD = 32 << 10
-"""Bytes of a pod's JSON from which its status is bounded; most pods have 4 to 10 KB, and little of that is kept."""
+"""If a pod's JSON has more bytes than this, the size of its status is limited. Most pods have 4 to 10 KB, and a cache
+keeps only little of that.
+"""
 _MAX_CONTAINERS = 16
 _MAX_CONDITIONS = 16
 _MAX_NAME = 128
-"""Characters of a name or a reason in a large pod's status."""
+"""The maximum number of characters of a name or a reason in a large pod's status."""
 _MAX_MESSAGE, _MAX_MESSAGE_OF_MANY = 4096, 256
-"""Characters of a message there: as many as kubelets write, and fewer if there are more containers than are kept."""
+"""The maximum number of characters of a message in a large pod's status. Kubelets write at most this number. The limit
+is lower if the pod has more containers than a cache keeps.
+"""
 _CONDITIONS_OF_KUBERNETES = frozenset(
     ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready", "DisruptionTarget")
 )
 
 decode_partial: Callable[[bytes], PartialObject] = compacting(msgspec.json.Decoder(PartialObject).decode)
-"""Decode any object's metadata for a cache: shared, only what is in use. Raises msgspec.DecodeError."""
+"""Decode the metadata of any object for a cache. The result contains only the fields in use, and shares equal values.
+Raises msgspec.DecodeError.
+"""
 
 decode_service: Callable[[bytes], Service] = compacting(msgspec.json.Decoder(Service).decode)
-"""Decode a service for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
+"""Decode a service for a cache. The result contains only the fields in use, and shares equal values. Raises
+msgspec.DecodeError.
+"""
 
 
 def decode_nothing(_: bytes) -> None:
-    """Decode nothing: for responses to writes whose body callers ignore. A client then requests only the metadata."""
+    """Decode nothing.
+
+    Use this for responses to writes if callers ignore the body. With this decoder a client requests only the metadata.
+    """
 
 
 def decode_pod(data: bytes) -> Pod:
-    """Decode a pod for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
+    """Decode a pod for a cache.
+
+    The result contains only the fields in use, and shares equal values. Raises msgspec.DecodeError.
+    """
     asking = _decode_pod(data)
     asked, requests = asking.spec, b""
     if (
@@ -350,9 +371,10 @@ def decode_pod(data: bytes) -> Pod:
 
 
 def _bounded_pod(pod: _AskingPod, spec: _AskingSpec) -> tuple[_AskingPod, _AskingSpec]:
-    """Return a pod and its spec with bounds on every member whose size the author of the job decides.
+    """Return a pod and its spec, with a maximum size for every field whose size the author of the job decides.
 
-    A pod of a thousand containers has a thousand statuses. The container that decides about the replica is kept.
+    For example, a pod of a thousand containers has a thousand statuses. The result always keeps the container that
+    decides the state of the replica.
     """
     status, group = pod.status, (spec.scheduling_group or {}).get("podGroupName")
     few = (

@@ -1,11 +1,12 @@
-"""A pod's spec as typed values: every field that this project reads, checks or runs.
+"""A pod's spec as typed values: every field that this project reads, checks or uses to run the pod.
 
-The node agent decodes pods with it; the embedded API server and `tfoperator.api` find wrong types with it
-(`api.fields.structure.type_problems`). The controller reads far less of a pod: `objects.Pod`, which these types extend.
-Every member has a default: a missing required member is an error of validation, not of types.
+The node agent decodes pods with these types. The embedded API server and `tfoperator.api` find values of wrong types
+with them (`api.fields.structure.type_problems`). The controller reads far fewer fields of a pod: those in
+`objects.Pod`, which these types extend. Every field has a default: if a required field is missing, validation reports
+this, not the check of types.
 
 Fields that no local runtime supports (probes, lifecycle hooks, affinity) are left out on purpose. docs/local.md lists
-them, and the fields that only containers can have, so that their absence is documented.
+these fields, and the fields that only containers can have, so users can find out which fields are missing.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ import msgspec
 from tfoperator.kube.views.objects import PodSpec
 
 GPU = "nvidia.com/gpu"
-"""The extended resource: a number of whole devices, whose request equals the limit."""
+"""The name of the extended resource for GPUs. Its value is a number of whole devices, and the request
+equals the limit.
+"""
 
 DEFAULT_GRACE_SECONDS = 30
-"""Kubernetes' own `terminationGracePeriodSeconds`."""
+"""The default of Kubernetes for `terminationGracePeriodSeconds`."""
 
 
 def verbatim(text: str) -> str:
-    """Return the text escaped for a container's command, argument or variable, so that it arrives unchanged.
+    """Return the text escaped for a container's command, argument or variable, so the container gets it unchanged.
 
-    A kubelet replaces `$(NAME)` in those, and writes `$` for `$$`.
+    In these texts, a kubelet replaces `$(NAME)`, and writes `$` for `$$`.
     """
     return text.replace("$", "$$")
 
@@ -40,13 +43,16 @@ class KeyRef(msgspec.Struct, frozen=True):
 
 
 class FieldRef(msgspec.Struct, frozen=True, rename="camel"):
-    """A field of the pod itself, e.g. `metadata.labels['app']`."""
+    """A field of the pod itself, for example `metadata.labels['app']`."""
 
     field_path: str = ""
 
 
 class ResourceRef(msgspec.Struct, frozen=True, rename="camel"):
-    """A limit or request of a container (default: the variable's own): `limits.cpu`, in units of the divisor."""
+    """A limit or request of a container, for example `limits.cpu`, in units of the divisor.
+
+    By default it is the container that has the variable.
+    """
 
     container_name: str = ""
     resource: str = ""
@@ -54,7 +60,7 @@ class ResourceRef(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EnvSource(msgspec.Struct, frozen=True, rename="camel"):
-    """Where the value of a variable comes from; exactly one member is set."""
+    """The source of a variable's value. Exactly one field is set."""
 
     field_ref: FieldRef | None = None
     config_map_key_ref: KeyRef | None = None
@@ -78,7 +84,7 @@ class ObjectRef(msgspec.Struct, frozen=True):
 
 
 class EnvFrom(msgspec.Struct, frozen=True, rename="camel"):
-    """Every key of a ConfigMap or Secret as a variable."""
+    """Makes every key of a ConfigMap or Secret an environment variable."""
 
     prefix: str = ""
     config_map_ref: ObjectRef | None = None
@@ -86,7 +92,7 @@ class EnvFrom(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class VolumeMount(msgspec.Struct, frozen=True, rename="camel"):
-    """A volume's place in a container."""
+    """The mount of a volume in a container."""
 
     name: str = ""
     mount_path: str = ""
@@ -96,7 +102,7 @@ class VolumeMount(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
-    """A port that a container listens on; with `hostPort` on the host, too."""
+    """A port on which a container listens. With `hostPort` it is also a port of the host."""
 
     container_port: int = 0
     name: str = ""
@@ -106,14 +112,14 @@ class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """Linux capabilities added to or dropped from the engine's default."""
+    """Linux capabilities that are added to or removed from the engine's defaults."""
 
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
 
 class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
-    """The user a container runs as, and its privileges. `fs_group` and `supplemental_groups` are a pod's only."""
+    """The user as which a container runs, and its privileges. Only pods have `fs_group` and `supplemental_groups`."""
 
     run_as_user: int | None = None
     run_as_group: int | None = None
@@ -126,31 +132,32 @@ class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ResourceRequirements(msgspec.Struct, frozen=True):
-    """Quantities by name of the resource, e.g. `{"memory": "1Gi"}`."""
+    """Quantities by the name of the resource, for example `{"memory": "1Gi"}`."""
 
     limits: dict[str, str | int | float] | None = None
     requests: dict[str, str | int | float] | None = None
 
 
 class ExitCodes(msgspec.Struct, frozen=True):
-    """Some exit codes: `In` the values, or `NotIn` them."""
+    """A set of exit codes. `In` means that a code is one of the values, `NotIn` that a code is none of the values."""
 
     operator: str = ""
     values: tuple[int, ...] = ()
 
 
 class RestartRule(msgspec.Struct, frozen=True, rename="camel"):
-    """An action after some exit codes of a container: `Restart`."""
+    """An action that follows certain exit codes of a container: `Restart`."""
 
     action: str = ""
     exit_codes: ExitCodes | None = None
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
-    """One container. `command` is None for the image's entry point.
+    """One container. If `command` is None, the image's entry point runs.
 
-    `restart_policy` replaces the pod's policy; an init container with `Always` is a sidecar, which runs beside the
-    others. The first of the `restart_policy_rules` that names an exit code takes precedence over the policy.
+    `restart_policy` replaces the pod's policy. An init container with `Always` is a sidecar, which runs together with
+    the other containers. The first of the `restart_policy_rules` that matches the exit code takes precedence over the
+    policy.
     """
 
     name: str = ""
@@ -172,7 +179,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class KeyToPath(msgspec.Struct, frozen=True):
-    """One key of a ConfigMap or Secret as a file; `mode` holds permission bits."""
+    """One key of a ConfigMap or Secret as a file. `mode` contains the permission bits."""
 
     key: str = ""
     path: str = ""
@@ -188,7 +195,11 @@ class DownwardFile(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ObjectSource(msgspec.Struct, frozen=True, rename="camel"):
-    """A ConfigMap (`name`) or Secret (`secretName` in a volume, `name` in a projection) as files."""
+    """A ConfigMap or Secret as files.
+
+    The field with its name is `name` for a ConfigMap. For a Secret it is `secretName` in a volume, and `name` in a
+    projection.
+    """
 
     name: str = ""
     secret_name: str = ""
@@ -204,20 +215,23 @@ class DownwardSource(msgspec.Struct, frozen=True):
 
 
 class HostPathSource(msgspec.Struct, frozen=True):
-    """A path of this machine. `type` is Kubernetes' check of it, e.g. `DirectoryOrCreate`."""
+    """A path of this machine.
+
+    `type` is the check that Kubernetes makes of the path, for example `DirectoryOrCreate`.
+    """
 
     path: str = ""
     type: str = ""
 
 
 class ClaimSource(msgspec.Struct, frozen=True, rename="camel"):
-    """A PersistentVolumeClaim by name."""
+    """A reference to a PersistentVolumeClaim by its name."""
 
     claim_name: str = ""
 
 
 class TokenSource(msgspec.Struct, frozen=True, rename="camel"):
-    """A token of the pod's service account as a file, for one audience; renewed before it expires."""
+    """A token of the pod's service account as a file, for one audience. The token is renewed before it expires."""
 
     audience: str = ""
     expiration_seconds: int = 3600
@@ -225,7 +239,7 @@ class TokenSource(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Projection(msgspec.Struct, frozen=True, rename="camel"):
-    """Files made from objects of the API: a separate volume, or one source of a projected volume."""
+    """Files that are made from objects of the API. They are a separate volume, or one source of a projected volume."""
 
     config_map: ObjectSource | None = None
     secret: ObjectSource | None = None
@@ -233,19 +247,22 @@ class Projection(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PartialSource(Projection, frozen=True, rename="camel"):
-    """One source of a projected volume: a source of a volume, or a token."""
+    """One source of a projected volume: a source that a volume can have too, or a token."""
 
     service_account_token: TokenSource | None = None
 
 
 class ProjectedSource(msgspec.Struct, frozen=True):
-    """Several sources in one directory."""
+    """Several sources in the same directory."""
 
     sources: tuple[PartialSource, ...] = ()
 
 
 class Volume(Projection, frozen=True, rename="camel"):
-    """One volume of a pod. One of the sources is set, unless no local runtime supports the volume's kind."""
+    """One volume of a pod.
+
+    One of the sources is set. If no source is set, no local runtime supports this kind of volume.
+    """
 
     name: str = ""
     empty_dir: dict[str, Any] | None = None

@@ -1,1 +1,1 @@
-"""Lists, and watches that last: the pages of a list, the reflector below each cache, and followers that wait."""
+"""Lists and watches: the pages of a list, the reflector that fills each cache, and followers that wait for changes."""

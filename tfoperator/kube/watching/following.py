@@ -1,6 +1,6 @@
-"""List, then watch, until a deadline: the base of everything in this package that waits.
+"""Lists, then watches, until a deadline. All code in this package that waits uses this module.
 
-A follower reports each state of an object once, even if its reflector reads it again.
+A follower reports each state of an object only once, even if its reflector reads the state again.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """ADDED, MODIFIED or DELETED with the object; BOOKMARK, without an object, after the first list."""
+    """A change: ADDED, MODIFIED or DELETED with the object. After the first list, BOOKMARK without an object."""
 
     type: WatchEventType
     object: T | None = None
 
 
 class Follower(Generic[T]):
-    """Iterate over it in one thread, once; `close()` ends it from any.
+    """One thread iterates over it, once. Any thread may end it by `close()`.
 
-    Iteration ends normally at `deadline` (on the clock's `monotonic()`; None: never) or when closed. It raises
-    KubeError if the first list fails, and later only if the server refuses for good: broken connections, server errors
-    and expired versions are retried, with backoff. A caller that leaves the iteration early closes the iterator.
+    Iteration ends normally at `deadline` (a time of the clock's `monotonic()`; None: never), or after `close()`. It
+    raises KubeError if the first list fails. Later it raises only if the server refuses permanently: it retries with
+    backoff after broken connections, server errors and expired versions. A caller that leaves the iteration early must
+    close the iterator.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Follower(Generic[T]):
         self._what = resource.plural
 
     def close(self) -> None:
-        """End the iteration, waking it. Idempotent, thread-safe, does not block."""
+        """End the iteration, and wake the thread that iterates. Idempotent, thread-safe, does not block."""
         self._closed = True
         self._reflector.stop()
 
@@ -134,7 +135,7 @@ class Follower(Generic[T]):
         yield Change(WatchEventType.ADDED if before is None else WatchEventType.MODIFIED, item)
 
     def _judge(self, error: Exception, delay: float) -> None:
-        """Retry after this many seconds, or raise the error if waiting can't resolve it."""
+        """Allow a retry after `delay` seconds. Raise the error if waiting can't help."""
         passes = is_outage(error) or is_expired(error) or isinstance(error, TooManyRequestsError)
         refused = isinstance(error, ApiError) and not passes
         if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):

@@ -1,9 +1,10 @@
-"""Whole lists of one selection, read in pages, to bound the size of a response.
+"""Reads the whole list of one selection in pages. The pages limit the size of each response.
 
-All pages of a snapshot have the version of the first page, and a watch continues from it. From an older version
-the watch would repeat events; from a version newer than the data it would lose some. A continue token expires with
-etcd's compaction (5 minutes by default). So a list that expires half-way is requested again as a whole, as client-go's
-pager does. Reading the pages again from the start could fail for ever.
+All pages of a snapshot have the version of the first page, and a watch can continue from this version. If the watch
+began at an older version, it would repeat events. If it began at a version newer than the data, it would miss events. A
+continue token becomes invalid when etcd compacts its data (every 5 minutes by default). So if a list expires before its
+last page, it is requested again without pages, as in client-go's pager. If it were read in pages again, it might always
+expire before its last page.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from tfoperator.kube.protocol.verbs import ListPage, ListWatch
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 500
-"""Objects per list request, as client-go's pager has it."""
+"""The number of objects per list request, as in client-go's pager."""
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True):
-    """A whole collection at `resource_version`; `paged` if the server needed more than one page."""
+    """A whole collection at the version `resource_version`. `paged` is True if the server needed more than one page."""
 
     items: list[T]
     resource_version: str
@@ -32,10 +33,11 @@ class Listing(msgspec.Struct, Generic[T], frozen=True):
 
 
 def list_pages(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Iterator[ListPage[T]]:
-    """Yield every page of one snapshot, at least one, each with the snapshot's version.
+    """Yield every page of one snapshot. There is at least one page, and each page has the snapshot's version.
 
-    `limit` is the number of objects per page (None: PAGE_SIZE, 0: all at once). It is halved each time an answer is
-    too large. Raises KubeError: 410 if the snapshot has expired, ObjectTooLarge for an object larger than any answer.
+    `limit` is the number of objects per page (None: PAGE_SIZE; 0: all objects in one page). If a response is too large,
+    the limit is halved. Raises KubeError: a 410 if the snapshot has expired, and ObjectTooLarge if a single object is
+    larger than the maximum response.
     """
     limit = PAGE_SIZE if limit is None else limit
     token = snapshot = ""
@@ -58,7 +60,10 @@ def list_pages(source: ListWatch[T], *, resource_version: str = "", limit: int |
 
 
 def list_all(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Listing[T]:
-    """List all objects, in pages of `limit` objects as in `list_pages`. Raises KubeError."""
+    """List all objects, in pages of `limit` objects.
+
+    `limit` has the same meaning as in `list_pages`. Raises KubeError.
+    """
     pages: list[ListPage[T]] = []
     try:
         pages.extend(list_pages(source, resource_version=resource_version, limit=limit))

@@ -1,7 +1,7 @@
-"""One watch from acceptance to end, and the measurements of a reflector's lists and watches.
+"""One watch, from the moment when the server accepts it until its end.
 
-The metrics answer two questions. Is the cache fresh (age of the last event)? Can the server cope (relists, failures,
-durations)?
+Also defines the measurements of a reflector's lists and watches. The metrics answer two questions. First: is the cache
+fresh (age of the last event)? Second: is the server fast enough (relists, failures, durations)?
 """
 
 from __future__ import annotations
@@ -19,37 +19,44 @@ from tfoperator.kube.views.objects import HasMetadata
 T = TypeVar("T", bound=HasMetadata)
 
 _FRUITLESS_SECONDS = 1.0
-"""Seconds. A watch that ends sooner and without an event is a server fault, even if it ended cleanly."""
+"""Seconds. Seconds. If a watch ends sooner and has delivered no event, this counts as a fault of the server, even if
+the watch ended without an error.
+"""
 
 _COUNTED_TYPES = (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED, WatchEventType.BOOKMARK)
 
 
 class ReflectorMetrics:
-    """Hooks that do nothing here: override those that you need.
+    """Hooks that do nothing in this class. Override the hooks that you need.
 
-    They are called from many threads and on hot paths: they must be quick and must not raise. `informer` is the
-    reflector's name, e.g. `pods`. Durations are seconds.
+    Many threads call them, and often. So they must be quick and must not raise. `informer` is the reflector's name, for
+    example `pods`. Durations are in seconds.
     """
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:
-        """Record a read of the whole state, by LIST or a watch's initial events; the first read is the initial sync."""
+        """Record that the whole state was read, by LIST or from a watch's initial events.
+
+        The first such read is the initial sync.
+        """
 
     def list_failed(self, informer: str, reason: str) -> None:
-        """Record a failed LIST; `reason` is the server's, or the name of the error's class (bounded in number)."""
+        """Record a failed LIST. `reason` is the server's reason, or the name of the error's class (a limited set)."""
 
     def watch_started(self, informer: str) -> None:
         """Record that a server accepted a watch."""
 
     def watch_finished(self, informer: str, seconds: float, events: int) -> None:
-        """Record the end of a watch, for any reason, and the number of events it delivered (bookmarks included)."""
+        """Record the end of a watch, whatever the reason, and the number of events that it delivered (bookmarks
+        included).
+        """
 
     def watch_failed(self, informer: str, reason: str) -> None:
-        """Record that a watch was refused or broke; `reason` as for `list_failed`."""
+        """Record that the server refused a watch, or that the watch broke. `reason` is as in `list_failed`."""
 
     def events_received(self, informer: str, event_type: str, count: int) -> None:
-        """Record watch events of a type (ADDED, MODIFIED, DELETED or BOOKMARK): the cache is fresh as of this moment.
+        """Record watch events of a type (ADDED, MODIFIED, DELETED or BOOKMARK). At this moment the cache is fresh.
 
-        Called once per type and batch.
+        It is called once per type and batch.
         """
 
 
@@ -59,7 +66,7 @@ def reason_of(error: KubeError) -> str:
 
 
 class InitialState(msgspec.Struct, Generic[T], frozen=True):
-    """The initial state of a watch, up to a version, and the events in the same batch after its end."""
+    """The initial state of a watch up to a version, and the events that followed it in the same batch."""
 
     objects: list[T]
     resource_version: str
@@ -67,7 +74,10 @@ class InitialState(msgspec.Struct, Generic[T], frozen=True):
 
 
 class MeasuredWatch(Generic[T]):
-    """An accepted watch whose events are counted. One thread takes `batches`; any may `close()` it."""
+    """A watch that the server has accepted.
+
+    The object counts its events. One thread reads `batches`, and any thread may call `close()`.
+    """
 
     def __init__(self, stream: WatchStream[T], *, name: str, clock: Clock, metrics: ReflectorMetrics) -> None:
         self._stream = stream
@@ -78,7 +88,9 @@ class MeasuredWatch(Generic[T]):
         self._count = 0
         self._finished = False
         self.batches = self._counted()
-        """The iterator of `WatchStream.batches`, the same for the whole life: several loops may continue it."""
+        """The iterator of `WatchStream.batches`. It is always the same iterator, so one loop can continue where another
+        loop ended.
+        """
         metrics.watch_started(name)
 
     def _counted(self) -> Iterator[Sequence[WatchEvent[T]]]:
@@ -91,7 +103,10 @@ class MeasuredWatch(Generic[T]):
             yield batch
 
     def initial_state(self) -> InitialState[T] | None:
-        """Read until the bookmark that ends the initial events; None if the watch ends before. Raises KubeError."""
+        """Read until the bookmark that ends the initial events.
+
+        Return None if the watch ends before that bookmark. Raises KubeError.
+        """
         state: dict[str, T] = {}
         for batch in self.batches:
             for number, event in enumerate(batch, 1):
@@ -107,20 +122,20 @@ class MeasuredWatch(Generic[T]):
 
     @property
     def fruitless(self) -> bool:
-        """Whether it has been open for less than a second and delivered no event."""
+        """Whether the watch has been open for less than a second and has delivered no event."""
         return self._count == 0 and self.age < _FRUITLESS_SECONDS
 
     @property
     def age(self) -> float:
-        """Seconds since it was accepted."""
+        """Seconds since the server accepted the watch."""
         return self._clock.monotonic() - self._opened_at
 
     def close(self) -> None:
-        """End it and its socket, waking a reader. Idempotent, thread-safe, does not block."""
+        """End the watch and its socket, and wake the thread that reads it. Idempotent, thread-safe, does not block."""
         self._stream.close()
 
     def finish(self) -> None:
-        """Close it, on behalf of the reader, and report its end, once."""
+        """Close the watch for its reader, and report its end once."""
         self.close()
         if not self._finished:
             self._finished = True

@@ -1,8 +1,8 @@
-"""Lists a collection of the API server, then watches it, for ever: the base of every cache and every wait.
+"""Lists a collection of the API server, then watches it without end. Every cache and every wait uses a reflector.
 
-Like client-go's reflector it misses no change: every watch starts at the version its reader has reached, and whenever
-continuity is lost (expired version, unknown error) the whole state is read again. Every failure ends in a
-jittered wait, so that many reflectors can't overload a server that is just starting.
+Like client-go's reflector it misses no change: every watch starts at the version that its reader has reached. If it
+can't continue from there (expired version, unknown error), it reads the whole state again. After every failure it waits
+for a time with jitter, so many reflectors can't overload a server that has just started.
 """
 
 from __future__ import annotations
@@ -37,14 +37,18 @@ T = TypeVar("T", bound=HasMetadata)
 logger = logging.getLogger(__name__)
 
 MIN_WATCH_TIMEOUT = 300
-"""Seconds; the client requests watches that last between this and twice this, so that they don't all end at once."""
+"""Seconds. Each watch requests a duration between this value and twice this value, so the watches don't all end at the
+same time.
+"""
 
 _HEALTHY_WATCH_SECONDS = 10.0
-"""Seconds. A watch that lasted longer shows that there is no outage, however it ended: load balancers cut idle
-watches, often within a minute, and if each cut made the cache stale for 8 s, it would be late for every change."""
+"""Seconds. If a watch lasted longer than this, there is no outage, even if the watch ended with an error. Load
+balancers cut idle watches, often within a minute. If the reflector waited 8 s after each such cut, the cache would show
+every change too late.
+"""
 
 _OVERLOAD_ERRORS = (ConnectionRefused, TooManyRequestsError)
-"""Errors of an overloaded or starting server: the same request is repeated."""
+"""Errors of an overloaded or starting server. The reflector repeats the same request."""
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
@@ -59,19 +63,20 @@ News = Listed[T] | Sequence[WatchEvent[T]]
 
 
 def version_after(events: Sequence[WatchEvent[T]]) -> str:
-    """Return the version of the collection after these events, which must be one or more."""
+    """Return the version of the collection after these events. There must be at least one event."""
     last = events[-1]
     return last.resource_version if last.object is None else last.object.metadata.resource_version
 
 
 class _FruitlessWatch(KubeError):
-    """A watch ended at once without events; without a wait it would be repeated in a tight loop."""
+    """A watch ended at once and without events. Without a wait, the reflector would repeat it again and again."""
 
 
 class Reflector(Generic[T]):
-    """Iterate over it in one thread, once, to get a `Listed`, then changes, and a new `Listed` after each gap.
+    """One thread iterates over it, once. It yields a `Listed`, then changes. After each gap it yields a new `Listed`.
 
-    `stop()` ends the iteration from any thread. A server can't end it, except through an `on_failure` that raises.
+    Any thread may end the iteration by `stop()`. A server can't end the iteration, unless `on_failure` raises an
+    exception.
     """
 
     def __init__(
@@ -86,10 +91,11 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
         metrics: ReflectorMetrics | None = None,
     ) -> None:
-        """`name` is used in logs and metrics. With `use_watch_list` False, or with `newest`, it starts with LIST.
+        """`name` is used in logs and metrics.
 
-        With `newest` a list is never older than the server's state at that moment, which costs the server more.
-        `on_failure` gets the error and the seconds until the next attempt (by default both are logged).
+        If `use_watch_list` is False, or if `newest` is set, the reflector starts with a LIST. With `newest`, a list is
+        at least as new as the server's state at the time of the request. This costs the server more. `on_failure` gets
+        the error and the seconds until the next attempt (by default both are logged).
         """
         self._list_watch = list_watch
         self._name = name
@@ -111,15 +117,18 @@ class Reflector(Generic[T]):
         self._reads_newest = False  # whether a list, or initial events, of the newest state are being read
 
     def stop(self) -> None:
-        """End the iteration soon: close the watch's socket, cut waits short. Idempotent, thread-safe, never blocks."""
+        """End the iteration soon: close the watch's socket, and end waits early.
+
+        Idempotent, thread-safe, never blocks.
+        """
         self._stop.set()
         self._close_watch()
         self._list_watch.cancel()
 
     def relist(self) -> None:
-        """Read the newest state soon, since the watch has missed a change. Thread-safe, does not block.
+        """Read the newest state soon, because the watch has missed a change. Thread-safe. It does not block.
 
-        If the newest state is being read already, that read goes on: if each request began a new list, a list that
+        If the newest state is already being read, this read continues. If each request began a new list, a list that
         takes longer than the time between two requests would never end.
         """
         with self._watch_lock:
@@ -140,7 +149,10 @@ class Reflector(Generic[T]):
                 self._pause(error)
 
     def _list_and_watch(self) -> Generator[News[T], None, None]:
-        """Do one cycle. Return when stopped or asked to relist; raise errors that need another cycle after a wait."""
+        """Run one cycle: read the state, then watch it.
+
+        Return after `stop()`, or if a relist was requested. Raise errors after which another cycle must follow a wait.
+        """
         try:
             watch = (yield from self._initial_events()) if self._use_watch_list else None
             if watch is None and not self._stop.is_set():
@@ -222,7 +234,10 @@ class Reflector(Generic[T]):
         yield from self._fill(listing.items, listing.resource_version, started)
 
     def _initial_events(self) -> Generator[News[T], None, MeasuredWatch[T] | None]:
-        """Fill from a watch's initial events. Return that watch, to continue with; None to use LIST instead."""
+        """Read the whole state from a watch's initial events.
+
+        Return this watch, so the caller can continue with it. Return None if the caller must use LIST instead.
+        """
         broken = False  # a watch before its initial events were complete
         while not self._stop.is_set():
             self._take_relist_request()
@@ -298,7 +313,10 @@ class Reflector(Generic[T]):
             watch.finish()
 
     def _pause(self, error: Exception) -> None:
-        """Wait before the next attempt, as long as the kind of failure (and the server) requires; stop() ends it."""
+        """Wait before the next attempt.
+
+        The kind of failure and the server determine the time. `stop()` ends the wait.
+        """
         if self._stop.is_set():
             return
         delay = self._backoff.after(error)

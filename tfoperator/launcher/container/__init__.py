@@ -1,6 +1,7 @@
-"""The life of a container's attempts, on any platform.
+"""Runs the attempts of a container, on any platform.
 
-A container is rendered from its component, created once per attempt, and found again by the next launcher; its
-log is forwarded, and its remains are removed. `ContainerComponentLauncher` does that; a platform implements
-`Backend`, for which it gets a `Launch`, with all data for a backend.
+A launcher renders a container from its component, and creates it once per attempt. After a crash, the next launcher
+finds the container again. A launcher forwards the container's log, and removes its objects after its end.
+`ContainerComponentLauncher` does this work. Each platform implements `Backend`. A backend gets a `Launch`, which
+contains all data that the backend needs.
 """

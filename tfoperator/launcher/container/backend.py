@@ -1,7 +1,7 @@
-"""The interface between the life of a container's attempts and a platform: `Launch` and `Backend`.
+"""The interface between the code that runs attempts and a platform: `Launch` and `Backend`.
 
-A log is forwarded in a thread of its own, so that it never delays the outcome: whatever happens to the log (a cut,
-rotation, refusal, a lost node), the launcher waits for the container. After the container's end, the launcher waits
+A separate thread forwards a log, so the log never delays the outcome. The launcher waits for the container even if
+there is a problem with the log (a cut, rotation, refusal, a lost node). After the container's end, the launcher waits
 some seconds for the rest of the log.
 """
 
@@ -23,11 +23,14 @@ from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, LogReader, NoLog
 
 LAUNCH_LABEL = "tfoperator.launcher/run"
-"""The label of every object of a launch: the random part of its names. Only labelled objects are adopted or deleted."""
+"""The label of every object of a launch. Its value is the random part of the objects' names. The launcher adopts or
+deletes only objects with this label.
+"""
 
 _MAX_NAME = 40
-"""Characters of the component's name in the names of objects: with run, attempt, and a TFJob's replica type and
-index, a label's 63 suffice."""
+"""The maximum number of characters of the component's name in the names of objects. With run, attempt, and a TFJob's
+replica type and index, the names then fit into a label (63 characters).
+"""
 
 
 logger = logging.getLogger(__name__)
@@ -38,12 +41,12 @@ _KEEP_PERIOD = 1.0  # seconds between two calls of `keep`
 
 
 class LogForwarder:
-    """Passes each line of a log to `log` once. Call `start()`, then `finish()`, each once, from one thread.
+    """Passes each line of a log to `log` once. One thread calls `start()` once, and then `finish()` once.
 
-    `connect` is the `connect` of a `LogReader`. `position` is the last argument of `keep`, if an earlier launcher
-    forwarded some of the log; `keep` is called periodically, and at the end. It computes the pauses between reads
-    itself, without tenacity: they begin anew with each line, and another signal cuts them short once the container has
-    ended.
+    `connect` is a function, the `connect` of a `LogReader`. If an earlier launcher has forwarded some of the log,
+    `position` is the last argument of that launcher's `keep`. `keep` is called periodically, and at the end. The class
+    computes the pauses between reads itself, without tenacity: each new line resets the pauses, and another signal ends
+    them early when the container has ended.
     """
 
     def __init__(
@@ -71,11 +74,17 @@ class LogForwarder:
         self._thread.start()
 
     def end(self) -> None:
-        """Read the rest, since the container has ended. Does not block; `finish` is called later."""
+        """Read the rest of the log, because the container has ended.
+
+        It does not block. The caller calls `finish` later.
+        """
         self._ended.set()
 
     def finish(self, seconds: float = 10.0) -> None:
-        """Read the rest, since the container has ended, for at most these seconds, and stop."""
+        """Read the rest of the log, because the container has ended.
+
+        Read for at most this number of seconds, then stop.
+        """
         self.end()
         self._thread.join(seconds)
         self._stop.set()
@@ -126,7 +135,7 @@ class LogForwarder:
 
 
 class Mailbox:
-    """Thread-safe; unbounded, since senders must never block."""
+    """It is thread-safe. Its size is not limited, because senders must never block."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -140,12 +149,15 @@ class Mailbox:
             self._arrived.notify_all()
 
     def clear(self) -> None:
-        """Drop all messages, which are left from an earlier wait."""
+        """Drop all messages that an earlier wait has left."""
         with self._arrived:
             self._items.clear()
 
     def take(self, deadline: float | None = None) -> Any:
-        """Return the oldest message; None if there is none until `deadline` (on `monotonic()`; None: wait for ever)."""
+        """Return the oldest message.
+
+        Return None if none arrives before `deadline` (a time of `monotonic()`; None: no limit).
+        """
         with self._arrived:
             while not self._items:
                 if not self._clock.wait_until(self._arrived, deadline) and not self._items:
@@ -154,14 +166,14 @@ class Mailbox:
 
 
 class NeverStarted(PermanentFailure):
-    """The container did not start in time; it is stopped, so that it does not start later."""
+    """The container did not start in time. It is stopped, so it can't start later."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The launch of a backend. `run` is the value of LAUNCH_LABEL; `cancelled` is set from any thread.
+    """The data of a launch for a backend. `run` is the value of LAUNCH_LABEL. Any thread may set `cancelled`.
 
-    A backend waits for messages in `mailbox`. The backend is woken when the launch is cancelled.
+    A backend waits for messages in `mailbox`. If the launch is cancelled, the backend is woken.
     """
 
     component: str
@@ -176,7 +188,10 @@ class Launch:
     def forward_log(
         self, name: str, connect: Callable[[str], LogConnection], *, prefix: str = "", key: str = ""
     ) -> LogForwarder:
-        """Start to forward a container's log from where it stopped; `key` distinguishes several logs of one launch."""
+        """Start to forward a container's log, from the position where the last forwarding stopped.
+
+        `key` distinguishes the logs of one launch.
+        """
         forwarder = LogForwarder(
             name,
             connect,
@@ -193,43 +208,53 @@ class Launch:
             self.context.log(line)
 
     def check_cancelled(self, what: str) -> None:
-        """Raise LaunchCancelled if the launch is cancelled: `what` names the object to be stopped."""
+        """Raise LaunchCancelled if the launch is cancelled. `what` names the object that must be stopped."""
         if self.cancelled.is_set():
             raise LaunchCancelled(f"component {self.component}: cancelled; {what} was stopped")
 
 
 class Backend(Protocol):
-    """One platform, connected, for one launch. For one thread."""
+    """One platform with its connection, for one launch. Only one thread may use it."""
 
     def create(self, name: str) -> str:
-        """Create the container, or find this launch's container of this name; return its UID.
+        """Create the container, or find the container of this name that this launch has created. Return its UID.
 
         Raises PermanentFailure, PlatformUnavailable, LaunchCancelled.
         """
         ...
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """Wait for its end and forward its log meanwhile. Raises LaunchCancelled, NeverStarted, PlatformUnavailable."""
+        """Wait until the container ends, and forward its log meanwhile.
+
+        Raises LaunchCancelled, NeverStarted, PlatformUnavailable.
+        """
         ...
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
-        """Return how it ended, with its log forwarded completely; None if it has not, or is gone. `uid` as in `stop`.
+        """Return how the container ended, after its log was forwarded completely.
 
-        Raises PlatformUnavailable, PermanentFailure.
+        Return None if it has not ended, or does not exist any more. `uid` has the same meaning as in `stop`. Raises
+        PlatformUnavailable, PermanentFailure.
         """
         ...
 
     def stop(self, name: str, uid: str) -> None:
-        """Stop it gracefully, remove it, and wait until it is gone. `uid` is "" if its existence is unknown."""
+        """Stop the container gracefully, remove it, and wait until it no longer exists.
+
+        If it is unknown whether the container exists, `uid` is "".
+        """
         ...
 
     def remove(self, name: str, uid: str) -> None:
-        """Remove its remains. It may be gone already."""
+        """Remove the container's objects after its end. They may already have been removed."""
         ...
 
 
 def object_name(component: str, run: str, attempt: int) -> str:
-    """Return the name of an attempt's object: a DNS label, with as much of the component's name as possible."""
+    """Return the name of an attempt's object.
+
+    It is a DNS label that contains as much of the component's name as possible.
+    """
     word = re.sub(r"[^a-z0-9]+", "-", component.lower()).strip("-")[:_MAX_NAME].strip("-")
     if not word[:1].isalpha():
         word = f"c-{word}".strip("-")  # a TFJob's services can't begin with a digit

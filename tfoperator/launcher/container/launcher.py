@@ -1,9 +1,10 @@
-"""The execution of a container on any platform: attempts, the record of each, the verdict, the removal.
+"""Runs a container on any platform.
 
-The order of the steps is guaranteed: the old output.json is removed, the record names the future object, it is created,
-the record confirms it. If the launcher is killed between any two of them, the next launcher finds the object of the
-recorded name and resumes with it. A new attempt has a new name, so an older attempt's object is never mistaken for the
-new object.
+It makes attempts, records each attempt, determines the result, and removes the objects. The order of the steps is
+fixed: the launcher removes the old output.json; it records the name of the new object; it creates the object; it
+records that the object exists. If the launcher is killed between any two steps, the next launcher finds the object with
+the recorded name, and continues with this object. Each attempt has a new name, so a launcher never mistakes the object
+of an older attempt for the new object.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _DIGEST = re.compile(r"(?:^|.*@)(sha256:[0-9a-f]{64})$")
 
 
 class ContainerComponentLauncher(BaseComponentLauncher):
-    """Base of the launchers of containers."""
+    """The base class of the launchers of containers."""
 
     expanded_by_kubernetes = False
-    """Whether `$(NAME)` in command and arguments is replaced on the platform."""
+    """Whether the platform replaces `$(NAME)` in command and arguments."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -53,19 +54,22 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     @property
     def sees_files(self) -> bool:
-        """Whether its program sees the files of `tmp_path` as the launcher does."""
+        """Whether the container's program finds the files of `tmp_path` under the same path as the launcher."""
         return True
 
     @property
     def _places(self) -> dict[str, str]:
-        """The paths of artifacts that are files for the program, by their URLs."""
+        """The paths of artifacts that the program reads as files, by the URLs of the artifacts."""
         spec, context = self.component.executor_spec, self.context
         if not isinstance(spec, ExecutorContainerSpec) or not spec.knows_files_only or not self.sees_files:
             return {}
         return staged_places(self.component, self.tmp_path, context.objects)
 
     def check(self) -> None:
-        """See the base class. A program that writes files needs a place for them, if its outputs are objects."""
+        """See the base class.
+
+        If a program writes files but its outputs are objects in a store, the program needs a folder for the files.
+        """
         super().check()
         spec, url = self.component.executor_spec, self.context.objects
         outputs = [one.uri for artifacts in self.component.outputs.values() for one in artifacts]
@@ -120,7 +124,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return self._conclude(backend, end)
 
     def _begin_attempt(self) -> None:
-        """Plan the next attempt, unless one is planned or running already."""
+        """Plan the next attempt, unless an attempt is already planned or running."""
         record = self.record
         if record.state == "retryable":
             record = msgspec.structs.replace(record, attempt=record.attempt + 1, name="", uid="")
@@ -144,13 +148,13 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return verdict.output
 
     def _again_succeeded(self) -> None:
-        """Remove the remains of a launcher that was killed after the success."""
+        """Remove the objects of a launcher that was killed after the success."""
         if self.context.clean_up.removes(succeeded=True) and self.record.uid:
             with self._connected() as backend:
                 backend.remove(self.record.name, self.record.uid)
 
     def _cache_identity(self) -> str:
-        """Return the digest that the image's name pins; subclasses may resolve others."""
+        """Return the digest in the image's name. Subclasses may also find the digests of other names."""
         image = self.container.image
         digest = pinned_digest(image) or self._resolve_digest(image)
         if not digest:
@@ -163,12 +167,15 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return digest
 
     def _resolve_digest(self, image: str) -> str:
-        """Return the digest of an image whose name does not pin a digest; "" if it is unknown."""
+        """Return the digest of an image if its name contains none; "" if the digest is unknown."""
         del image
         return ""
 
 
 def pinned_digest(image: str) -> str:
-    """Return the digest that a reference pins (`name@sha256:...`); "" for a tag, whose image may change."""
+    """Return the digest in an image reference (`name@sha256:...`).
+
+    Return "" for a tag, because its image may change.
+    """
     match = _DIGEST.match(image)
     return match[1] if match else ""

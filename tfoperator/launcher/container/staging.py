@@ -1,7 +1,8 @@
-"""Files of a program that knows no object store: its inputs are downloaded before it runs, its outputs uploaded after.
+"""Handles the files of a program that can't access an object store.
 
-Inputs are at `tmp_path/inputs/NAME/NUMBER`. `launcher.core.output` uploads what a program has left at
-`tmp_path/outputs/NAME`, when it has succeeded.
+It downloads the inputs before the program runs, and uploads the outputs after that. Inputs are at
+`tmp_path/inputs/NAME/NUMBER`. When the program has succeeded, `launcher.core.output` uploads the files that it has left
+at `tmp_path/outputs/NAME`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _INPUTS_FOLDER = "inputs"
 
 
 def staged_places(component: Component, tmp_path: str, below: str) -> dict[str, str]:
-    """Return the paths of artifacts below a URL, by their URLs; none without a URL."""
+    """Return the local paths of artifacts below a URL, by the URLs of the artifacts. Return none if there is no URL."""
     inputs = {
         one.uri: f"{tmp_path}/{_INPUTS_FOLDER}/{name}/{number}"
         for name, artifacts in component.inputs.items()
@@ -44,9 +45,9 @@ def clear(tmp_path: str) -> None:
 
 
 def download(component: Component, tmp_path: str, below: str) -> None:
-    """Download a component's inputs below a URL, and make the folder of its outputs, where any user may write.
+    """Download a component's inputs below a URL. Create the folder of its outputs, in which any user may write.
 
-    Raises PlatformUnavailable if the store does not answer, PermanentFailure if it is of no use.
+    Raises PlatformUnavailable if the store does not respond, and PermanentFailure if the store can't be used.
     """
     clear(tmp_path)
     places = staged_places(component, tmp_path, below)

@@ -1,11 +1,13 @@
-"""Placeholders in an image, a command and arguments: three forms, replaced by values, and nothing else.
+"""Placeholders in an image, a command and arguments.
 
-    {{ inputs.NAME.uri }}    {{ outputs.NAME.uri }}    {{ exec_properties.NAME }}, or short {{ exec_props.NAME }}
+There are three forms; values replace them, and other text is unchanged.
 
-On purpose this is less than a template language: there are no expressions and there is no attribute access. An inserted
-value is not expanded again, so an input can't inject anything. Kubernetes expands `$(NAME)` in commands and arguments:
-there, values are escaped, so the program gets them unchanged. Any other text after `{{` is an error, found before
-anything runs; text with `{{` can be passed as a parameter.
+    {{ inputs.NAME.uri }} {{ outputs.NAME.uri }} {{ exec_properties.NAME }}, or the short form {{ exec_props.NAME }}
+
+On purpose this is not a full template language: it has no expressions and no attribute access. A value that was
+inserted is not expanded again, so an input can't inject a placeholder. Kubernetes expands `$(NAME)` in commands and
+arguments. For Kubernetes, values are escaped, so the program gets them unchanged. Any other text after `{{` is an
+error, which is found before anything runs. To pass text with `{{` to a program, use a parameter.
 """
 
 from __future__ import annotations
@@ -38,11 +40,11 @@ class Bindings(msgspec.Struct, frozen=True):
     outputs: ArtifactDict = {}
     exec_properties: Mapping[str, Any] = {}
     places: Mapping[str, str] = {}
-    """By their URLs, the paths of artifacts that are files for the program."""
+    """The paths of artifacts that the program reads as files, by the URLs of the artifacts."""
 
 
 class _Problem(Exception):
-    """A placeholder that can't be replaced."""
+    """The placeholder can't be replaced."""
 
 
 def render_container(
@@ -50,8 +52,9 @@ def render_container(
 ) -> ExecutorContainerSpec:
     """Return the container of the component `name` with every placeholder replaced.
 
-    TemplateError lists invalid placeholders. `for_kubernetes`: Kubernetes will expand command and arguments. A value
-    reaches the program unchanged, and a reference `$(NAME)` is expanded only if all of it is in the template.
+    Raises TemplateError, which lists invalid placeholders. `for_kubernetes` means that Kubernetes will expand the
+    command and the arguments. The program gets a value unchanged. A reference `$(NAME)` is expanded only if the
+    template contains the complete reference.
     """
     ready = spec.words(bindings.inputs, bindings.outputs, bindings.exec_properties, bindings.places)
     if ready is not None:
@@ -84,12 +87,15 @@ def render_container(
 
 
 def _closed(text: str) -> str:
-    """Return a template's text before a value, such that the value can't complete a `$` or `$(` at its end."""
+    """Return the text of a template before a value.
+
+    The text is escaped, so the value can't complete a `$` or `$(` at the end of the text.
+    """
     return _DOLLAR.sub(lambda m: "$" + m[0] if m[0] == "$(" or (m.end() == len(text) and m[0] == "$") else m[0], text)
 
 
 def rendered_value(value: Any) -> str:
-    """Return a parameter as text: strings unchanged, everything else as JSON (`20`, `true`, `[1,2]`)."""
+    """Return a parameter as text. Strings are unchanged, and all other values become JSON (`20`, `true`, `[1,2]`)."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

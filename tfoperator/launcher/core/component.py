@@ -1,10 +1,10 @@
 """The input and result of a launch: a component, its executor, its settings for a platform, and the outputs.
 
-A container image with a command does the work, or a class of this Python environment. Environment variables are not
-part of it: they differ between platforms, so they belong in a platform config.
+A component's work is done by a container image with a command, or by a class in this Python environment. Environment
+variables are not part of a component: they differ between platforms, so they belong in a platform config.
 
-Platform configs are kept apart from components, so that the same pipeline runs anywhere. They have layers: a runner's
-config for all components, then its config for a single component.
+Platform configs are separate from components, so the same pipeline runs on every platform. Platform configs have
+layers: first a runner's config for all components, then its config for a single component.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from tfoperator.launcher.core.errors import ComponentError, PlatformConfigError
 Json = dict[str, Any]
 
 TMP_PATH = "tmp_path"
-"""The execution property that the launcher itself sets: the place where the container may write output.json."""
+"""The name of an execution property that the launcher itself sets. Its value is the path to which the container may
+write output.json.
+"""
 
 DEFAULT = "default"
 """The name under which a runner keeps the configs of all components; a component can't have this name."""
@@ -39,14 +41,15 @@ _PATH = re.compile(r"\w+(\.\w+)*:\w+")
 
 
 class ExecutorSpec(msgspec.Struct, frozen=True):
-    """Base of all executors: they do a component's work."""
+    """The base class of all executors. An executor does a component's work."""
 
 
 class ExecutorContainerSpec(ExecutorSpec, frozen=True):
-    """An image and, as in Kubernetes, the command that replaces its entry point and the arguments that replace its CMD.
+    """A container image, a command and arguments.
 
-    All three may hold placeholders; see `launcher.container.templates`. `container_image` is the TFX design's
-    `image`. Raises ComponentError if there is no image, or an argument is not text.
+    As in Kubernetes, the command replaces the image's entry point, and the arguments replace its CMD. All three may
+    contain placeholders, which `launcher.container.templates` describes. `container_image` is the name that the TFX
+    design has for `image`. Raises ComponentError if there is no image, or an argument is not text.
     """
 
     image: str = ""
@@ -55,7 +58,7 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
     container_image: str = ""
 
     knows_files_only: ClassVar[bool] = False
-    """Whether its artifacts have to be files for it, wherever they are."""
+    """Whether the program needs all artifacts as files, even if they are objects in a store."""
 
     def __post_init__(self) -> None:
         if self.container_image:
@@ -76,21 +79,21 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
         properties: Mapping[str, Any],
         places: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[list[str], list[str]] | None:
-        """Return command and arguments, if the spec has placeholders of its own and replaces them; else None.
+        """Return command and arguments, if the spec replaces placeholders itself; else None.
 
-        `places` has, by their URLs, the paths of artifacts that are files for the program.
+        `places` contains the paths of artifacts that the program reads as files, by the URLs of the artifacts.
         """
         del inputs, outputs, properties, places
         return None
 
 
 class Executor(Protocol):
-    """A Python class that does a component's work; instantiated without arguments for each execution.
+    """A Python class that does a component's work. For each execution it is instantiated without arguments.
 
-    TFX's spelling `Do` of the method is taken, too. Both mappings have lists of `ExecutorArtifact`.
+    The name `Do` of the method, as in TFX, is accepted too. Both mappings contain lists of `ExecutorArtifact`.
 
-    It may raise `PermanentFailure` or `RetryableFailure`; `sys.exit` has the same meaning as in a container. Any other
-    error that it raises is permanent.
+    The method may raise `PermanentFailure` or `RetryableFailure`. `sys.exit` has the same meaning as in a container.
+    Any other error that the method raises is a permanent failure.
     """
 
     def do(
@@ -99,12 +102,12 @@ class Executor(Protocol):
         output_dict: Mapping[str, Sequence[Any]],
         exec_properties: Mapping[str, Any],
     ) -> None:
-        """Do the work. `exec_properties["tmp_path"]` is a directory where it may write output.json."""
+        """Do the work. `exec_properties["tmp_path"]` is a directory in which the executor may write output.json."""
         ...
 
 
 def imported(path: str) -> Any:
-    """Return what `package.module:NAME` names, imported now. Raises ComponentError."""
+    """Return the object that `package.module:NAME` names. Import its module now. Raises ComponentError."""
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -118,10 +121,11 @@ def imported(path: str) -> Any:
 
 
 class ExecutorClassSpec(ExecutorSpec, frozen=True):
-    """A class with a method `do`, or `Do` as in TFX (see `Executor`), or its path `package.module:Class`.
+    """A class with a method `do`, or `Do` as in TFX (see `Executor`), or the path `package.module:Class` of such a
+    class.
 
-    Only `load` imports a path, and so runs its module's code: reading a component file, or a dry run of it, runs no
-    code. Raises ComponentError for a path of another form.
+    Only `load` imports a path, and so runs the code of its module. Reading a component file, or a dry run of the file,
+    runs no code. Raises ComponentError for a path in another format.
     """
 
     executor_class: type[Any] | str
@@ -133,7 +137,10 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
             )
 
     def load(self) -> type[Any]:
-        """Return the class, imported if necessary. Raises ComponentError if it doesn't exist or is no executor."""
+        """Return the class.
+
+        Import it if necessary. Raises ComponentError if the class doesn't exist, or if it is not an executor.
+        """
         found = imported(self.executor_class) if isinstance(self.executor_class, str) else self.executor_class
         if not isinstance(found, type) or not any(callable(getattr(found, name, None)) for name in ("do", "Do")):
             raise ComponentError(
@@ -146,7 +153,7 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
 
     @property
     def path(self) -> str:
-        """`package.module:Class`."""
+        """The path `package.module:Class` of the class."""
         known = self.executor_class
         if isinstance(known, type):
             return f"{known.__module__}:{known.__qualname__}"
@@ -164,7 +171,7 @@ def _takes_nothing(made: type[Any]) -> bool:
 
 
 def source_digest(known: type[Any]) -> str:
-    """Return the digest of the file that a class is written in; "" if there is none."""
+    """Return the digest of the file in which a class is defined; "" if there is no such file."""
     try:
         source = inspect.getsourcefile(known)
         return "" if source is None else "sha256:" + hashlib.sha256(Path(source).read_bytes()).hexdigest()
@@ -173,7 +180,7 @@ def source_digest(known: type[Any]) -> str:
 
 
 class Artifact(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A piece of data outside of the component: its URI, and its properties."""
+    """Data outside of the component: its URI and its properties."""
 
     uri: str
     properties: dict[str, Any] = {}
@@ -183,10 +190,10 @@ ArtifactDict = Mapping[str, Sequence[Artifact]]
 
 
 class ExecutorArtifact:
-    """An artifact as an executor gets it.
+    """An artifact in the form that an executor gets.
 
-    The fields that it sets of an output are recorded, unless output.json has the output. It has the same methods as
-    TFX's artifacts.
+    If the executor sets fields of an output, these fields are recorded, unless output.json contains the output. An
+    `ExecutorArtifact` has the same methods as TFX's artifacts.
     """
 
     def __init__(self, artifact: Artifact) -> None:
@@ -194,11 +201,11 @@ class ExecutorArtifact:
         self.properties: dict[str, Any] = copy.deepcopy(artifact.properties)
 
     def has_custom_property(self, key: str) -> bool:
-        """Return whether it has a property."""
+        """Return whether the artifact has this property."""
         return key in self.properties
 
     def get_custom_property(self, key: str) -> Any:
-        """Return a property, None if there is none."""
+        """Return a property. Return None if it does not exist."""
         return self.properties.get(key)
 
     def set_string_custom_property(self, key: str, value: str) -> None:
@@ -214,20 +221,20 @@ class ExecutorArtifact:
         self.properties[key] = float(value)
 
     def get_string_custom_property(self, key: str) -> str:
-        """Return a property as text, "" if there is none."""
+        """Return a property as text; "" if it does not exist."""
         return str(self.properties.get(key, ""))
 
     def get_int_custom_property(self, key: str) -> int:
-        """Return a property as a whole number, 0 if there is none."""
+        """Return a property as a whole number; 0 if it does not exist."""
         return int(self.properties.get(key, 0))
 
     def get_float_custom_property(self, key: str) -> float:
-        """Return a property as a number, 0 if there is none."""
+        """Return a property as a number; 0 if it does not exist."""
         return float(self.properties.get(key, 0.0))
 
 
 class Component(msgspec.Struct, frozen=True):
-    """One step of a pipeline. `name` is unique within a pipeline.
+    """One step of a pipeline. `name` must be unique within a pipeline.
 
     Raises ComponentError for an invalid name, and for a property reserved for the launcher.
     """
@@ -257,8 +264,8 @@ class Component(msgspec.Struct, frozen=True):
 class LaunchResult(msgspec.Struct, frozen=True):
     """A success. `outputs` and `exec_properties` are the component's, unless output.json overrides them.
 
-    `cached`: the launch ran nothing, and uses an earlier execution's outputs. `attempts` counts the executions of this
-    launch.
+    `cached` means that the launch ran nothing, and uses the outputs of an earlier execution. `attempts` is the number
+    of executions in this launch.
     """
 
     component: str
@@ -271,13 +278,17 @@ class LaunchResult(msgspec.Struct, frozen=True):
 
 
 class PlatformConfig(abc.ABC):
-    """Base of all platform configs. Immutable: `merge` returns a config with a newer layer on top.
+    """The base class of all platform configs.
 
-    The newer layer wins, and every value that it sets counts, even `False`, `0` or an empty value.
+    It is immutable: `merge` returns a new config with the newer layer on top. The values of the newer layer win. Every
+    value that it sets counts, even `False`, `0` or an empty value.
     """
 
     def merge(self, platform_config: PlatformConfig) -> Self:
-        """Return this config with a newer config on top. PlatformConfigError if that is for another platform."""
+        """Return this config with a newer config on top.
+
+        Raises PlatformConfigError if the newer config is for another platform.
+        """
         if type(platform_config) is not type(self):
             raise PlatformConfigError(
                 f"{type(platform_config).__name__} can't be merged into {type(self).__name__}: both configs must "
@@ -286,7 +297,10 @@ class PlatformConfig(abc.ABC):
         return self._merged(platform_config)
 
     def named(self, origin: str) -> Self:
-        """Return the same config, its layers, if it has any, marked with their origin: `config of trainer`."""
+        """Return the same config with a mark of its origin: `config of trainer`.
+
+        If the config has layers, each layer gets the mark.
+        """
         del origin
         return self
 
@@ -295,13 +309,13 @@ class PlatformConfig(abc.ABC):
 
     @abc.abstractmethod
     def as_json(self) -> Json:
-        """Return all of it as JSON, to compare configs."""
+        """Return the whole config as JSON, to compare configs."""
 
 
 def merge_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
     """Merge dictionaries recursively; other values of `new` replace values of `old`.
 
-    The result shares nothing with them.
+    The result shares no parts with `old` or `new`.
     """
     merged = copy.deepcopy(dict(old))
     for key, value in new.items():

@@ -1,7 +1,8 @@
-"""The life of any launch: check, driver, executor, publisher; and a record of its progress.
+"""The steps of any launch: check, driver, executor, publisher. A record shows how far the launch has come.
 
-A subclass decides what it can launch and how one execution is run. The platform-independent rules are here: bad input
-is found before anything is created, a launch that has ended is not repeated, an interrupted launch is resumed.
+A subclass decides which components it can launch, and how it runs one execution. The rules for all platforms are here:
+the launcher finds bad input before it creates anything; it does not repeat a launch that has ended; it resumes an
+interrupted launch.
 """
 
 from __future__ import annotations
@@ -58,11 +59,12 @@ T = TypeVar("T")
 
 
 class BaseComponentLauncher(abc.ABC):
-    """Launches one component. `launch()` once, from one thread; `cancel()` from any."""
+    """Launches one component. One thread calls `launch()` once. Any thread may call `cancel()`."""
 
     kind: ClassVar[str] = ""
-    """The launcher's name on the command line and in records. By this name, the containers that it has left are
-    stopped."""
+    """The launcher's name on the command line and in records. By this name, `launcher.platforms.stopping` chooses how
+    to stop the containers that a dead launcher has left.
+    """
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class BaseComponentLauncher(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether this launcher accepts such a component with such a config, or with none."""
+        """Return whether this launcher accepts such a component with such a config. The config may be None."""
 
     @abc.abstractmethod
     def _run_executor(
@@ -99,14 +101,14 @@ class BaseComponentLauncher(abc.ABC):
         output_dict: ArtifactDict,
         exec_properties: Mapping[str, Any],
     ) -> Output | None:
-        """Run the work to its end; return its output.json, None if there is none.
+        """Run the work until it ends. Return its output.json, or None if there is none.
 
-        The given arguments are run and recorded: an override may change them, and call `super()`. Raises
-        PermanentFailure, RetryableFailure (after all tries), LaunchCancelled.
+        The method runs and records the arguments that it gets. A subclass may override it, change the arguments, and
+        call `super()`. Raises PermanentFailure, RetryableFailure (after all attempts), LaunchCancelled.
         """
 
     def dry_run(self) -> str:
-        """Return the launch as YAML for users. Makes no request. Raises ComponentError."""
+        """Return the launch as YAML, to show it to users. Makes no request. Raises ComponentError."""
         config = self.platform_config.as_json() if self.platform_config is not None else {}
         shown = {"launcher": type(self).__qualname__, "component": self.component.name, "config": config}
         return yaml.safe_dump(shown, sort_keys=False)
@@ -120,10 +122,10 @@ class BaseComponentLauncher(abc.ABC):
         self.cancelled.set()
 
     def launch(self) -> LaunchResult:
-        """Run the component to its end, or resume a launch recorded in the working directory.
+        """Run the component until it ends, or resume a launch that is recorded in the working directory.
 
-        Raises ComponentError before anything is created; AlreadyFailed, PermanentFailure, RetryableFailure,
-        LaunchCancelled; KubeError and docker's errors if the platform can't be reached at all.
+        Raises ComponentError before anything is created. Raises AlreadyFailed, PermanentFailure, RetryableFailure and
+        LaunchCancelled. Raises KubeError and docker's errors if the platform can't be reached at all.
         """
         self.check()
         driver, publisher = self.context.metadata_of(self.component.name)
@@ -149,7 +151,9 @@ class BaseComponentLauncher(abc.ABC):
 
     @property
     def may_run(self) -> bool:
-        """Whether something that this launch has asked for may exist on its platform, and run without a launcher."""
+        """Whether an object that this launch has requested may exist on its platform, and may run without a
+        launcher.
+        """
         record = self._record
         return record is not None and record.name != "" and record.state in ("planned", "created")
 
@@ -157,19 +161,22 @@ class BaseComponentLauncher(abc.ABC):
 
     @property
     def record(self) -> LaunchRecord:
-        """The progress of the launch. Only while it is launched."""
+        """The progress of the launch, as recorded. It exists only while the component is launched."""
         assert self._record is not None
         return self._record
 
     @property
     def tmp_path(self) -> str:
-        """Where the container may write output.json. A launch begun on another machine has other folders."""
+        """The path to which the container may write output.json.
+
+        If the launch was begun on another machine, that machine's launcher used other folders.
+        """
         recorded = self._record.place.get("tmp_path", "") if self._record is not None and self.context.keeper else ""
         return self.context.tmp_path or recorded or str(self.work.tmp)
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The component's parameters, with the launcher's own."""
+        """The component's parameters, and the parameters that the launcher adds."""
         return {**self.component.exec_properties, TMP_PATH: self.tmp_path}
 
     def _advance(self, state: LaunchState, **changes: Any) -> None:
@@ -179,7 +186,7 @@ class BaseComponentLauncher(abc.ABC):
         self._record = record
 
     def _repeated(self, attempt: Callable[[], T]) -> T:
-        """Return the result of an attempt; repeated by the context's policy for executions, where that may help."""
+        """Return the result of an attempt. If a retry may help, retry by the context's policy for executions."""
 
         def worth_it(error: BaseException) -> bool:
             return isinstance(error, RetryableFailure) and not isinstance(error, PlatformUnavailable)
@@ -188,7 +195,10 @@ class BaseComponentLauncher(abc.ABC):
         return self.context.repeated(attempt, self.context.retry, worth_it, cancelled=self.cancelled, what=what)
 
     def _judged(self, end: ContainerEnd) -> ExecutionVerdict:
-        """Return the outcome of one execution, by its end, its output.json, and the context's policy."""
+        """Return the outcome of one execution.
+
+        It depends on the container's end, its output.json, and the context's policy.
+        """
         try:
             output = read_output(self.context.store, self.tmp_path, self.component.outputs, end)
         except ObjectStoreError as error:  # the container's end is kept, for a launch that resumes
@@ -201,7 +211,10 @@ class BaseComponentLauncher(abc.ABC):
     def _runs_with(
         self, input_dict: ArtifactDict, output_dict: ArtifactDict, exec_properties: Mapping[str, Any]
     ) -> None:
-        """Run with the given arguments, and record them. Raises PermanentFailure if they can't be run."""
+        """Run with these arguments, and record the arguments.
+
+        Raises PermanentFailure if the work can't run with these arguments.
+        """
         what, properties = f"component {self.component.name}", dict(exec_properties)
         if properties.pop(TMP_PATH, self.tmp_path) != self.tmp_path:
             raise PermanentFailure(
@@ -224,7 +237,7 @@ class BaseComponentLauncher(abc.ABC):
     def _identity(self) -> str:
         """Return the digest of the work.
 
-        A user's own launcher may change the work, so its source is part of the digest.
+        A launcher that a user has written may change the work, so the digest includes the launcher's source.
         """
         identity, kind = self._cache_identity(), type(self)
         if not identity or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
@@ -235,7 +248,7 @@ class BaseComponentLauncher(abc.ABC):
         return digest and f"{identity} {digest}"
 
     def _clear_output(self) -> None:
-        """Remove an output.json of an earlier attempt."""
+        """Remove the output.json of an earlier attempt."""
         try:
             self.context.store.clear(self.tmp_path)
         except ObjectStoreError as error:
@@ -243,11 +256,11 @@ class BaseComponentLauncher(abc.ABC):
             raise kind(f"component {self.component.name}: {error}") from None
 
     def _place(self) -> dict[str, str]:
-        """Return the future place of the container on the platform, for `LaunchRecord.place`."""
+        """Return where the container will run on the platform, for `LaunchRecord.place`."""
         return {}
 
     def _cache_identity(self) -> str:
-        """Return the digest of the work; "" if it is unknown before the work runs."""
+        """Return the digest of the work; "" if the digest is not known before the work runs."""
         return ""
 
     # The life of a launch.
@@ -266,7 +279,7 @@ class BaseComponentLauncher(abc.ABC):
         )
 
     def _obey(self, record: LaunchRecord, publisher: Publisher) -> None:
-        """Launch with the inputs, outputs and parameters of the driver."""
+        """Launch with the inputs, outputs and parameters that the driver has decided."""
         self._record = record
         self.component = msgspec.structs.replace(self._declared, **msgspec.structs.asdict(record.decided))
         try:
@@ -276,7 +289,7 @@ class BaseComponentLauncher(abc.ABC):
             raise
 
     def _execute(self, publisher: Publisher) -> Execution:
-        """Run it unless it has succeeded already. Record and publish a failure before raising it."""
+        """Run the component, unless it has already succeeded. Record and publish a failure before raising the error."""
         try:
             if self.record.state == "succeeded":
                 self.context.tell("nothing to do: this launch has already succeeded")
@@ -300,7 +313,7 @@ class BaseComponentLauncher(abc.ABC):
         return recorded_execution(self.record, self.context.clock.now())
 
     def _again_succeeded(self) -> None:  # noqa: B027 - optional for subclasses
-        """Finish the steps after a success that a crash interrupted, when the launch is launched again."""
+        """Finish the steps after a success that a crash has interrupted, when the component is launched again."""
 
     def _fail(self, state: LaunchState, message: str, publisher: Publisher) -> None:
         self._advance(state, message=message)

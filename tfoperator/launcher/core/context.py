@@ -1,4 +1,4 @@
-"""The environment of a launch besides component and config: directories, retry policies, metadata, messages."""
+"""The environment of a launch, apart from component and config: directories, retry policies, metadata, messages."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ T = TypeVar("T")
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """At most `attempts` tries, including the first. Before try n+1 it waits `initial * 2**(n-1)` seconds.
+    """At most `attempts` attempts, including the first attempt.
 
-    (`factor` takes the place of 2 if it differs.) That is capped at `maximum`, then shortened at random by up to
-    `jitter` (a share); a server's Retry-After is a lower bound, itself capped at `longest_retry_after`.
+    Before attempt n+1 it waits `initial * 2**(n-1)` seconds. (If `factor` is set, it replaces 2.) The wait is at most
+    `maximum`, and is then shortened at random by up to `jitter` (a share). If a server requests a longer wait
+    (Retry-After), the wait has this length, but at most `longest_retry_after`.
     """
 
     attempts: int = 3
@@ -45,17 +46,17 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     longest_retry_after: float = 600.0
     factor: float = 2.0
     any_failure: bool = False
-    """Whether a failure that would be permanent is tried again, too."""
+    """Whether a failure that would be permanent is retried, too."""
 
     def delay(self, failed: int, retry_after: float | None, random: Random) -> float:
-        """Return the seconds to wait after `failed` tries."""
+        """Return the seconds to wait after `failed` attempts."""
         seconds = min(self.maximum, self.initial * self.factor ** min(failed - 1, 64))
         seconds *= 1 - self.jitter * random.random()
         return max(seconds, min(retry_after or 0.0, self.longest_retry_after))
 
 
 class FolderMount(msgspec.Struct, frozen=True):
-    """A folder of this machine, and the path at which a process sees it."""
+    """A folder on this machine, and the path at which a process finds this folder."""
 
     source: str
     path: str
@@ -63,17 +64,17 @@ class FolderMount(msgspec.Struct, frozen=True):
 
 
 DEFAULT_POLICY = RetryPolicy()
-"""For executions: the design has no numbers, so these are this project's."""
+"""The policy for executions. The TFX design contains no numbers, so this project has chosen these numbers."""
 
 CLEAN_UP_POLICY = RetryPolicy(attempts=5, initial=0.5, maximum=5.0)
-"""For removing containers: shorter, because a failure is only logged."""
+"""The policy for removing containers. It is shorter, because the launcher only logs such a failure."""
 
 API_POLICY = RetryPolicy(attempts=12, initial=0.5, maximum=30.0)
-"""For requests: about 3 minutes, longer than the restart of an API server."""
+"""The policy for requests. It takes about 3 minutes, longer than an API server needs to restart."""
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Client:
-    """Return a client for the chosen cluster; the caller closes it. Raises ConfigError."""
+    """Return a client for the chosen cluster. The caller must close it. Raises ConfigError."""
     return Client(find_cluster(kubeconfig, context))
 
 
@@ -84,10 +85,11 @@ def find_cluster(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
-    """Return the config of the chosen cluster: the given cluster, else the pod's, or the kubeconfig's.
+    """Return the config of the chosen cluster.
 
-    Raises ConfigError. The TFX design has this order, and not kubectl's: a pipeline's step in a pod launches into its
-    own cluster.
+    If no cluster is given, use the cluster of this process's pod, or else the kubeconfig. Raises ConfigError. This is
+    the order of the TFX design, not kubectl's order: a pipeline's step that runs in a pod launches into its own
+    cluster.
     """
     if in_cluster(environ, service_account) and not kubeconfig and not context:
         return load_in_cluster_config(environ=environ, service_account=service_account)
@@ -95,29 +97,32 @@ def find_cluster(
 
 
 def in_cluster(environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT) -> bool:
-    """Return whether this process runs in a pod of a cluster."""
+    """Return whether this process runs in a pod."""
     return bool(environ.get("KUBERNETES_SERVICE_HOST")) and (service_account / "token").exists()
 
 
 class CleanUp(StrEnum):
-    """Whether a container that has ended is removed. A container that must be stopped is removed in any case."""
+    """Whether the launcher removes a container that has ended.
+
+    If a container must be stopped, the launcher always removes it.
+    """
 
     ALWAYS = "always"
     ON_SUCCESS = "on-success"
     NEVER = "never"
 
     def removes(self, *, succeeded: bool) -> bool:
-        """Return whether a container with this end is removed."""
+        """Return whether the launcher removes a container that ended like this."""
         return self is CleanUp.ALWAYS or (self is CleanUp.ON_SUCCESS and succeeded)
 
 
 @dataclasses.dataclass(frozen=True)
 class PendingLimits:
-    """The seconds that a pod may wait. After that the launch fails, and the pod is removed.
+    """The maximum number of seconds that a pod may wait. After that the launch fails, and the pod is removed.
 
-    `schedule`: for a node; a cluster that grows on demand needs minutes. `start`: on its node, until the container
-    runs. `image`: while the image can't be pulled, perhaps by a failure of the registry; an invalid image name
-    fails at once.
+    `schedule` is the time until the pod gets a node. A cluster that adds nodes on demand needs minutes. `start` is the
+    time from then until the container runs. `image` is the time during which the image can't be pulled, for example
+    because the registry fails. An invalid image name fails at once.
     """
 
     schedule: float = 600.0
@@ -125,7 +130,7 @@ class PendingLimits:
     image: float = 60.0
 
     def seconds(self, limit: str) -> float:
-        """Return how long a `pod_status.Pending` with this limit may last."""
+        """Return how many seconds a `pod_status.Pending` with this limit may last."""
         return {"schedule": self.schedule, "start": self.start, "image": self.image}.get(limit, 0.0)
 
 
@@ -135,17 +140,19 @@ def _to_stdout(line: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class LaunchContext:
-    """Everything has a default that suits a program on one machine.
+    """All fields have defaults that suit a program on one machine.
 
     `work_dir` belongs to one launch (by default `.tfoperator/launches/<component>`). `tmp_path` is a directory that the
-    container sees under the same path, or the URL of objects; without it, it lies in `work_dir`, and Kubernetes hands
-    output.json back as the termination message. `cache` uses the outputs of an earlier, equal execution. Without
-    `resume`, a launch that has ended is restarted, and any other is refused. `log` gets the component's lines, `tell`
-    the launcher's own messages. Both are called from any thread, `log` from only one thread at a time. `keeper` keeps
-    the record instead of the working directory, `objects` is the URL below which artifacts of programs that know no
-    object store are downloaded and uploaded, and `still_ours` raises OwnershipLost once another launcher has taken
-    over; it is called before anything is created or stopped. `mount` returns the words before a command by which a
-    process sees mounts, with the given folders as they are; None where that is impossible. It raises PermanentFailure.
+    container finds under the same path, or the URL of objects. If it is not set, the directory is in `work_dir`, and
+    Kubernetes returns output.json as the termination message. With `cache`, the launch uses the outputs of an earlier
+    execution that is equal. Without `resume`, a launch that has ended starts again, and a launch that has not ended is
+    refused. `log` gets the lines of the component's log. `tell` gets the launcher's own messages. Any thread may call
+    both. Only one thread at a time calls `log`. `keeper` keeps the record, in place of the working directory. `objects`
+    is the URL below which the launcher downloads and uploads the artifacts of programs that can't access an object
+    store. `still_ours` raises OwnershipLost if another launcher has taken over; the launcher calls it before it creates
+    or stops anything. `mount` returns the words to put before a command, so that the command's process finds the
+    mounts, and finds the given folders unchanged. It returns None if this is impossible. `mount` may raise
+    PermanentFailure.
     """
 
     work_dir: Path | None = None
@@ -183,7 +190,10 @@ class LaunchContext:
         cancelled: StopSignal,
         what: str,
     ) -> T:
-        """Return the result of `work`, with retries. Raises its last error unchanged; LaunchCancelled during a wait."""
+        """Return the result of `work`.
+
+        Retry if it fails. Raises the last error of `work` unchanged. Raises LaunchCancelled during a wait.
+        """
 
         def wait(state: RetryCallState) -> float:
             return policy.delay(state.attempt_number, getattr(failure_of(state), "retry_after", None), self.random)
@@ -209,6 +219,6 @@ class LaunchContext:
         )(work)
 
     def metadata_of(self, component: str) -> tuple[Driver, Publisher]:
-        """Return the driver and the publisher; the defaults keep files in the working directory."""
+        """Return the driver and the publisher. By default both keep files in the working directory."""
         local = LocalMetadata(self.directory_of(component) / "executions")
         return self.driver or local, self.publisher or local

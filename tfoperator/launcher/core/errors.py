@@ -1,14 +1,15 @@
 """The failures of a launch: invalid input before anything is created, a permanent failure, or a retryable failure.
 
 `ComponentError` is raised before anything is created. `PermanentFailure` and `RetryableFailure` are outcomes of an
-execution; the command line ends with 1 and 75 for them. Messages name the component and suggest the next step.
+execution. The command line exits with 1 for `PermanentFailure` and with 75 for `RetryableFailure`. Messages name the
+component and suggest the next step.
 """
 
 from __future__ import annotations
 
 
 class LauncherError(Exception):
-    """Root of all errors of `tfoperator.launcher`."""
+    """The base class of all errors of `tfoperator.launcher`."""
 
 
 class ComponentError(LauncherError):
@@ -16,7 +17,7 @@ class ComponentError(LauncherError):
 
 
 class TemplateError(ComponentError):
-    """Placeholders that are malformed or name something unknown. `problems` has a line for each."""
+    """Placeholders are malformed, or name something unknown. `problems` has a line for each placeholder."""
 
     def __init__(self, component: str, problems: tuple[str, ...]) -> None:
         self.problems = problems
@@ -26,7 +27,7 @@ class TemplateError(ComponentError):
 
 
 class PlatformConfigError(ComponentError):
-    """A platform config that is malformed, or that can't be merged with another."""
+    """A platform config is malformed, or can't be merged with another config."""
 
 
 class NoLauncherError(ComponentError):
@@ -42,7 +43,10 @@ class LaunchInProgress(WorkDirectoryError):
 
 
 class OwnershipLost(LauncherError):
-    """Another launcher has taken over the work of this launcher, which must not stop or record anything any more."""
+    """Another launcher has taken over the work of this launcher.
+
+    So this launcher must not stop or record anything any more.
+    """
 
 
 class ExecutionFailed(LauncherError):
@@ -50,7 +54,7 @@ class ExecutionFailed(LauncherError):
 
 
 class PermanentFailure(ExecutionFailed):
-    """It would fail again: it is not repeated, and the working directory records it."""
+    """The work would fail again. So it is not repeated, and the working directory records the failure."""
 
 
 class AlreadyFailed(PermanentFailure):
@@ -58,7 +62,7 @@ class AlreadyFailed(PermanentFailure):
 
 
 class RetryableFailure(ExecutionFailed):
-    """A retry may succeed. `retry_after` is the wait that a server asked for, in seconds."""
+    """A retry may succeed. `retry_after` is the number of seconds that a server requested."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         self.retry_after = retry_after
@@ -66,8 +70,11 @@ class RetryableFailure(ExecutionFailed):
 
 
 class PlatformUnavailable(RetryableFailure):
-    """The platform's API did not answer for too long. The created object continues; the next launch resumes with it."""
+    """The platform's API did not respond for too long.
+
+    The object that was created continues to run. The next launch resumes with this object.
+    """
 
 
 class LaunchCancelled(LauncherError):
-    """`cancel()` was called; the work was stopped."""
+    """`cancel()` was called, and the work was stopped."""

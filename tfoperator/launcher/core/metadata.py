@@ -1,9 +1,9 @@
 """Metadata of executions: the driver before an execution, the publisher after it, and a simple store of files for both.
 
-A driver decides the executor's inputs, outputs and parameters. Pipelines have a driver over a metadata store
-(`tfoperator.pipeline`); other users implement `Driver` and `Publisher` on a service. `LocalMetadata` keeps one JSON
-file per execution, which is enough for single launches and for caching: the outputs of a success are reused when the
-same component, of the same image *digest*, is launched with the same inputs and parameters.
+A driver decides the executor's inputs, outputs and parameters. Pipelines have a driver that uses a metadata store
+(`tfoperator.pipeline`). Other users can implement `Driver` and `Publisher` with a service of their own. `LocalMetadata`
+keeps one JSON file per execution. This is enough for single launches and for caching: the outputs of a success are used
+again when the same component, with the same image *digest*, is launched with the same inputs and parameters.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tfoperator.launcher.core.errors import WorkDirectoryError
 
 
 class Execution(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One execution of a component. `state` is running, succeeded, failed, retryable or cancelled.
+    """One execution of a component. `state` is one of running, succeeded, failed, retryable and cancelled.
 
-    `image_id` is the image that ran, in the platform's form; `cache_key` is empty where caching is not possible.
+    `image_id` is the image that ran, in the platform's format. `cache_key` is empty if the execution can't be cached.
     """
 
     id: int
@@ -45,12 +45,12 @@ class Driver(Protocol):
     """The step before an execution."""
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """Return a new execution with an id of its own, or a succeeded execution whose outputs can be reused.
+        """Return a new execution with a new ID, or a succeeded execution with outputs that can be used again.
 
-        The executor gets the execution's inputs, outputs and parameters: here inputs are resolved, and
-        outputs get their URIs. `identity` is the digest of what runs, "" if nothing may be reused; `cache_key`
-        makes a key of it and the decisions. May be called again for a launch that a crash interrupted before its
-        record was written. Raises OSError or LauncherError.
+        The executor gets the inputs, outputs and parameters of this execution: in this step inputs are resolved, and
+        outputs get their URIs. `identity` is the digest of the program that runs, or "" if no outputs may be used
+        again. `cache_key` makes a key from this digest and the decisions. It may be called twice for a launch, if a
+        crash interrupted the launch before its record was written. Raises OSError or LauncherError.
         """
         ...
 
@@ -59,12 +59,12 @@ class Publisher(Protocol):
     """The step after an execution."""
 
     def publish(self, execution: Execution) -> None:
-        """Record the outcome, or that an interrupted execution continues. May be called twice, after a crash."""
+        """Record the outcome, or that an interrupted execution continues. It may be called twice, after a crash."""
         ...
 
 
 class LocalMetadata:
-    """Driver and publisher over a folder: `<component>/<id>.json`. Several processes may share it."""
+    """A driver and publisher that uses a folder: `<component>/<id>.json`. Several processes may share it."""
 
     def __init__(self, folder: Path) -> None:
         """Initialize. Raises WorkDirectoryError if another user may replace the records in `.tfoperator`."""
@@ -75,7 +75,7 @@ class LocalMetadata:
             raise WorkDirectoryError(f"{error.filename}: {error.strerror}") from None
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """See `Driver`. Ids count from 1 for each component; the executor gets the component's values."""
+        """See `Driver`. IDs count from 1 for each component. The executor gets the component's own values."""
         key = cache_key(component, identity) if identity else ""
         known = list(self._executions(component.name))
         if key:
@@ -106,7 +106,7 @@ class LocalMetadata:
         partial.rename(path)
 
     def _create(self, execution: Execution) -> bool:
-        """Take the id; return False if another process has it."""
+        """Reserve the ID. Return False if another process has reserved it."""
         path = self._path(execution.component, execution.id)
         make_folders(path.parent)
         try:
@@ -131,12 +131,15 @@ class LocalMetadata:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Return a hash of values that JSON can represent; the order of members does not matter."""
+    """Return a hash of values that JSON can represent. The order of the members of objects does not matter."""
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic", enc_hook=str)).hexdigest()
 
 
 def cache_key(component: Component, identity: str) -> str:
-    """Return the key of an execution in the cache. `identity` is what runs: a digest, never a tag."""
+    """Return the key of an execution in the cache.
+
+    `identity` identifies the program that runs: it is a digest, never a tag.
+    """
     spec = component.executor_spec
     words = [getattr(spec, field, ()) for field in ("command", "args")]
     inputs = {name: list(artifacts) for name, artifacts in component.inputs.items()}

@@ -1,11 +1,12 @@
-"""output.json: a component's own report of its outcome, validated before it is used.
+"""output.json: a component's own report of its outcome. The launcher validates it before use.
 
-The user's container writes it, so it is not trusted: it must be a regular file, of bounded size, that fits the
-schema. Any other file is a permanent error with the reason: repeating the execution would not fix the program.
+The user's container writes it, so the launcher does not trust it: it must be a regular file of limited size that
+matches the schema. Any other file is a permanent error, and the message contains the reason: repeating the execution
+would not correct the program.
 
-The verdict on an execution follows from it and from the container's end. A retry can help after three events, as in the
-TFX design: a transient error of the platform's API (which never gets here), an output.json that allows a retry, and a
-lost container. An exit code does not show whether a retry would succeed.
+The verdict on an execution depends on this file and on the container's end. A retry can help in three cases, as in the
+TFX design: after a transient error of the platform's API (which this module never gets), if output.json allows a retry,
+and if the container was lost. An exit code does not show whether a retry would succeed.
 """
 
 from __future__ import annotations
@@ -33,31 +34,34 @@ from tfoperator.launcher.core.output_document import (
 from tfoperator.object_store import Objects, is_object_url
 
 OUTPUTS_FOLDER = "outputs"
-"""Below `tmp_path`, where a program that knows no object store may leave its outputs."""
+"""A folder below `tmp_path`, in which a program that can't access an object store may leave its outputs."""
 
 
 class OutputStore(Protocol):
-    """The place of `tmp_path`, as the launcher sees it. Implement it for an artifact store that is no file system."""
+    """The storage of `tmp_path`, as the launcher accesses it.
+
+    Implement this interface for an artifact store that is not a file system.
+    """
 
     def clear(self, tmp_path: str) -> None:
-        """Make the directory and remove an output.json of an earlier try. Raises OSError."""
+        """Create the directory, and remove the output.json of an earlier attempt. Raises OSError."""
         ...
 
     def read(self, tmp_path: str) -> bytes | None:
-        """Return the bytes of output.json, at most MAX_OUTPUT_BYTES + 1; None if it does not exist.
+        """Return the bytes of output.json, at most MAX_OUTPUT_BYTES + 1. Return None if output.json does not exist.
 
-        Raises MalformedOutput if that name is not a regular file, OSError if the store can't be reached.
+        Raises MalformedOutput if output.json is not a regular file, and OSError if the store can't be reached.
         """
         ...
 
 
 class LocalOutputStore:
-    """A directory that the launcher and the container both see, or the URL of objects, to which the container itself
-    writes output.json. Thread-safe.
+    """A directory that both the launcher and the container can access, or the URL of objects. In both cases the
+    container itself writes output.json. Thread-safe.
     """
 
     def clear(self, tmp_path: str) -> None:
-        """Make a directory, writable for any user of the container, and remove the files of an earlier attempt.
+        """Create a directory in which any user of the container may write, and remove the files of an earlier attempt.
 
         An existing directory keeps its mode: its creator decides who may write.
         """
@@ -73,7 +77,9 @@ class LocalOutputStore:
         output.unlink(missing_ok=True)
 
     def read(self, tmp_path: str) -> bytes | None:
-        """Read it without following links or waiting: the container may have created anything under that name."""
+        """Read the file without following links and without waiting: the container may have created anything under this
+        name.
+        """
         if is_object_url(tmp_path):
             known = Objects(tmp_path).find(OUTPUT_FILE)
             if known is not None and known.size > MAX_OUTPUT_BYTES:
@@ -91,14 +97,15 @@ class LocalOutputStore:
 
 
 def output_file(tmp_path: str) -> str:
-    """Return the container's path of output.json; empty if it is an object."""
+    """Return the path of output.json in the container; empty if output.json is an object."""
     return "" if is_object_url(tmp_path) else f"{tmp_path}/{OUTPUT_FILE}"
 
 
 def _make_shared(directory: Path) -> None:
-    """Make a directory that every user may write to, atomically with this mode. Raises OSError.
+    """Create a directory in which every user may write. Create it with this mode in one atomic step. Raises OSError.
 
-    Otherwise a killed launcher could leave a directory that its successor would mistake for the user's.
+    Otherwise a launcher that is killed in between could leave a directory without the mode, and the next launcher would
+    take it for the user's directory.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent)
@@ -114,12 +121,12 @@ def _make_shared(directory: Path) -> None:
 class ContainerEnd(msgspec.Struct, frozen=True):
     """How a container ended. `exit_code` is None if it is unknown, or if the container was ordered to end before.
 
-    `lost`: the platform or a person took it away (it was deleted or evicted, or its node failed). `timed_out`: its own
-    time limit ended it, and it exited with 0. Such a container has succeeded only if its output.json shows that its
-    work was done.
+    `lost` means that the platform or a person removed the container: it was deleted or evicted, or its node failed.
+    `timed_out` means that the container's own time limit ended it, and that it exited with 0. A container that timed
+    out has succeeded only if its output.json shows that its work was complete.
 
-    `message` is for people. `output` is an output.json that is not a file, but the termination message of
-    a pod; with `output_cut` a part of it may be missing. `by_message`: output.json comes only so, if it was written.
+    `message` is for people. `output` is an output.json that is not a file, but the termination message of a pod; with
+    `output_cut` a part of it may be missing. `by_message` means that output.json can only be the termination message.
     `image_id` is the image that ran, with its digest, if known.
     """
 
@@ -138,9 +145,9 @@ def read_output(
 ) -> Output | MalformedOutput | None:
     """Return a component's output.json: the file if it exists, else the text in its container's end. Raises OSError.
 
-    After a success, outputs that are `planned` to be objects and lie below `tmp_path` are copied to their planned
-    places, and returned with these: a program that can't use an object store may write its outputs there. The output
-    NAME may lie at `tmp_path/outputs/NAME`, and needs no output.json then.
+    After a success, some outputs may be `planned` as objects, but be below `tmp_path`, because the program can't access
+    an object store. They are copied to their planned URLs, and the result contains these URLs. The program may leave
+    the output NAME at `tmp_path/outputs/NAME`. For this output it then needs no output.json.
     """
     try:
         data = store.read(tmp_path)
@@ -193,9 +200,10 @@ def _copied(output: Output | None, planned: Mapping[str, Sequence[Artifact]], tm
 
 
 def _below(uri: str, tmp_path: str) -> Path | None:
-    """Return the file or directory, None if the URI is none below `tmp_path`. Raises MalformedOutput.
+    """Return the file or directory. Return None if the URI is not below `tmp_path`. Raises MalformedOutput.
 
-    The container wrote it, so it must not lead elsewhere: it would be shown to all who may read outputs.
+    The container wrote the file, so the file must not be a link to another place: its content would be shown to all
+    users who may read outputs.
     """
     path = local_path(uri) or Path(uri)
     if is_object_url(tmp_path) or not path.is_relative_to(tmp_path):
@@ -217,7 +225,10 @@ VerdictState = Literal["succeeded", "failed", "retryable"]
 
 
 class ExecutionVerdict(msgspec.Struct, frozen=True):
-    """The outcome, as a launch's record has it: with a message for users, or of a success its output.json."""
+    """The outcome in the form that a launch's record contains.
+
+    It has a message for users, or after a success its output.json.
+    """
 
     state: VerdictState
     message: str = ""
@@ -225,7 +236,10 @@ class ExecutionVerdict(msgspec.Struct, frozen=True):
     image_id: str = ""
 
     def raise_failure(self, what: str) -> None:
-        """Raise PermanentFailure or RetryableFailure unless it is a success. The message begins with `what`."""
+        """Raise PermanentFailure or RetryableFailure unless the outcome is a success.
+
+        The message begins with `what`.
+        """
         if self.state == "failed":
             raise PermanentFailure(f"{what}: {self.message}")
         if self.state == "retryable":
@@ -233,7 +247,7 @@ class ExecutionVerdict(msgspec.Struct, frozen=True):
 
 
 def judge(end: ContainerEnd, output: Output | MalformedOutput | None) -> ExecutionVerdict:
-    """Return the outcome of one execution. `output` None: there is no output.json."""
+    """Return the outcome of one execution. `output` is None if there is no output.json."""
     state, message = _judged(end, output)
     reported = output if state == "succeeded" and isinstance(output, Output) else None
     return ExecutionVerdict(state, message, reported, end.image_id)

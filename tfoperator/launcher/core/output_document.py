@@ -1,4 +1,7 @@
-"""The document output.json: its members, and the members that programs of Kubeflow Pipelines write. No I/O."""
+"""The document output.json: its members, and the members that programs of Kubeflow Pipelines write.
+
+The code does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -12,37 +15,38 @@ from tfoperator.launcher.core.component import Artifact, Json
 OUTPUT_FILE = "output.json"
 
 MAX_OUTPUT_BYTES = 1 << 20
-"""Enough for thousands of artifacts; a larger file is not meant as output.json."""
+"""The maximum number of bytes. It is enough for thousands of artifacts. A larger file is not a valid output.json."""
 
 
 class MalformedOutput(Exception):
-    """output.json exists, but is invalid; the message has the reason."""
+    """output.json exists, but is invalid. The message contains the reason."""
 
 
 class ErrorStatus(msgspec.Struct, frozen=True):
-    """Reports that the component failed, and whether a retry could help. Without a code it could not."""
+    """Reports that the component failed, and whether a retry could help. Without a code a retry can't help."""
 
     code: Literal["PERMANENT_ERROR", "RETRYABLE_ERROR"] = "PERMANENT_ERROR"
     message: str = ""
 
     @property
     def retryable(self) -> bool:
-        """Whether a retry could help."""
+        """Whether a retry can help."""
         return self.code == "RETRYABLE_ERROR"
 
 
 class OutputArtifact(Artifact, frozen=True, omit_defaults=True):
-    """An artifact in output.json; without a URI it is where it was planned."""
+    """An artifact in output.json. Without a URI, the artifact is at its planned URI."""
 
     uri: str = ""
 
 
 class Output(msgspec.Struct, frozen=True):
-    """The document. `outputs` is by name one artifact (`{"uri": ..., "properties": {...}}`) or a list of them.
+    """The document.
 
-    The members that programs of Kubeflow Pipelines write instead are taken, too: `parameterValues` and `artifacts`.
-    `outputs` and `exec_properties` replace the planned values; unknown members are ignored, as the schema
-    of the TFX design allows them.
+    `outputs` contains one artifact (`{"uri": ..., "properties": {...}}`) or a list of artifacts for each name. Programs
+    of Kubeflow Pipelines write `parameterValues` and `artifacts` instead. These members are accepted, too. `outputs`
+    and `exec_properties` replace the planned values; unknown members are ignored, as the schema of the TFX design
+    allows them.
     """
 
     error_status: ErrorStatus | None = None
@@ -76,7 +80,10 @@ def _one_of_ours(given: _KfpArtifact) -> OutputArtifact:
 
 
 def _as_ours(given: _KfpOutput) -> dict[str, OutputArtifact | list[OutputArtifact]]:
-    """Return the outputs. An output that is a parameter and an artifact, as programs of TFX have it, is one output."""
+    """Return the outputs.
+
+    Programs of TFX write some outputs both as a parameter and as an artifact. Such an output is returned once.
+    """
     found: dict[str, OutputArtifact | list[OutputArtifact]] = {
         name: list(map(_one_of_ours, these.artifacts)) for name, these in given.artifacts.items()
     }
@@ -91,9 +98,9 @@ _decode_kfp = msgspec.json.Decoder(_KfpOutput).decode
 
 
 def parse_report(document: Any) -> tuple[Json, dict[str, Json]]:
-    """Return parameters, and by output the properties, of the document of a program that runs before a component.
+    """Return the parameters, and the properties by output, from the document of a program that runs before a component.
 
-    It has the members that programs of Kubeflow Pipelines write. Raises MalformedOutput.
+    The document contains the members that programs of Kubeflow Pipelines write. Raises MalformedOutput.
     """
     try:
         found = msgspec.convert(document, _KfpOutput)
@@ -104,7 +111,7 @@ def parse_report(document: Any) -> tuple[Json, dict[str, Json]]:
 
 
 def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Output:
-    """Read the document; `known_outputs` are the component's outputs. Raises MalformedOutput."""
+    """Read the document. `known_outputs` contains the component's outputs. Raises MalformedOutput."""
     if len(data) > MAX_OUTPUT_BYTES:
         raise MalformedOutput(f"{OUTPUT_FILE} is larger than {MAX_OUTPUT_BYTES} bytes")
     try:

@@ -1,7 +1,9 @@
-"""The working directory of a launch: a record that is written before each action, so that a launch can be resumed.
+"""The working directory of a launch.
 
-Before an object is created, the record has its future name; afterwards, its UID. So the next launcher finds the object,
-even if this launcher was killed in between. A permanent failure is recorded, too: another launch would fail again.
+It contains a record, which the launcher writes before each action. So a launch can be resumed. Before the launcher
+creates an object, the record contains the object's future name. After the launcher has created it, the record contains
+its UID. So the next launcher finds the object, even if the first launcher was killed between these two steps. The
+launcher records a permanent failure, too: another launch would fail again.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from tfoperator.launcher.core.metadata import Execution
 from tfoperator.launcher.core.output_document import Output
 
 LaunchState = Literal["planned", "created", "retryable", "succeeded", "failed", "cancelled"]
-"""planned: a container may exist; created: it exists or did; retryable: this attempt has ended; else the launch."""
+"""planned: a container may exist. created: a container exists or existed. retryable: this attempt has ended. All other
+states: the launch has ended.
+"""
 
 _RECORD = "launch.json"
 _LOG_POSITION = "log-position"
@@ -33,11 +37,12 @@ _LOCK = "lock"
 
 
 class RecordKeeper(msgspec.Struct, frozen=True):
-    """Keeps a launch's record elsewhere than in its working directory. For one thread; both raise LauncherError.
+    """Keeps a launch's record in another place than its working directory.
 
-    `read` returns the record, None if there is none. `write` replaces it, or with None removes it; once it returns, the
-    record survives the loss of this machine. It raises OwnershipLost if another launcher has taken the launch over.
-    `logs` is the folder of the positions of logs, which may be lost.
+    Only one thread may use it. Both methods raise LauncherError. `read` returns the record, None if there is none.
+    `write` replaces the record, or removes it if the argument is None. After `write` has returned, the record survives
+    the loss of this machine. `write` raises OwnershipLost if another launcher has taken over the launch. `logs` is the
+    folder with the positions of logs. These positions may be lost.
     """
 
     read: Callable[[], bytes | None]
@@ -46,7 +51,7 @@ class RecordKeeper(msgspec.Struct, frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """The driver's decisions: the executor's input."""
+    """The driver's decisions, which are the executor's input."""
 
     inputs: dict[str, tuple[Artifact, ...]] = {}
     outputs: dict[str, tuple[Artifact, ...]] = {}
@@ -54,10 +59,10 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 class LaunchRecord(msgspec.Struct, frozen=True):
-    """The progress of a launch. `run` is the random part of its objects' names; `attempt` counts from 1.
+    """The progress of a launch. `run` is the random part of the names of its objects. `attempt` counts from 1.
 
-    `kind` is the launcher's, and `place` is the container's place on its platform: with both, any process that has the
-    record of a dead launcher can stop its container (`launcher.platforms.stopping`).
+    `kind` is the launcher's name, and `place` is where the container runs on its platform. With both, any process that
+    has the record of a dead launcher can stop the container (`launcher.platforms.stopping`).
     """
 
     component: str
@@ -79,9 +84,10 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
 
 def recorded_execution(record: LaunchRecord, ended: datetime | None, state: str = "", message: str = "") -> Execution:
-    """Return the execution to publish of a launch, by its record alone; `state` and `message` replace the record's.
+    """Return the execution that must be published for a launch, using only the launch's record.
 
-    A success has the decided outputs and parameters, unless output.json overrides them.
+    `state` and `message` replace the values in the record. A success has the outputs and parameters that the driver
+    decided, unless output.json overrides them.
     """
     if not state:
         state, message = record.state, record.message
@@ -109,14 +115,17 @@ def recorded_execution(record: LaunchRecord, ended: datetime | None, state: str 
 
 
 def new_run() -> str:
-    """Return a random part of a name: 8 hexadecimal digits, so that two launches of one component differ."""
+    """Return a random part for names: 8 hexadecimal digits, so the names of two launches of the same
+    component differ.
+    """
     return secrets.token_hex(4)
 
 
 class WorkDirectory:
-    """A launch's directory; use as a context manager, which excludes all other launchers. Not thread-safe.
+    """A launch's directory. Use it as a context manager: it then excludes all other launchers. Not thread-safe.
 
-    With a keeper, it has the record and the positions of logs, and the directory only data that may be lost.
+    With a keeper, the keeper has the record and the positions of logs, and the directory contains only data that may be
+    lost.
     """
 
     def __init__(self, path: Path, keeper: RecordKeeper | None = None) -> None:
@@ -146,11 +155,11 @@ class WorkDirectory:
 
     @property
     def tmp(self) -> Path:
-        """The default of `LaunchContext.tmp_path`."""
+        """The default value of `LaunchContext.tmp_path`."""
         return self.path / "tmp"
 
     def load(self) -> LaunchRecord | None:
-        """Return the record, None if there is none. Raises WorkDirectoryError if it can't be read."""
+        """Return the record, None if there is none. Raises WorkDirectoryError if the record can't be read."""
         try:
             data = self._keeper.read() if self._keeper is not None else (self.path / _RECORD).read_bytes()
             return None if data is None else msgspec.json.decode(data, type=LaunchRecord)
@@ -163,9 +172,9 @@ class WorkDirectory:
             ) from error
 
     def save(self, record: LaunchRecord) -> None:
-        """Write the record; once this returns, it survives a crash of the machine.
+        """Write the record. After this method has returned, the record survives a crash of the machine.
 
-        Raises WorkDirectoryError, and the keeper's errors.
+        Raises WorkDirectoryError, and the errors of the keeper.
         """
         if self._keeper is not None:
             self._keeper.write(msgspec.json.encode(record))
@@ -176,17 +185,17 @@ class WorkDirectory:
             raise WorkDirectoryError(f"{self.path / _RECORD} can't be written: {error.strerror}") from error
 
     def forget(self) -> None:
-        """Remove the record and its files: the next launch starts from the beginning."""
+        """Remove the record and its files. The next launch then starts from the beginning."""
         if self._keeper is not None:
             self._keeper.write(None)
         (self.path / _RECORD).unlink(missing_ok=True)
         self.forget_logs()
 
     def to_go_on(self, component: str, fingerprint: str, *, resume: bool) -> LaunchRecord | None:
-        """Return the record of the launch to go on with, None for a new launch.
+        """Return the record of the launch to continue; None for a new launch.
 
-        Raises WorkDirectoryError for another launch's record, and without `resume` for a launch whose container may
-        still run; AlreadyFailed for a launch that has failed for good.
+        Raises WorkDirectoryError if the record belongs to another launch. Raises it too if `resume` is not set and the
+        launch's container may still run. Raises AlreadyFailed if the launch has failed permanently.
         """
         record = self.load()
         if record is None:
@@ -215,19 +224,19 @@ class WorkDirectory:
         return record
 
     def forget_logs(self) -> None:
-        """Remove the positions of logs: a new attempt has new logs."""
+        """Remove the positions of logs, because a new attempt has new logs."""
         for path in self._logs.glob(f"{_LOG_POSITION}*"):
             path.unlink(missing_ok=True)
 
     def log_position(self, name: str = "") -> str:
-        """Return the time stamp of the last forwarded line of a log; "" if there was none."""
+        """Return the time stamp of the last line of a log that was forwarded; "" if no line was forwarded."""
         try:
             return (self._logs / f"{_LOG_POSITION}{name}").read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
     def keep_log_position(self, position: str, name: str = "") -> None:
-        """Store it. May be called by the thread that reads the log; a lost position only repeats some lines."""
+        """Store it. The thread that reads the log may call it. If a position is lost, only some lines are repeated."""
         with contextlib.suppress(OSError):
             make_folders(self._logs)
             (self._logs / f"{_LOG_POSITION}{name}").write_text(position, "utf-8")

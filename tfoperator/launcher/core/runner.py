@@ -1,8 +1,8 @@
-"""Chooses a launcher for each component of a pipeline, from configs that are separate from the pipeline.
+"""Chooses a launcher for each component of a pipeline, from configs that are not part of the pipeline.
 
-The configs under `default` are for all components; those under a component's name are merged on top of them, type by
-type. The first config that a launcher accepts decides. A config that no launcher accepts is an error: falling back
-to another platform would ignore it silently.
+The configs under `default` apply to all components. The configs under a component's name are merged over these configs,
+type by type. The first config that a launcher accepts is used. If no launcher accepts a config, this is an error:
+another platform would ignore this config without notice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tfoperator.launcher.core.errors import ComponentError, NoLauncherError
 
 
 def named_launcher(path: str) -> type[BaseComponentLauncher]:
-    """Return the launcher `package.module:Class`, imported now. Raises ComponentError."""
+    """Import the launcher `package.module:Class` and return it. Raises ComponentError."""
     found = imported(path)
     if not isinstance(found, type) or not issubclass(found, BaseComponentLauncher) or inspect.isabstract(found):
         raise ComponentError(
@@ -40,7 +40,10 @@ def named_launcher(path: str) -> type[BaseComponentLauncher]:
 
 
 class ComponentLaunchInfo(msgspec.Struct, frozen=True):
-    """The launcher for a component, and its config. `work_dir` is the launch's, unless a context has another."""
+    """The launcher for a component, and its config.
+
+    `work_dir` is the working directory of the launch, unless a context sets another directory.
+    """
 
     component: Component
     launcher: type[BaseComponentLauncher]
@@ -48,7 +51,7 @@ class ComponentLaunchInfo(msgspec.Struct, frozen=True):
     work_dir: Path | None = None
 
     def make(self, context: LaunchContext | None = None) -> BaseComponentLauncher:
-        """Return the launcher, ready to launch."""
+        """Return the launcher. It is ready to launch."""
         context = context or LaunchContext()
         if context.work_dir is None and self.work_dir is not None:
             context = dataclasses.replace(context, work_dir=self.work_dir)
@@ -56,9 +59,10 @@ class ComponentLaunchInfo(msgspec.Struct, frozen=True):
 
 
 class BaseComponentRunner(abc.ABC):
-    """Base of all runners. `platform_configs` has lists of configs by component name, and under `default` for all.
+    """The base class of all runners.
 
-    A subclass decides in `_run` in what order, and where, the chosen launchers run.
+    `platform_configs` contains lists of configs by component name. The lists under `default` apply to all components. A
+    subclass implements `_run`, which decides in which order, and where, the chosen launchers run.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class BaseComponentRunner(abc.ABC):
         launchers: Sequence[type[BaseComponentLauncher]],
         platform_configs: Mapping[str, Sequence[PlatformConfig]] | None = None,
     ) -> None:
-        """Raises ComponentError if there are two configs of one type for one component."""
+        """Raises ComponentError if one component has two configs of the same type."""
         self._launchers = tuple(launchers)
         self._configs: dict[str, dict[type[PlatformConfig], PlatformConfig]] = {}
         for name, configs in (platform_configs or {}).items():
@@ -81,7 +85,7 @@ class BaseComponentRunner(abc.ABC):
     def launch_info(self, component: Component, configured_as: str = "") -> ComponentLaunchInfo:
         """Return the launcher for one component, and its merged config. Raises NoLauncherError.
 
-        `configured_as` is the name of its configs, if that differs from the component's.
+        `configured_as` is the name under which its configs are found, if this name differs from the component's name.
         """
         name = configured_as or component.name
         configs = self._merged(name)
@@ -102,16 +106,20 @@ class BaseComponentRunner(abc.ABC):
         return ComponentLaunchInfo(component, found)
 
     def run(self, pipeline: Any) -> Any:
-        """Choose launchers for all components, then run them: nothing runs if one of them can't be launched.
+        """Choose launchers for all components, then run the launchers. If a component can't be launched, nothing runs.
 
-        `pipeline` has `components`, or is an iterable of them. Raises ComponentError, and the errors of launching.
+        `pipeline` has a member `components`, or is an iterable of components. Raises ComponentError, and the errors of
+        the launches.
         """
         if (components := getattr(pipeline, "components", None)) is None:
             pipeline = components = tuple(pipeline)
         return self._run(pipeline, self.launch_infos(components))
 
     def launch_infos(self, components: Iterable[Component]) -> dict[str, ComponentLaunchInfo]:
-        """Return by name, in their order, the launchers of components, and their configs. Raises ComponentError."""
+        """Return the launchers of components and their configs, by name, in the order of the components.
+
+        Raises ComponentError.
+        """
         known = tuple(components)
         self.check_names([component.name for component in known])
         return {component.name: self.launch_info(component) for component in known}
@@ -127,7 +135,10 @@ class BaseComponentRunner(abc.ABC):
 
     @abc.abstractmethod
     def _run(self, pipeline: Any, component_launcher_infos: Mapping[str, ComponentLaunchInfo]) -> Any:
-        """Run the components of a pipeline. The infos are by component, in an order in which they can run."""
+        """Run the components of a pipeline.
+
+        The infos are by component. Their order is an order in which the components can run.
+        """
 
     def _merged(self, name: str) -> list[PlatformConfig]:
         default, own = self._configs.get(DEFAULT, {}), self._configs.get(name, {})
@@ -136,7 +147,10 @@ class BaseComponentRunner(abc.ABC):
 
 
 class LocalComponentRunner(BaseComponentRunner):
-    """Launches one component after the other, from this process. `contexts` are by component name."""
+    """Launches one component after the other, in this process.
+
+    `contexts` contains a context for each component name.
+    """
 
     def __init__(self, *arguments: Any, contexts: Mapping[str, LaunchContext] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -1,4 +1,5 @@
-"""The platforms of components: a package per platform, and `in_process` for classes. They are independent.
+"""The platforms of components: a package per platform, and `in_process` for classes.
 
-TFJobs are the exception: they are pods, too, so `tfjob` builds on `kubernetes`.
+The packages do not depend on each other. The package `tfjob` is the exception: TFJobs run as pods, so `tfjob` uses
+`kubernetes`.
 """

@@ -1,8 +1,9 @@
 """Runs a component that is a Python class in this process: for small steps, and for tests of a pipeline.
 
-While a class runs, `sys.stdout` and `sys.stderr` read a context variable: text written where it is set, in the
-class's own thread, in its coroutines and in threads with its context, goes to the class's log line by line.
-All other text, also of a thread that the class started without it, is unaffected.
+While a class runs, `sys.stdout` and `sys.stderr` read a context variable. The variable is set in the class's own
+thread, in its coroutines and in threads with its context. Text from this thread, these coroutines and these threads
+goes to the class's log, line by line. Other text is not affected, even if a thread writes it that the class has started
+without its context.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ logger = logging.getLogger(__name__)
 
 
 _MAX_LINE = 64 << 10
-"""Characters after which a line is cut in two: output without line ends must not fill the memory."""
+"""If a line has more characters than this, it is cut in two: output without line ends must not fill the memory."""
 _STREAMS = ("stdout", "stderr")
 
 
 class _Lines:
-    """Assembles the lines of one stream, and passes them on. Thread-safe: several threads may share a context."""
+    """Collects the lines of one stream, and passes them on. It is thread-safe: several threads may share a context."""
 
     def __init__(self, log: Callable[[str], object]) -> None:
         self._log = log
@@ -56,7 +57,7 @@ class _Lines:
         self._rest = ""
 
     def add(self, text: str) -> None:
-        """Pass on the completed lines."""
+        """Pass on the lines that are complete."""
         with self._lock:
             *lines, self._rest = (self._rest + text).split("\n")
             whole = [piece for line in lines for piece in _cut(line)]
@@ -64,7 +65,7 @@ class _Lines:
         self._hand_over(whole + more)
 
     def end(self) -> None:
-        """Pass on the incomplete line."""
+        """Pass on the line that is not complete yet."""
         with self._lock:
             rest, self._rest = self._rest, ""
         self._hand_over([rest] if rest else [])
@@ -86,7 +87,10 @@ def _cut(line: str) -> list[str]:
 
 
 class _Switch:
-    """Replaces a stream. The stream still gets all text that is not a class's own, and serves all other attributes."""
+    """Replaces a stream while classes run.
+
+    The original stream still gets all text that does not come from a class, and handles all other attributes.
+    """
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name = name
@@ -108,7 +112,7 @@ class _Switch:
 
 
 class _Switches:
-    """Replaces both streams while there is a user."""
+    """Replaces both streams while at least one class uses the replacement."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards the fields below
@@ -139,7 +143,9 @@ _switches = _Switches()
 
 @contextmanager
 def own_output(log: Callable[[str], object]) -> Iterator[None]:
-    """Have `log` called with each line printed inside, without its line end, as soon as it is complete."""
+    """Call `log` with each line that is printed in this context, without its line end, as soon as the line
+    is complete.
+    """
     own = {name: _Lines(log) for name in _STREAMS}
     _switches.enter()
     token = _own.set(own)
@@ -155,13 +161,13 @@ def own_output(log: Callable[[str], object]) -> Iterator[None]:
 class InProcessComponentLauncher(BaseComponentLauncher):
     """Accepts class specs without a platform config. The output of the class is its log.
 
-    `cancel` raises KeyboardInterrupt in the class's own code, as soon as that code runs Python again. In the main
-    thread only a signal handler may raise it, and only while `busy`.
+    `cancel` raises KeyboardInterrupt in the class's own code, as soon as this code runs Python code again. In the main
+    thread only a signal handler may raise it, and only while `busy` is set.
     """
 
     kind = "in-process"
     busy = False
-    """Whether the class's own code runs at the moment."""
+    """Whether the class's own code is running at the moment."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -169,7 +175,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         self._thread: int | None = None  # the thread of the class's code, unless it is the main thread
 
     def cancel(self) -> None:
-        """Interrupt the class, and start no further attempt. Idempotent, does not block."""
+        """Interrupt the class, and start no more attempts. Idempotent, does not block."""
         with self._lock:
             if self._thread is not None and not self.cancelled.is_set():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
@@ -188,7 +194,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         self._spec.load()
 
     def dry_run(self) -> str:
-        """Return the class and its arguments; the class is not imported."""
+        """Return the class and its arguments. This does not import the class."""
         call = {
             "class": self._spec.path,
             "inputs": msgspec.to_builtins({k: list(v) for k, v in self.component.inputs.items()}),
@@ -258,7 +264,10 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         return output
 
     def _with_what_it_set(self, output: Output | None, outputs: Mapping[str, list[ExecutorArtifact]]) -> Output | None:
-        """Return output.json, completed by outputs whose URI, properties or number the class itself has changed."""
+        """Return output.json.
+
+        Add the outputs of which the class itself has changed the URI, the properties or the number.
+        """
         made: dict[str, Any] = {}
         try:
             for name, planned in self.component.outputs.items():
@@ -289,7 +298,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
                 self._thread = None
 
     def _cache_identity(self) -> str:
-        """Return the digest of the class's file: other code is another executor."""
+        """Return the digest of the class's file: changed code counts as another executor."""
         digest = source_digest(self._spec.load())
         if not digest:
             logger.error("component %s: caching is disabled, because its class has no source file", self.component.name)
@@ -303,7 +312,9 @@ def _work_of(executor: Any) -> Callable[..., object]:
 
 
 def _exited(error: SystemExit) -> ContainerEnd:
-    """Return the meaning of `sys.exit`, as for a process: None is 0, anything but a number is a message and 1."""
+    """Return the exit code and the message that `sys.exit` means for a process: None means 0; any value other than a
+    number means 1, with the value as the message.
+    """
     code = error.code
     if code is None:
         return ContainerEnd(exit_code=0)

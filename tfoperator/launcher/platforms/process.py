@@ -1,9 +1,10 @@
-"""Runs a component's container as a process of this machine: its command and arguments, and not its image.
+"""Runs a component's container as a process on this machine. It uses the command and the arguments, but not the image.
 
-A shell starts the command in a process group of its own and writes its exit code to a file. The command holds the lock
-of a file as long as it or a child of it lives, so a later launcher can check whether it still runs. A process id proves
-nothing, since another process may have it by now. `python3` and `pip` belong to an environment of the execution's own,
-which has all packages of this Python. Packages that are installed into this environment are removed with it.
+A shell starts the command in a process group of its own, and writes the command's exit code to a file. The command
+holds the lock on a file as long as the command or a child of the command runs. So a later launcher can check whether it
+still runs. A process ID does not prove this, since another process may have the same ID by now. `python3` and `pip`
+belong to an environment that only this execution uses. It has all packages of this Python. Packages that a program
+installs in this environment are removed together with the environment.
 """
 
 from __future__ import annotations
@@ -36,25 +37,27 @@ from tfoperator.launcher.core.errors import PermanentFailure, PlatformConfigErro
 from tfoperator.launcher.core.output import ContainerEnd
 
 _SHELL = 'echo $$ >"$0/pid"; { (exec "$@") >"$0/log" 2>&1 </dev/null; echo $? >"$0/part"; mv "$0/part" "$0/exit"; } &'
-"""This shell ends at once, and the launcher need not wait for its child; `$$` is the number of the process group. With
-`exec` a word is a program, and never a command of the shell's own."""
+"""This shell ends at once, and the launcher need not wait for its child; `$$` is the number of the process group.
+`exec` makes sure that a word is the name of a program, and never a built-in command of the shell.
+"""
 _GRACE_SECONDS = 10.0  # as for containers on Docker
 _LOOK_SECONDS = 0.1
 _CHUNK = 1 << 20
 _MAX_LINE = 64 << 10
-"""Bytes after which a line is cut in two."""
+"""If a line has more bytes than this, it is cut in two."""
 _FIRST_FREE = 64
 """The lock has this descriptor or a higher number: programs that make mounts use lower numbers for themselves."""
 
 
 class ProcessPlatformConfig(PlatformConfig):
-    """Runs the component as a process of this machine, with environment variables beside the launcher's own.
+    """Runs the component as a process on this machine.
 
-    The process sees the folders of `mounts` at their paths, if the launcher's context can mount them.
+    Its environment variables are added to the launcher's own variables. The process sees the folders of `mounts` at
+    their paths, if the launcher's context can mount them.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None, mounts: Sequence[FolderMount] = ()) -> None:
-        """Raises PlatformConfigError for a name or value that no variable can have."""
+        """Raises PlatformConfigError for a name or a value that an environment variable can't have."""
         self.environment = dict(environment or {})
         self.mounts = tuple(mounts)
         for name, value in self.environment.items():
@@ -76,9 +79,10 @@ class ProcessPlatformConfig(PlatformConfig):
 
 
 class ProcessBackend:
-    """A `container.Backend`. `work` is the launch's folder on this machine, `words` the command with its arguments.
+    """The `container.Backend` of a process.
 
-    `needed` are folders that stay visible where something is mounted above them.
+    `work` is the launch's folder on this machine. `words` is the command with its arguments. `needed` contains folders
+    that must stay visible even if something is mounted over a parent folder.
     """
 
     def __init__(
@@ -98,7 +102,7 @@ class ProcessBackend:
         self._last = ""
 
     def create(self, name: str) -> str:
-        """Start the process, or find that this launch did; return the name of its machine."""
+        """Start the process, or find that this launch has started it. Return the name of its machine."""
         folder = self._folder(name)
         make_folders(folder)
         with hold_lock(folder / "lock") or nullcontext() as held:
@@ -126,7 +130,10 @@ class ProcessBackend:
         return socket.gethostname()
 
     def _mounted(self, folder: Path) -> Sequence[str]:
-        """Return the words before the command by which it sees its mounts; none if it has none, or can't see them."""
+        """Return the words before the command by which its process finds its mounts.
+
+        Return none if it has no mounts, or can't access them.
+        """
         command = self._launch.context.mount
         words = command(self._mounts, (folder, *self._needed)) if self._mounts and command is not None else None
         if self._mounts and words is None:
@@ -195,7 +202,7 @@ class ProcessBackend:
             return held is None
 
     def _forward(self, name: str, *, last: bool = False) -> None:
-        """Pass on the new lines, and at the end also a last line without a line end."""
+        """Pass on the new lines. At the end also pass on a last line without a line end."""
         work, at = self._launch.work, 0
         if (kept := work.log_position()).isdecimal():
             at = int(kept)
@@ -218,13 +225,13 @@ class ProcessBackend:
 
 
 class ProcessComponentLauncher(ContainerComponentLauncher):
-    """Accepts container specs, with a ProcessPlatformConfig or with none. The image is not used."""
+    """Accepts container specs, with a ProcessPlatformConfig or without a config. It does not use the image."""
 
     kind = "process"
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether it is a container, with a config for processes or none."""
+        """Return whether the spec is a container spec, with a config for processes or without a config."""
         fits = platform_spec is None or isinstance(platform_spec, ProcessPlatformConfig)
         return fits and isinstance(executor_spec, ExecutorContainerSpec)
 
@@ -258,7 +265,9 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         yield ProcessBackend(launch, self._words(), self._config.environment, self._config.mounts, needed)
 
     def _resolve_digest(self, image: str) -> str:
-        """Return the identity of a process beside its command: the image in whose place it runs, and this Python."""
+        """Return what identifies a process in addition to its command: the image that the process replaces, and this
+        Python.
+        """
         return f"process:{image}:{sys.implementation.cache_tag}"
 
 
@@ -287,7 +296,10 @@ if "venv" in sys.orig_argv[1:3]:
 
 
 def _own_python(folder: Path) -> dict[str, str]:
-    """Make a Python environment that has all packages of this Python; return the variables that choose it."""
+    """Create a Python environment that has all packages of this Python.
+
+    Return the variables that select the environment.
+    """
     place = folder / "python"
     venv.EnvBuilder(symlinks=True).create(place)
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]

@@ -1,4 +1,4 @@
-"""Stops the container of a killed launcher: by its record alone, without the component and its config."""
+"""Stops the container of a killed launcher. It needs only the record, and neither the component nor its config."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tfoperator.launcher.platforms.tfjob import TFJobWait
 
 
 def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecord | None:
-    """Stop and remove the container of the launch that a working directory records, if it still runs.
+    """Stop and remove the container of the launch that is recorded in a working directory, if the container still runs.
 
     Records that the launch was cancelled, with the reason. If the container has ended meanwhile, records the outcome,
-    as its launcher would have done. An ended container is removed by the context's clean-up. Returns the record, None
-    if there is none.
+    as its launcher would have done. Whether a container that has ended is removed depends on the context's clean-up.
+    Returns the record; None if there is none.
 
     Raises LaunchInProgress if its launcher lives, WorkDirectoryError if the record can't be read, PlatformUnavailable
     and ConfigError if the platform can't be reached.

@@ -1,6 +1,6 @@
-"""Runs a component's container in every replica of a TFJob, through the same interface as any other step of a pipeline.
+"""Runs a component's container in every replica of a TFJob. The interface is the same as for any step of a pipeline.
 
-It waits for the job, and forwards the log of every replica. The rest is shared with `platforms.kubernetes`.
+It waits for the job, and forwards the log of every replica. All other code is shared with `platforms.kubernetes`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,14 @@ from tfoperator.launcher.platforms.kubernetes.pod_status import (
 logger = logging.getLogger(__name__)
 
 _MAX_LOGS = 64
-"""Maximum number of replicas with forwarded logs: each needs a thread and a connection."""
+"""The maximum number of replicas with forwarded logs: each log needs a thread and a connection."""
 
 
 class TFJobWait(ObjectWait[TFJob]):
-    """A wait for a job: its status, and the logs of its pods, which a separate thread follows."""
+    """The state of waiting for a job: the job's status, and the logs of its pods.
+
+    A separate thread follows the logs.
+    """
 
     resource = TFJOBS
     decode = staticmethod(decode_tfjob)
@@ -112,10 +115,10 @@ class TFJobWait(ObjectWait[TFJob]):
             log.finish(max(0.0, end - clock.monotonic()))
 
     def _leader_end(self, *, succeeded: bool) -> ContainerEnd:
-        """Return the end of the container of the job's leader, the only container with its output.json.
+        """Return the end of the leader's container. Only this container has the job's output.json.
 
-        The job may have deleted its pods by now; their last observed states count. Raises PermanentFailure if
-        the output of a succeeded job's leader is unknown, and the job's pods return it by messages.
+        The job may already have deleted its pods. Then their last observed states count. Raises PermanentFailure if the
+        job succeeded and its pods return the output by messages, but the leader's output is unknown.
         """
         calls = self._calls
         options = ListOptions(label_selector=job_selector(self._name))
@@ -179,10 +182,11 @@ def _has_ended(pod: PodView) -> bool:
 
 
 def _replaces(pod: PodView, known: PodView | None) -> bool:
-    """Return whether a state of the leader's pod takes the place of the known state: a newer pod, or a newer state.
+    """Return whether a state of the leader's pod replaces the known state.
 
-    A pod that was taken away may have ended with exit code 0, too, so the pod that was made in its place decides. A
-    list and a watch may show the states of one pod in any order, so the state with its end replaces the others.
+    It does if the pod is newer, or the state is newer. A pod that was removed may also have ended with exit code 0. So
+    the pod that was created to replace it decides. A list and a watch may deliver the states of one pod in any order.
+    So a state that contains the pod's end replaces other states.
     """
     if known is None:
         return True
@@ -192,11 +196,11 @@ def _replaces(pod: PodView, known: PodView | None) -> bool:
 
 
 class TFJobPlatformConfig(KubernetesPodPlatformConfig):
-    """Launches the component's container in every replica of a TFJob, so that one step trains on many pods.
+    """Runs the component's container in every replica of a TFJob, so one step trains on many pods.
 
-    `replicas` is the number of each type, e.g. `{"PS": 1, "Worker": 4}`; `spec` is merged into the TFJob's spec (RFC
-    7386), for a run policy, a restart policy or a type's own template. The pod spec is laid over every replica's
-    template; its container `main` is called `tensorflow` there, as in every TFJob.
+    `replicas` is the number of replicas of each type, for example `{"PS": 1, "Worker": 4}`. `spec` is merged into the
+    TFJob's spec (RFC 7386); it may contain a run policy, a restart policy or a replica type's own template. The pod
+    spec is merged over every replica's template. Its container `main` is called `tensorflow` there, as in every TFJob.
     """
 
     def __init__(
@@ -235,7 +239,7 @@ class TFJobComponentLauncher(ObjectComponentLauncher):
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether it is a container, with a config for a TFJob."""
+        """Return whether the spec is a container spec with a config for a TFJob."""
         return isinstance(executor_spec, ExecutorContainerSpec) and isinstance(platform_spec, TFJobPlatformConfig)
 
     def _base_pod(self) -> Json:

@@ -1,4 +1,4 @@
-"""The address of an embedded API server. It is reserved before the server exists, so that clients can be made first."""
+"""The address of an embedded API server. It is reserved before the server exists, so clients can be created first."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 
 class Endpoint:
-    """A reserved address on loopback, with a certificate and a token of its own. One server serves it, and closes it.
+    """A reserved address on loopback. It has its own certificate and token. A server uses it, and closes it at its end.
 
-    Immutable, thread-safe. Connections wait until the server starts.
+    Immutable, thread-safe. Connections that clients open before wait until the server starts.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -24,12 +24,12 @@ class Endpoint:
         self.url = f"https://{LOOPBACK}:{self.socket.getsockname()[1]}"
         """The server's URL."""
         self.certificate, self.context = make_certificate()
-        """The certificate (PEM) by which clients verify the server, which is its own authority; and the TLS context."""
+        """The certificate (PEM) with which clients verify the server, and the TLS context. The server is its own CA."""
         self.token = secrets.token_urlsafe(32)
-        """The bearer token, required in every request."""
+        """The bearer token. Every request must contain it."""
 
     def kubeconfig(self) -> dict[str, Any]:
-        """Return a kubeconfig for this server, for `kubectl` and every other client."""
+        """Return a kubeconfig for this server. `kubectl` and every other client can use it."""
         name = USER
         authority = base64.b64encode(self.certificate).decode()
         cluster = {"server": self.url, "certificate-authority-data": authority}

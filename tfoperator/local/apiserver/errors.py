@@ -1,8 +1,8 @@
-"""The server's error responses: the same `Status` bodies as kube-apiserver's.
+"""The server's error responses. They have the same `Status` bodies as kube-apiserver's responses.
 
-Clients decide by code and reason (`AlreadyExists` is fine, `Conflict` is retried, `Expired` relists) and users read the
-message, so both follow kube-apiserver's wording. Field problems have their own constructors because a 422 lists each as
-a cause with the path of the field.
+Clients decide by code and reason (they accept `AlreadyExists`, retry after `Conflict`, relist after `Expired`), and
+users read the message. So code, reason and message are the same as kube-apiserver's. Problems of fields have their own
+constructors, because a 422 lists each problem as a cause with the path of the field.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FieldProblem(msgspec.Struct, frozen=True):
         return f"{self.field}: {self.message}"
 
     def cause(self) -> dict[str, str]:
-        """Return the cause in a Status."""
+        """Return the cause as it is in a Status."""
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
@@ -47,7 +47,7 @@ def invalid_value(field: str, value: object, detail: str) -> FieldProblem:
 
 
 def not_supported(field: str, value: object, supported: Sequence[object]) -> FieldProblem:
-    """Return the problem of a value that is not in an enumeration."""
+    """Return the problem for a value that an enumeration does not contain."""
     allowed = ", ".join(_shown(s) for s in supported)
     return FieldProblem(
         field, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {allowed}"
@@ -55,17 +55,17 @@ def not_supported(field: str, value: object, supported: Sequence[object]) -> Fie
 
 
 def forbidden(field: str, detail: str) -> FieldProblem:
-    """Return the problem of a field that must not be set, or not be changed."""
+    """Return the problem for a field that must not be set, or must not be changed."""
     return FieldProblem(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
 def duplicate(field: str, value: object) -> FieldProblem:
-    """Return the problem of a value that must be unique and appears twice."""
+    """Return the problem for a value that must be unique, but occurs twice."""
     return FieldProblem(field, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
 
 
 class StatusError(Exception):
-    """An error response, raised anywhere in the server and sent by the HTTP layer."""
+    """An error response. Any code in the server may raise it, and the HTTP layer sends it."""
 
     def __init__(
         self,
@@ -76,7 +76,10 @@ class StatusError(Exception):
         details: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Add `headers` to the HTTP response, e.g. Retry-After. Clients distinguish empty details from None."""
+        """Add `headers` to the HTTP response, for example Retry-After.
+
+        Clients treat empty details differently from None.
+        """
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -101,7 +104,7 @@ class StatusError(Exception):
 
 
 def details_of(resource: ResourceType, name: str, **more: Any) -> dict[str, Any]:
-    """Return a Status' `details` about an object."""
+    """Return the `details` of a Status about an object."""
     details: dict[str, Any] = {"name": name, "group": resource.group, "kind": resource.plural, **more}
     return {member: value for member, value in details.items() if value != ""}
 
@@ -112,7 +115,7 @@ def not_found(resource: ResourceType, name: str) -> StatusError:
 
 
 def already_exists(resource: ResourceType, name: str) -> StatusError:
-    """Return a 409: a create found the name in use."""
+    """Return a 409: a create uses a name that already exists."""
     return StatusError(
         409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', details=details_of(resource, name)
     )
@@ -135,19 +138,19 @@ def invalid(resource: ResourceType, name: str, problems: Iterable[FieldProblem])
 
 
 def invalid_options(kind: str, *problems: FieldProblem) -> StatusError:
-    """Return a 422 for options of a request: `kind` is CreateOptions or ListOptions, for example."""
+    """Return a 422 for options of a request. `kind` is, for example, CreateOptions or ListOptions."""
     return invalid(_meta(kind), "", problems)
 
 
 def without_version(resource: ResourceType, name: str) -> StatusError:
-    """Return a 422 for a write that must name the version that it replaces."""
+    """Return a 422 for a write that must name the version that it replaces, but does not name it."""
     problem = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
     # kube-apiserver names the resource here, where it names the kind for all other problems of fields.
     return invalid(msgspec.structs.replace(resource, kind=resource.plural), name, [problem])
 
 
 def unprocessable(message: str) -> StatusError:
-    """Return a 422 without a field, as for a JSON patch that does not apply."""
+    """Return a 422 that names no field, for example for a JSON patch that can't be applied."""
     return StatusError(422, "Invalid", message, details={})
 
 
@@ -157,22 +160,22 @@ def bad_request(message: str) -> StatusError:
 
 
 def expired(message: str) -> StatusError:
-    """Return a 410: the resourceVersion or the continue token is older than the server's history."""
+    """Return a 410: the server's history begins after this resourceVersion or continue token."""
     return StatusError(410, "Expired", message)
 
 
 def no_such_resource() -> StatusError:
-    """Return a 404 for a path of the API that names neither a resource nor a subresource."""
+    """Return a 404 for an API path that names neither a resource nor a subresource."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
 class NoSuchPage(StatusError):
-    """A 404 for a path outside of the API's groups: its body is a text, and not a Status."""
+    """A 404 for a path outside of the API's groups. Its body is text, not a Status."""
 
     TEXT = "404 page not found\n"
 
     def __init__(self) -> None:
-        """Take nothing: all these responses are equal."""
+        """Initialize without arguments, because all these responses are equal."""
         super().__init__(404, "NotFound", self.TEXT)
 
 
@@ -183,7 +186,10 @@ def method_not_allowed() -> StatusError:
 
 
 def verb_not_supported(resource: ResourceType, verb: str) -> StatusError:
-    """Return a 405 for a custom resource, whose kind and verb the server knows."""
+    """Return a 405 for a custom resource.
+
+    The server supports the kind and the verb, but the resource does not support the verb.
+    """
     message = f'{verb} is not supported on resources of kind "{resource.qualified}"'
     return StatusError(405, "MethodNotAllowed", message, details=details_of(resource, ""))
 
@@ -199,7 +205,7 @@ def unsupported_media_type(accepted: Sequence[str], detail: str = "") -> StatusE
 
 
 def not_acceptable() -> StatusError:
-    """Return a 406: the server has none of the media types that the client accepts."""
+    """Return a 406: the server supports none of the media types that the client accepts."""
     message = "only the following media types are accepted: application/json, application/json;stream=watch"
     return StatusError(406, "NotAcceptable", message)
 

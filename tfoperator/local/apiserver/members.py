@@ -1,4 +1,4 @@
-"""Reading and changing members of plain JSON objects, and numbers as API servers store them."""
+"""Reads and changes members of plain JSON objects, and converts numbers to the form that API servers store."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ _INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}", re.ASCII)
 
 
 def member_at(value: Any, path: Iterable[str]) -> Any:
-    """Return the value at a path of member names; None if there is none."""
+    """Return the value at a path of member names. Return None if there is none."""
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     return value
 
 
 def content_of(obj: dict[str, Any]) -> dict[str, Any]:
-    """Return all members but metadata and status: the user's part, whose changes the generation counts."""
+    """Return all members except metadata and status.
+
+    The user sets these members, and each change of them increases the generation.
+    """
     return {field: value for field, value in obj.items() if field not in ("metadata", "status")}
 
 
 def keep(new: dict[str, Any], old: dict[str, Any], name: str) -> None:
-    """Set a member to its old value, or remove it if it is absent in the old version."""
+    """Set a member to its old value. If the old version lacks the member, remove it."""
     if name in old:
         new[name] = old[name]
     else:
@@ -33,21 +36,22 @@ def keep(new: dict[str, Any], old: dict[str, Any], name: str) -> None:
 
 
 def put_list(obj: dict[str, Any], name: str, items: list[Any]) -> None:
-    """Set a member to a list; if it is empty, remove the member, as Go does."""
+    """Set a member to a list. If the list is empty, remove the member, as Go does."""
     keep(obj, {name: items} if items else {}, name)
 
 
 def parse_int64(text: str) -> int:
-    """Return an integer of 64 bits, as API servers require. Raises ValueError for anything else."""
+    """Return a 64-bit integer, as API servers require. Raises ValueError if the value is not such an integer."""
     if not _INTEGER.fullmatch(text) or not is_int64(number := int(text)):
         raise ValueError("not a number of 64 bits")
     return number
 
 
 def query_flag(query: Mapping[str, str], name: str) -> bool:
-    """Return a boolean of a query, parsed as API servers do: absent, "0" and "false" (in any case) are False.
+    """Return a boolean from a query, parsed as API servers do.
 
-    All other values are True, including Python's "True" and an empty value.
+    An absent value, "0" and "false" (upper or lower case) are False. All other values are True, including Python's
+    "True" and an empty value.
     """
     return name in query and query[name].lower() not in ("0", "false")
 

@@ -1,4 +1,4 @@
-"""The resource types of the server, as data: names, scope and which general rules apply to each.
+"""The resource types of the server, as data: names, scope, and the general rules that apply to each type.
 
 The other differences between kinds (defaults, validation, grace period) are in `strategies`.
 """
@@ -15,7 +15,7 @@ _READING = frozenset({"get", "list", "watch"})
 
 
 class ScalePaths(msgspec.Struct, frozen=True):
-    """The paths of the scale subresource's values in an object; `selector` is empty if it has none.
+    """The paths of the scale subresource's values in an object. `selector` is empty if the object has no selector.
 
     The selector is a text, as CRDs require, or a LabelSelector, as in Deployments.
     """
@@ -26,13 +26,13 @@ class ScalePaths(msgspec.Struct, frozen=True):
 
 
 class ResourceType(Resource, frozen=True):
-    """One resource type. `fields` are the paths of field selectors besides name and namespace.
+    """One resource type. `fields` contains the paths that field selectors may use, in addition to name and namespace.
 
-    `custom` marks a type defined by a CRD: it has no strategic merge patch, and /status changes only the status.
-    With `generation`, metadata.generation counts changes of all members but metadata and status.
+    `custom` marks a type that a CRD defines. It has no strategic merge patch, and a write to /status changes only the
+    status. With `generation`, metadata.generation counts changes of all members but metadata and status.
     `unconditional_update` allows a PUT without resourceVersion. With `returns_deleted`, the server responds to a DELETE
     with the object instead of a Status. With `delete_collection`, one request can delete the whole collection, or a
-    selection of it. `verbs` are the verbs that clients may use, if the type does not have all verbs.
+    selection of it. `verbs` contains the verbs that clients may use, if the type does not support all verbs.
     """
 
     short_names: tuple[str, ...] = ()
@@ -49,12 +49,12 @@ class ResourceType(Resource, frozen=True):
 
     @property
     def singular(self) -> str:
-        """The lower-case kind, which kubectl also accepts."""
+        """The kind in lower case. kubectl accepts it, too."""
         return self.kind.lower()
 
     @property
     def qualified(self) -> str:
-        """`plural.group`, as in messages; the plural alone in the core group."""
+        """`plural.group`, as in messages. In the core group, only the plural."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -114,7 +114,7 @@ CRDS = ResourceType(
     short_names=("crd", "crds"), categories=("api-extensions",), generation=True,
     verbs=("get", "list", "watch"), subresources=("status",),
 )  # fmt: skip
-"""The definitions of the custom types that the server has. Clients read from them which fields there are."""
+"""The definitions of the custom types that the server serves. Clients read from them which fields exist."""
 
 BUILTIN = (
     PODS,
@@ -138,4 +138,4 @@ NODE_METRICS = ResourceType(
     "metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", namespaced=False, verbs=("get", "list")
 )
 METRICS = (NODE_METRICS, POD_METRICS)
-"""Measured and not stored; served if there is a source of measurements."""
+"""Types whose objects are measured and not stored. The server serves them if it has a source of measurements."""

@@ -1,7 +1,7 @@
-"""The embedded API server: an HTTP server on loopback, whose thread does everything.
+"""The embedded API server: an HTTP server on loopback. A single thread does all its work.
 
-It keeps everything in memory until it stops. It listens on loopback only, and every request needs the bearer token,
-because any user of the machine can connect to a loopback port.
+It keeps everything in memory until it stops. It listens only on loopback. Every request needs the bearer token, because
+any user of the machine can connect to a loopback port.
 """
 
 from __future__ import annotations
@@ -59,13 +59,15 @@ _LIMITS = Limits(
     idle_seconds=3600.0,  # longer than any client keeps an idle connection: only it knows whether it will use it
     waits_for_readers=True,
 )
-"""The limits of clients with the token. Other clients can send neither a body nor a second request."""
+"""The limits for clients that have the token. Clients without the token can send neither a body nor a
+second request.
+"""
 
 
 class EmbeddedApiServer(HttpServer):
     """A Kubernetes API in memory, on loopback.
 
-    Thread-safe. `start()` once; `stop()` any number of times; both wait until it is done.
+    Thread-safe. Call `start()` once. `stop()` may be called several times. Both return when they are complete.
     """
 
     def __init__(
@@ -80,16 +82,17 @@ class EmbeddedApiServer(HttpServer):
         history_limit: int = 2000,
         bookmark_interval: float = 60.0,
     ) -> None:
-        """Take the endpoint, or reserve one at a free port. Without custom resources, TFJobs are served.
+        """Initialize with the endpoint.
 
-        `node` has the logs of containers, and the other streams that the node agent serves.
+        Without an endpoint, reserve an address with a free port. If no custom resources are given, the server serves
+        TFJobs. `node` provides the logs of containers, and the other streams of the node agent.
 
-        A watch can be resumed over at most `history_limit` events of each resource type. The `bookmark_interval` is in
-        seconds. `objects` are served unchanged, with UID and status. With `usage`, `metrics.k8s.io` is served. Raises
-        OSError if no port is free.
+        The server keeps at most `history_limit` events of each resource type. A client can resume a watch only within
+        this history. `bookmark_interval` is in seconds. The server serves `objects` unchanged, with their UID and
+        status. With `usage`, the server also serves `metrics.k8s.io`. Raises OSError if no port is free.
         """
         self.endpoint = endpoint or Endpoint()
-        """Where clients reach this server."""
+        """The endpoint at which clients reach this server."""
         self.url, self.token, self.certificate = self.endpoint.url, self.endpoint.token, self.endpoint.certificate
         """The endpoint's."""
         super().__init__(
@@ -115,23 +118,23 @@ class EmbeddedApiServer(HttpServer):
         return self.endpoint.kubeconfig()
 
     def start(self) -> None:
-        """Start to serve. Returns when requests are answered; raises the error of a failed start."""
+        """Start to serve. Returns when the server responds to requests. Raises the error if the start fails."""
         if self._begun:
             raise RuntimeError("an embedded API server can be started only once")
         self._begun = True
         super().start()
 
     def stop(self) -> None:
-        """End all watches and logs, finish requests in progress, and wait for the threads. Idempotent.
+        """End all watches and logs, complete the requests that are in progress, and wait for the threads. Idempotent.
 
-        A reader of logs that hangs is left after some seconds.
+        If a reader of logs hangs, the method stops waiting for it after some seconds.
         """
         super().stop()
         if self._begun:
             self._logs.join(_LOG_SECONDS)
 
     def compact(self) -> None:
-        """Delete the history, as etcd's compaction does: every resourceVersion so far has then expired (410)."""
+        """Delete the history, as etcd's compaction does. Then every resourceVersion up to now has expired (410)."""
         done = threading.Event()
 
         def compact() -> None:
@@ -143,7 +146,10 @@ class EmbeddedApiServer(HttpServer):
             done.wait(_SHUTDOWN_SECONDS)
 
     def show(self, objects: Sequence[dict[str, Any]]) -> None:
-        """Serve these objects unchanged, instead of the objects before; watches get the differences. Waits for it."""
+        """Serve these objects unchanged, in place of the earlier objects.
+
+        Watches get the differences. The method waits until this is complete.
+        """
         done = threading.Event()
 
         def show() -> None:
@@ -180,23 +186,23 @@ class EmbeddedApiServer(HttpServer):
     # As an HTTP server.
 
     def begin(self) -> None:
-        """Assemble what answers requests."""
+        """Create the objects that respond to requests."""
         self._api = self._assemble()
 
     def context(self) -> ssl.SSLContext:
-        """Return the endpoint's."""
+        """Return the kubeconfig of the endpoint."""
         return self.endpoint.context
 
     def trusts(self, request: Request) -> bool:
-        """Return whether the request has the token."""
+        """Return whether the request contains the token."""
         return self._api.has_token(request)
 
     async def respond(self, request: Request) -> Answer | StreamedAnswer | WebSocketAnswer:
-        """Answer one request."""
+        """Respond to one request."""
         return await self._api.answer(request)
 
     def refusal(self, refusal: Refusal) -> Answer:
-        """Return a refused request's Status."""
+        """Return the Status for a refused request."""
         if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             return status_answer(too_large_body())
         if refusal.status == HTTPStatus.BAD_REQUEST:
@@ -204,7 +210,7 @@ class EmbeddedApiServer(HttpServer):
         return status_answer(StatusError(refusal.status, refusal.status.phrase.replace(" ", ""), str(refusal)))
 
     async def end_streams(self) -> None:
-        """End watches, logs and commands; clients see that each is complete."""
+        """End watches, logs and commands normally, so clients do not report an error."""
         if self._requests is not None:
             self._requests.close_streams()
         await self.streams_ended(_SHUTDOWN_SECONDS)

@@ -1,8 +1,9 @@
-"""The deployment controller of the embedded control plane: creates each deployment's pods, and reports how many serve.
+"""The deployment controller of the embedded control plane.
 
-A small version of kube-controller-manager's controller, for the TensorBoards of TFJobs. It has no ReplicaSets. For any
-strategy, it makes the pods of a new template when the pods of the old template are gone (Recreate). It requests the
-page in place of a kubelet's readiness probe, so that "available" means that the page responds, as in a cluster.
+It creates the pods of each deployment, and reports how many pods respond. It is a small version of
+kube-controller-manager's controller, for the TensorBoards of TFJobs. It has no ReplicaSets. For any strategy, it first
+deletes the pods of the old template, and then creates the pods of the new template (Recreate). In place of a kubelet's
+readiness probe, the controller itself requests the page. So "available" means that the page responds, as in a cluster.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ from tfoperator.workqueue import DelayingQueue, Workers
 logger = logging.getLogger(__name__)
 
 PortMap = Callable[[str, str, int], int]
-"""Returns the loopback port for a port of a service: (namespace, service, port). Raises NoFreePort."""
+"""A function with the arguments (namespace, service, port). It returns the loopback port for a port of a service.
+Raises NoFreePort.
+"""
 
 _RETRY_SECONDS = 1.0  # seconds until a failed sync is retried, and between two pods of one name
 _PROBE_SECONDS = 0.5  # seconds between two attempts to reach a page
@@ -54,10 +57,13 @@ _decode_service = decoder(Service)
 
 
 class DeploymentController:
-    """Keeps the pods of deployments until it is stopped. Thread-safe; `start()` and `stop()` once each."""
+    """Creates and deletes the pods of deployments, until it is stopped.
+
+    Thread-safe. Call `start()` once and `stop()` once.
+    """
 
     def __init__(self, client: ApiClient, *, port: PortMap, publish: bool = False, clock: Clock | None = None) -> None:
-        """With `publish`, pods have their own network, from which ports must be published on loopback."""
+        """With `publish`, pods have a network of their own, and their ports must be published on loopback."""
         self._client = client
         self._port = port
         self._publishes = publish
@@ -83,12 +89,12 @@ class DeploymentController:
         self._pods.add_handler(Callbacks(changed=self._enqueue_owner, gone=self._enqueue_owner))
 
     def start(self) -> None:
-        """Start to watch and sync."""
+        """Start to watch objects and sync deployments."""
         self._factory.start()
         self._workers.start()
 
     def stop(self) -> None:
-        """Stop, and leave all objects as they are."""
+        """Stop, and do not change any object."""
         self._factory.signal_stop()  # a worker must not wait for the caches any longer
         self._workers.stop(10.0)
         self._factory.stop()
@@ -137,7 +143,10 @@ class DeploymentController:
         self._report(deployment, pods, [pod for pod in current if pod.metadata.deletion_timestamp is None], port)
 
     def _publish(self, key: str) -> int | None:
-        """Return the loopback port of a TensorBoard, after writing it to its service; None without a service."""
+        """Write the loopback port of a TensorBoard to its service, and return the port.
+
+        Return None if there is no service.
+        """
         service = self._services.lister.find(key)
         if service is None or service.metadata.deletion_timestamp is not None:
             return None
@@ -197,7 +206,7 @@ class DeploymentController:
 
 
 def _answers(port: int, path: str) -> bool:
-    """Return whether a page can be reached; a redirection counts, as for a kubelet."""
+    """Return whether a page can be reached. A redirection counts as reached, as for a kubelet."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_PROBE_TIMEOUT)
     try:
         connection.request("GET", path)

@@ -1,8 +1,9 @@
-"""The pods of a deployment, and its status, as values: the pure half of the deployment controller.
+"""The pods of a deployment, and its status, as values. This is the part of the deployment controller without I/O.
 
-A pod is the template with two additions. First, a label has the hash of the rest, to distinguish the pods of an older
-template from current pods. Second, a TensorBoard's container gets the address of its service on this machine: the
-service's port 80 is a port of the loopback interface (see `loopback_network`), the only interface that is used here.
+A pod is the deployment's template with two additions. First, a label contains the hash of the template, to distinguish
+the pods of an older template from current pods. Second, the container of a TensorBoard gets the address of its service
+on this machine: the service's port 80 is a port of the loopback interface (see `loopback_network`). Deployments here
+use only this interface.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from tfoperator.kube.views.objects import HasMetadata, Pod
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 HASH_LABEL = "pod-template-hash"
-"""As in a cluster, where the ReplicaSets set it."""
+"""The label that ReplicaSets set in a cluster."""
 
 
 class DeploymentSpec(msgspec.Struct, frozen=True):
-    """The number of pods, and their template."""
+    """The number of pods, and the template of the pods."""
 
     replicas: int = 1
     template: dict[str, Any] = {}
@@ -38,10 +39,10 @@ class LocalDeployment(HasMetadata, frozen=True):
 def pod_bodies(deployment: LocalDeployment, port: int | None, *, publish: bool = False) -> list[dict[str, Any]]:
     """Return the pods of the deployment.
 
-    A TensorBoard must listen on `port`; None for any other deployment. With `publish`, a TensorBoard listens there on
-    every interface of its pod, and the port is published on loopback.
+    A TensorBoard must listen on `port`. For any other deployment, `port` is None. With `publish`, a TensorBoard listens
+    on every interface of its pod, and this port is published on loopback.
 
-    The pods' names are fixed, so that the server rejects a second pod of a name, even if a cache is outdated.
+    The names of the pods are fixed. So the server rejects a second pod with the same name, even if a cache is outdated.
     """
     meta, template = deployment.metadata, deployment.spec.template
     spec = template.get("spec") or {}
@@ -76,23 +77,24 @@ def pod_bodies(deployment: LocalDeployment, port: int | None, *, publish: bool =
 
 
 def probed_path(deployment: LocalDeployment) -> str:
-    """Return the path of the first container's readiness probe; "" if it has no probe."""
+    """Return the path of the first container's readiness probe; "" if there is no probe."""
     containers = (deployment.spec.template.get("spec") or {}).get("containers") or [{}]
     probe = containers[0].get("readinessProbe") or {}
     return str((probe.get("httpGet") or {}).get("path") or "")
 
 
 def is_running(pod: Pod) -> bool:
-    """Return whether the pod is ready: all its containers run."""
+    """Return whether the pod is ready, which means that all its containers run."""
     return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
 
 
 def deployment_status(
     deployment: LocalDeployment, pods: Sequence[Pod], current: int, available: int, since: str
 ) -> dict[str, Any]:
-    """Return the status, given all pods, how many of them have the current template, and how many of these serve.
+    """Return the status.
 
-    `since` is the time for a condition that has changed.
+    The arguments are all pods, the number of pods with the current template, and the number of these that respond.
+    `since` is the time that a condition gets if it has changed.
     """
     enough = available >= deployment.spec.replicas
     condition = {

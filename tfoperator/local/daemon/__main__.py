@@ -1,8 +1,8 @@
 """The background process of `tfoperator local up`: a control plane that runs until it is stopped.
 
-`python -m tfoperator.local.daemon STATE_DIRECTORY PORT RUNTIME [--allow-privileged] [--enforce-limits]` starts a
-control plane in the foreground. It holds a lock while it runs, so that a state directory can't have two control planes,
-and records its identity once it is ready.
+To start a control plane in the foreground, run `python -m tfoperator.local.daemon STATE_DIRECTORY PORT RUNTIME
+[--allow-privileged] [--enforce-limits]`. It holds a lock while it runs, so a state directory can't have two control
+planes. When it is ready, it records its identity.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def serve(
 ) -> int:
     """Run a control plane until SIGTERM or SIGINT; a second signal ends all grace periods. Return the exit code.
 
-    If its output is the directory's log, it truncates the log once it has the lock; without the lock, it leaves the log
-    unchanged.
+    If the output of the process is the directory's log, the process truncates the log after it has taken the lock.
+    Without the lock, it does not change the log.
 
-    Raises OSError, RuntimeUnavailable if it can't start.
+    Raises OSError or RuntimeUnavailable if it can't start.
     """
     state.create()
     with state.lock.open("w") as lock:
@@ -111,7 +111,7 @@ def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:
 
 
 def main(arguments: Sequence[str], make_page: PageMaker | None = None) -> int:
-    """Run with the command line's arguments (see the module), and with a page if `make_page` is set."""
+    """Run with the arguments of the command line (see the module). If `make_page` is set, serve a page."""
     configure_logging()
     directory, port, runtime, *flags = arguments
     try:

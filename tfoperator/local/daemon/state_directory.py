@@ -1,8 +1,8 @@
-"""The files by which `local up`, `down` and `status` find the background control plane, and not another process.
+"""The files with which `local up`, `down` and `status` find the background control plane, and never another process.
 
-Everything is in one directory that only its owner can read, because the kubeconfig in it contains a key:
-`kubeconfig`, `state.json` (process and URL), `page-link` (opens the page once), `daemon.log`, and `run/` with logs,
-volumes, process records and the log archive.
+All files are in one directory. Only its owner can read the directory, because the kubeconfig contains a key. The files
+are: `kubeconfig`, `state.json` (process and URL), `page-link` (opens the page once), `daemon.log`, and `run/` with
+logs, volumes, process records and the log archive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from tfoperator.local.identity import ProcessIdentity, is_alive
 from tfoperator.local.runtime.selection import RuntimeName
 
 RUNS_ALREADY = 75
-"""The exit code of a background process that found another process in its directory: EX_TEMPFAIL of sysexits.h."""
+"""The exit code of a background process that found another control plane in its directory: EX_TEMPFAIL of
+sysexits.h.
+"""
 
 
 class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
@@ -35,12 +37,12 @@ class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def alive(self) -> bool:
-        """Whether this very process still runs."""
+        """Whether the process that was recorded still runs. Another process with the same ID does not count."""
         return is_alive(self.process)
 
 
 class StateDirectory:
-    """The files of one control plane. Missing or broken files read as no control plane."""
+    """The files of one control plane. If files are missing or broken, this means that there is no control plane."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -53,23 +55,23 @@ class StateDirectory:
         self._page_link = root / "page-link"
 
     def create(self) -> None:
-        """Make the directory, accessible to its owner only."""
+        """Create the directory. Only its owner can access it."""
         make_folders(self.root)
         self.root.chmod(0o700)
 
     def is_locked(self) -> bool:
-        """Return whether a control plane runs here, or is starting."""
+        """Return whether a control plane runs with this directory, or is starting."""
         return is_locked(self.lock)
 
     def is_log_of(self, descriptor: int) -> bool:
-        """Return whether a file descriptor is open on the log."""
+        """Return whether a file descriptor refers to the log."""
         try:
             return os.path.samestat(os.fstat(descriptor), self.log.stat())
         except OSError:
             return False
 
     def read(self) -> DaemonState | None:
-        """Return the recorded state of the control plane, None if it is missing or unreadable."""
+        """Return the recorded state of the control plane. Return None if it is missing or unreadable."""
         try:
             return msgspec.json.decode(self._state.read_bytes(), type=DaemonState)
         except (OSError, *UNDECODABLE):
@@ -81,7 +83,7 @@ class StateDirectory:
 
     @property
     def page_link(self) -> str:
-        """A link that authorises one browser for the page; empty if there is none."""
+        """A link that gives a single browser access to the page. It is empty if there is none."""
         try:
             return self._page_link.read_text()
         except OSError:
@@ -99,7 +101,10 @@ class StateDirectory:
 
 
 def default_state_directory() -> Path:
-    """Return `$XDG_STATE_HOME/tfoperator/local`; without that variable, `~/.local/state/tfoperator/local`."""
+    """Return `$XDG_STATE_HOME/tfoperator/local`.
+
+    If this variable is not set, return `~/.local/state/tfoperator/local`.
+    """
     base = os.environ.get("XDG_STATE_HOME", "")
     # The XDG specification requires that a relative path is ignored.
     state = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "state"

@@ -1,4 +1,4 @@
-"""The GPUs of this machine: the list of them, their allocation to pods, and their utilisation.
+"""The GPUs of this machine: their list, their allocation to pods, and their utilisation.
 
-`GpuManager` is the only entry point for others; `nvml` calls NVIDIA's library, `allocation` decides.
+Other packages use only `GpuManager`. `nvml` calls NVIDIA's library, and `allocation` decides which pod gets which GPUs.
 """

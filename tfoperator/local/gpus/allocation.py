@@ -1,6 +1,6 @@
 """The GPUs and the links between them, the number that a pod requests, and their allocation to pods.
 
-Pure: the state is an argument.
+The functions are pure: they get the state as an argument.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from tfoperator.local.runtime.process.programs import shown_devices
 from tfoperator.local.runtime.protocol import LocalPod
 
 _MAX_COMBINATIONS = 5_000
-"""Subsets that are compared, in a tenth of a second: 14 devices have fewer. Beyond that, a good choice must suffice."""
+"""The maximum number of subsets to compare, which takes a tenth of a second. 14 devices have fewer subsets. With more
+subsets, the function makes a good choice, which may not be the best.
+"""
 
 Links = Mapping[frozenset[str], int]
-"""The number of NVLinks between two GPUs, by their UUIDs; pairs without any are left out."""
+"""The number of NVLinks between two GPUs, by their UUIDs. Pairs without a link are left out."""
 
 
 class Gpu(msgspec.Struct, frozen=True):
-    """One device. `bus` is its PCI address; `peers` are the PCI addresses at the far ends of its NVLinks, each as
-    often as there are links to it: other GPUs, or switches.
+    """One device. `bus` is the PCI address of the GPU. `peers` are the PCI addresses at the other ends of its NVLinks.
+    An address (of another GPU or of a switch) occurs once for each link.
     """
 
     uuid: str
@@ -38,7 +40,7 @@ class Gpu(msgspec.Struct, frozen=True):
 
 
 def links_between(gpus: Iterable[Gpu]) -> Links:
-    """Return the NVLinks of each pair: direct links, and the ways through switches that both are connected to."""
+    """Return the number of NVLinks of each pair. Links through a switch to which both GPUs are connected count, too."""
     found: dict[frozenset[str], int] = {}
     for gpu, other in combinations(gpus, 2):
         direct = gpu.peers.count(other.bus)
@@ -50,7 +52,10 @@ def links_between(gpus: Iterable[Gpu]) -> Links:
 
 
 def visible(gpus: Sequence[Gpu], cuda_visible_devices: str | None) -> tuple[Gpu, ...]:
-    """Return the devices that CUDA shows with this CUDA_VISIBLE_DEVICES, in its order; all if it is not set."""
+    """Return the devices that CUDA shows with this CUDA_VISIBLE_DEVICES, in the order of the variable.
+
+    Return all devices if it is not set.
+    """
     if cuda_visible_devices is None:
         return tuple(gpus)
     uuids, indexes = [gpu.uuid for gpu in gpus], [gpu.index for gpu in gpus]
@@ -71,13 +76,19 @@ def asked_for(container: Container) -> int:
 
 
 def needed(pod: LocalPod) -> int:
-    """Return how many a pod needs: for all its containers together, or for its largest init container, if more."""
+    """Return the number of GPUs that a pod needs.
+
+    This is the sum of its containers, or the number of its largest init container if that is more.
+    """
     init = [asked_for(container) for container in pod.spec.init_containers or ()]
     return max([sum(asked_for(container) for container in pod.spec.containers), *init])
 
 
 def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[str, ...]:
-    """Return this container's part of the pod's devices: the pod's other containers don't use it at the same time."""
+    """Return the pod's devices that this container gets.
+
+    The pod's other containers don't use these devices at the same time.
+    """
     if any(init.name == container.name for init in pod.spec.init_containers or ()):
         return tuple(devices[: asked_for(container)])
     first = 0
@@ -89,10 +100,10 @@ def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[
 
 
 def choose(count: int, free: Sequence[str], links: Links) -> tuple[str, ...] | None:
-    """Return `count` of the free devices, those with the most NVLinks among each other; None if there aren't enough.
+    """Return `count` free devices with the most NVLinks between them. Return None if there aren't enough free devices.
 
-    Among equal sets, prefer the set with the fewest links to the remaining devices, so that the next pod gets
-    neighbours. If several sets are still equal, take the first.
+    If several sets have the same number of links, prefer the set with the fewest links to the remaining devices. So the
+    next pod gets devices that are linked. If several sets are still equal, take the first.
     """
     if count > len(free):
         return None
@@ -112,7 +123,10 @@ def _worth(chosen: Collection[str], free: Iterable[str], links: Links) -> tuple[
 
 
 def _grown(first: str, count: int, free: Sequence[str], links: Links) -> tuple[str, ...]:
-    """Return `count` devices: start with `first`, and repeatedly add the device with the most links to the chosen."""
+    """Return `count` devices.
+
+    Start with `first`, and repeatedly add the device with the most links to the devices that are already chosen.
+    """
     chosen = [first]
     while len(chosen) < count:
         others = [device for device in free if device not in chosen]

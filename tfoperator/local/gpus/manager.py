@@ -1,8 +1,8 @@
 """The allocation of this machine's GPUs to pods.
 
-Each GPU has a lock, so that two control planes of a machine never allocate the same GPU: a lock of the kernel
-(flock(2)) on an empty file. The kernel releases the lock when its process ends, so a clean-up is not necessary. The
-folder is for all users of the machine, as its devices are.
+Each GPU has a lock, so two control planes on one machine never allocate the same GPU. The lock is a lock of the kernel
+(flock(2)) on an empty file. The kernel releases the lock when the process ends, so no clean-up is necessary. All users
+of the machine share the folder, because they also share its devices.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tfoperator.local.runtime.protocol import LocalPod
 logger = logging.getLogger(__name__)
 
 FOLDER = Path("/tmp/tfoperator-gpus")
-"""Not in TMPDIR, which differs between users."""
+"""The folder is not in TMPDIR, because TMPDIR differs between users."""
 _FOLDER_MODE = 0o1777
 _LOCK_FILE_MODE = 0o644  # enough for a shared or exclusive lock
 
 
 class DeviceLocks:
-    """The device locks of this process. Not thread-safe."""
+    """The locks on devices that this process holds. Not thread-safe."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
@@ -41,7 +41,10 @@ class DeviceLocks:
         self._complained = False
 
     def try_all(self, devices: Iterable[str]) -> set[str]:
-        """Lock those devices that other processes have not locked; return all that this process now holds of them."""
+        """Lock the given devices that no other process has locked.
+
+        Return all of these devices that this process now holds.
+        """
         return {device for device in devices if device in self._held or self._try(device)}
 
     def release(self, devices: Iterable[str]) -> None:
@@ -74,7 +77,10 @@ class DeviceLocks:
         return True
 
     def _open(self, name: str) -> int:
-        """Return the file's descriptor, made if it isn't there. Follow no link, and open only a regular file."""
+        """Return the file's descriptor.
+
+        Create the file if it doesn't exist. Follow no link, and open only a regular file.
+        """
         try:
             self._folder.mkdir(mode=_FOLDER_MODE)
             self._folder.chmod(_FOLDER_MODE)  # whatever the umask
@@ -98,7 +104,9 @@ class DeviceLocks:
 
 
 class GpuUse(msgspec.Struct, frozen=True):
-    """Use of a container's own GPUs, in total: busy devices (1.5 of 2, for example), and used bytes of their memory."""
+    """The use of a container's own GPUs, in total: busy devices (for example 1.5 of 2), and bytes of their memory in
+    use.
+    """
 
     devices: int
     busy: float
@@ -106,7 +114,7 @@ class GpuUse(msgspec.Struct, frozen=True):
 
 
 class NotEnoughGpus(Exception):
-    """A pod has to wait. The message is the scheduler's; `details` has the numbers of GPUs."""
+    """The pod has to wait for GPUs. The message has the scheduler's wording. `details` contains the numbers of GPUs."""
 
     def __init__(self, asked: int, there: int, free: int) -> None:
         victims = "No preemption victims found for incoming pod"
@@ -126,12 +134,16 @@ class GpuManager:
         environ: Mapping[str, str] | None = None,
         locks: Path = FOLDER,
     ) -> None:
-        """Use only the devices that CUDA_VISIBLE_DEVICES in `environ`, by default the process's environment, allows."""
+        """Initialize.
+
+        Only the devices that CUDA_VISIBLE_DEVICES in `environ` allows are used. By default `environ` is the process's
+        environment.
+        """
         self._library = library
         self._visible = (os.environ if environ is None else environ).get(CUDA_VISIBLE_DEVICES)
         self._nvml: Nvml | None = None
         self.problem = ""
-        """Why pods can't have GPUs of their own, for the user; empty if they can."""
+        """The reason, for the user, why pods can't have GPUs of their own. It is empty if they can."""
         self._manages = False  # whether there are devices to be allocated, or hidden
         self._gpus: tuple[Gpu, ...] = ()
         self._links: Links = {}
@@ -140,7 +152,7 @@ class GpuManager:
         self._device_locks = DeviceLocks(locks)
 
     def open(self) -> None:
-        """Find the GPUs. Never fails: if there are none, `problem` is the reason."""
+        """Find the GPUs. It never fails: if there are no GPUs, `problem` contains the reason."""
         try:
             self._nvml = self._library()
         except NoGpus as error:
@@ -158,7 +170,7 @@ class GpuManager:
         logger.info("%d GPUs: %s", len(self._gpus), ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in self._gpus))
 
     def close(self) -> None:
-        """Release devices and library. Idempotent."""
+        """Release the devices and the library. Idempotent."""
         with self._lock:
             self._device_locks.release_all()
         nvml, self._nvml = self._nvml, None
@@ -167,13 +179,13 @@ class GpuManager:
 
     @property
     def count(self) -> int:
-        """The number of devices that can be allocated."""
+        """The number of devices that pods can get."""
         return len(self._gpus)
 
     def acquire(self, pod: LocalPod) -> None:
-        """Allocate the devices that a pod requests; it keeps them until `release`. Raises NotEnoughGpus.
+        """Allocate the devices that a pod requests. The pod keeps them until `release`. Raises NotEnoughGpus.
 
-        If the machine has no GPUs, the pod gets none: `problem` is the reason.
+        If the machine has no GPUs, the pod gets none, and `problem` contains the reason.
         """
         asked = needed(pod)
         if not self._gpus or not asked:
@@ -199,7 +211,10 @@ class GpuManager:
             self._device_locks.release(devices)
 
     def devices_of(self, pod: LocalPod, container: Container) -> tuple[str, ...] | None:
-        """Return the UUIDs of a container's own devices, which may be none; None if no devices are managed."""
+        """Return the UUIDs of a container's own devices; the list may be empty.
+
+        Return None if this manager manages no devices.
+        """
         if not self._manages:
             return None
         with self._lock:
@@ -207,7 +222,7 @@ class GpuManager:
         return share(pod, container, devices)
 
     def use(self) -> dict[ContainerName, GpuUse]:
-        """Return the GPU use of every container with devices. Calls NVML."""
+        """Return the GPU use of every container that has devices. Calls NVML."""
         nvml = self._nvml
         with self._lock:
             held = list(self._held.values())

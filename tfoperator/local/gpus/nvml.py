@@ -1,4 +1,7 @@
-"""NVIDIA's management library (NVML), through its own Python package `nvidia-ml-py`, which is an extra."""
+"""NVIDIA's management library (NVML).
+
+NVIDIA's own Python package `nvidia-ml-py` calls it; tfoperator installs this package only as an extra.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,31 @@ from tfoperator.local.gpus.allocation import Gpu
 logger = logging.getLogger(__name__)
 
 _DEVICES = Path("/proc/driver/nvidia/gpus")
-"""The driver's list of devices, which exists even without the library."""
+"""The driver's list of devices. It exists even without the library."""
 
 
 class NoGpus(Exception):
-    """There are no usable GPUs, or no library to identify them. The message gives the user the reason."""
+    """There are no usable GPUs, or there is no library to identify GPUs.
+
+    The message contains the reason, for the user.
+    """
 
 
 class Use(msgspec.Struct, frozen=True):
-    """The use of a device: the fraction of the last sample period in which it computed (0 to 1), and used bytes."""
+    """The use of a device.
+
+    It is the fraction of the last sample period in which the device computed (0 to 1), and the bytes of memory in use.
+    """
 
     busy: float
     memory: int
 
 
 class Nvml:
-    """The opened library. Thread-safe, as NVML is."""
+    """The opened library. It is thread-safe, because NVML is thread-safe."""
 
     def __init__(self, module: Any = None) -> None:
-        """Open the library; `module` has the functions of `pynvml`. Raises NoGpus."""
+        """Open the library. `module` contains the functions of `pynvml`. Raises NoGpus."""
         if module is None:
             try:
                 module = importlib.import_module("pynvml")
@@ -73,7 +82,7 @@ class Nvml:
         return tuple(found)
 
     def use(self, uuids: Iterable[str]) -> dict[str, Use]:
-        """Return the use of these devices; those that don't respond are left out."""
+        """Return the use of these devices. Leave out devices that don't respond."""
         nvml = self._module
         found = {}
         for uuid in uuids:
@@ -105,5 +114,5 @@ class Nvml:
 
 
 def _text(value: Any) -> str:
-    """Decode bytes, which older releases of the package return."""
+    """Decode bytes, because older releases of the package return bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)

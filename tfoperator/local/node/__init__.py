@@ -1,5 +1,6 @@
-"""The node agent: scheduler and kubelet of the embedded control plane.
+"""The node agent: the scheduler and the kubelet of the embedded control plane.
 
-`NodeAgent` watches pods and starts a worker thread for each (`pod_worker`), which prepares volumes and environment,
-starts containers, and reports the pod's status as a kubelet does. Logs of all containers are in its `LogStore`.
+`NodeAgent` watches pods, and starts a worker thread for each pod (`pod_worker`). The worker prepares volumes and
+environment, starts containers, and reports the pod's status as a kubelet does. Logs of all containers are in its
+`LogStore`.
 """

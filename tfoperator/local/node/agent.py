@@ -1,8 +1,8 @@
-"""The node agent: scheduler and kubelet of the embedded control plane.
+"""The node agent: the scheduler and the kubelet of the embedded control plane.
 
-The agent takes every pod that has no node, or has this node, and gives it to a worker thread. When the pod's object is
-marked for deletion or is removed, the agent informs the worker. Like a real kubelet, the agent learns about the cluster
-from the API server only, so it works against any API server that has no other scheduler.
+The agent takes every pod that has no node, or that has this node, and starts a worker thread for it. When the pod's
+object is marked for deletion or is removed, the agent informs the worker. Like a real kubelet, the agent gets all
+information about the cluster from the API server. So it works with any API server that has no other scheduler.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tfoperator.local.usage import Machine
 logger = logging.getLogger(__name__)
 
 _SAMPLE_SECONDS = 0.5
-"""Seconds between two samples of the logs' sizes, which is also the precision of the times of their lines."""
+"""Seconds between two measurements of the logs' sizes. The times of the lines in the logs have the same precision."""
 
 _MAX_STACK_THREADS = 8
 
@@ -49,10 +49,10 @@ def default_node_name() -> str:
 
 
 class NodeAgent:
-    """Runs the pods of an API server on this machine. Thread-safe; `start()` and `stop()` once each.
+    """Runs the pods of an API server on this machine. Thread-safe. Call `start()` once and `stop()` once.
 
-    `run_dir` gets `logs/` (see `LogStore`) and `volumes/`. With `keep_volumes`, volumes are kept after their pod is
-    deleted; with `mount_volumes`, containers of any user may use them.
+    `run_dir` is the directory for `logs/` (see `LogStore`) and `volumes/`. With `keep_volumes`, volumes are kept after
+    their pod is deleted. With `mount_volumes`, containers may use volumes whatever user they run as.
     """
 
     def __init__(
@@ -89,7 +89,10 @@ class NodeAgent:
         self._finaliser = threading.Thread(target=self._finalise_leftovers, name="node-finaliser", daemon=True)
 
     def start(self, host_service: HostService | None = None) -> None:
-        """Start to run pods, which can reach this service of the process, if any. Raises RuntimeUnavailable."""
+        """Start to run pods.
+
+        If the process has a service that pods can reach, they get its address. Raises RuntimeUnavailable.
+        """
         self._runtime.start(host_service)
         self._recorder.start()
         self._finaliser.start()
@@ -102,7 +105,7 @@ class NodeAgent:
     def stop(self, *, grace: float | None = None, timeout: float = 60.0) -> None:
         """Accept no more pods, stop the running pods, and release all resources.
 
-        Each pod gets its own grace period, or `grace` seconds; pods still running after `timeout` seconds are killed.
+        Each pod gets its own grace period, or `grace` seconds. Pods that still run after `timeout` seconds are killed.
         """
         with self._lock:
             self._stopping = True
@@ -136,7 +139,10 @@ class NodeAgent:
             worker.messages.stop(0.0)
 
     def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> Beside:
-        """Return how to run a command beside a container that runs here. Raises LaunchError with the reason."""
+        """Return how to run a command beside a container that runs on this machine.
+
+        Raises LaunchError, which contains the reason.
+        """
         with self._lock:
             workers = tuple(self._workers.values())
         for worker in workers:
@@ -145,7 +151,10 @@ class NodeAgent:
         raise LaunchError(f"pod {name} does not run on this node")
 
     def read_stacks(self, wanted: LogRequest) -> Iterator[bytes]:
-        """Yield the stacks of a container's Python threads, as a `LogReader` yields a log. Raises LookupError."""
+        """Yield the stacks of a container's Python threads, in the same form as a `LogReader` yields a log.
+
+        Raises LookupError.
+        """
         key = f"{wanted.namespace}/{wanted.pod}"
         with self._lock:
             found = [worker for worker in self._workers.values() if worker.pod.metadata.key == key]
@@ -156,7 +165,10 @@ class NodeAgent:
         yield "".join(stacks.values()).encode() if stacks else b"No stacks: it does not run.\n"
 
     def take_stacks(self, pods: Iterable[str], timeout: float) -> None:
-        """Take and keep the stacks of the pods with these UIDs; return when done, or after `timeout` seconds."""
+        """Take the stacks of the pods with these UIDs, and store them.
+
+        Return when this is complete, or after `timeout` seconds.
+        """
         with self._lock:
             workers = [self._workers[uid] for uid in pods if uid in self._workers]
         pool = ThreadPoolExecutor(_MAX_STACK_THREADS, thread_name_prefix="stacks")
@@ -166,7 +178,7 @@ class NodeAgent:
             logger.error("the stacks can't be read", exc_info=error)
 
     def pod_changed(self, pod: LocalPod) -> None:
-        """Handle a pod that was added or modified. Does not block."""
+        """Handle a pod that was added or modified. It does not block."""
         if pod.spec.node_name not in ("", self.node_name):
             return
         uid = pod.metadata.uid
@@ -188,7 +200,7 @@ class NodeAgent:
                 self._leftovers.put(pod)
 
     def pod_gone(self, pod: LocalPod) -> None:
-        """Handle the removal of a pod's object. Does not block."""
+        """Handle the removal of a pod's object. It does not block."""
         with self._lock:
             worker = self._workers.pop(pod.metadata.uid, None)
         if worker is not None:
@@ -204,7 +216,7 @@ class NodeAgent:
         return sum(is_replica(worker.pod) and not worker.messages.over for worker in self._workers.values())
 
     def _resources(self) -> dict[str, str]:
-        """Return this machine's resources for pods."""
+        """Return the resources of this machine that pods can use."""
         found = {"cpu": str(self._machine.cpus), "memory": f"{self._machine.memory // 1024}Ki"}
         return found | ({GPU: str(self._gpus.count)} if self._gpus.count else {})
 
@@ -225,9 +237,10 @@ _LIMITED_RESOURCES = ("cpu", "memory")
 
 
 class Notices:
-    """Decides which notices a pod causes, each of them once. Not thread-safe.
+    """Decides which notices a pod causes. Each notice is returned only once. Not thread-safe.
 
-    `cpus` is the number of CPUs of this machine; `gpu_problem` is why there are no GPUs, "" if there are.
+    `cpus` is the number of CPUs of this machine. `gpu_problem` is the reason why there are no GPUs, or "" if there are
+    GPUs.
     """
 
     def __init__(self, runtime: Runtime, *, cpus: int, gpu_problem: str) -> None:
@@ -237,9 +250,9 @@ class Notices:
         self._said: set[str] = set()
 
     def about(self, pod: LocalPod, replicas: Callable[[], int]) -> list[tuple[str, str]]:
-        """Return (reason, message) of each notice that this pod is the first to cause.
+        """Return the reason and the message of each notice that this pod is the first pod to cause.
 
-        `replicas` returns the number of running replicas, including this pod's replica.
+        `replicas` returns the number of running replicas, including the replica in this pod.
         """
         news = [notice for notice in self._all(pod, replicas) if notice[0] not in self._said]
         self._said.update(reason for reason, _ in news)
@@ -268,7 +281,7 @@ def is_replica(pod: LocalPod) -> bool:
 
 
 def _limited(containers: Sequence[Container]) -> str:
-    """Return the names of the resources that any of these containers limits: `cpu and memory`, for example."""
+    """Return the names of the resources that any of these containers limits, for example `cpu and memory`."""
     limits = [container.resources.limits or {} for container in containers if container.resources is not None]
     return " and ".join(name for name in _LIMITED_RESOURCES if any(name in of_container for of_container in limits))
 

@@ -32,7 +32,9 @@ logger = logging.getLogger(__name__)
 
 _RENEW_FRACTION = 0.8
 _RETRY_FRACTION = 0.05
-"""Parts of a token's life: after the first it is renewed, as by a kubelet; after the second, a failure is retried."""
+"""Parts of a token's lifetime. After the first part the token is renewed, as by a kubelet. If renewing fails, it is
+retried after the second part.
+"""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -44,7 +46,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class NodeParts:
-    """The parts that all pod workers of a node share."""
+    """The objects that all pod workers of a node share."""
 
     api: NodeApi
     runtime: Runtime
@@ -55,7 +57,7 @@ class NodeParts:
 
 
 class ContainerLauncher:
-    """Not thread-safe: belongs to the pod's worker."""
+    """Not thread-safe: use it only in the pod's worker."""
 
     def __init__(self, pod: LocalPod, parts: NodeParts) -> None:
         self._pod = pod
@@ -64,16 +66,16 @@ class ContainerLauncher:
         """When the tokens in the pod's volumes must be renewed."""
 
     def address(self, container: Container) -> str:
-        """Return the pod's IP address, once the runtime can start the container. Raises StartLater, LaunchError."""
+        """Return the pod's IP address when the runtime can start the container. Raises StartLater, LaunchError."""
         return self._parts.runtime.prepare(
             self._pod, container, functools.partial(self._parts.api.services_of, self._pod)
         )
 
     def prepare(self, container: Container, ip: str) -> Prepared:
-        """Make the pod's volumes and the container's environment.
+        """Create the pod's volumes and the container's environment.
 
-        Raises ContainerConfigError or StartLater if something is missing that may still come; else LaunchError or
-        OSError.
+        Raises ContainerConfigError or StartLater if something is missing that may be created later. For other problems
+        raises LaunchError or OSError.
         """
         sources = self._parts.api.sources(self._pod.metadata.namespace)
         volumes = self._parts.volumes.prepare(self._pod, sources, self._parts.api.tokens(self._pod))
@@ -91,7 +93,7 @@ class ContainerLauncher:
         on_exit: OnExit,
         warn: Callable[[str, str], None],
     ) -> ContainerProcess:
-        """Start the container. Raises LaunchError, and OSError if its message file can't be made."""
+        """Start the container. Raises LaunchError. Raises OSError if its message file can't be created."""
         pod, container = self._pod, record.container
         mounts = prepared.mounts
         record.message = self._parts.volumes.termination_message(pod, container, mounts, record.restarts)

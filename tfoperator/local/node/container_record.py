@@ -1,8 +1,9 @@
-"""The record of one container of a pod, its restart back-off, and its termination message.
+"""The record of one container of a pod, its delay between restarts, and its termination message.
 
-The kubelet's rules apply to the file at `terminationMessagePath`. Where containers have mounts, each attempt gets its
-own file at that path. A plain process has no file of its own: it writes to the path on this machine. So content from
-before its start is not its message, and the default path, one file in `/dev` for all processes, is ignored.
+The kubelet's rules apply to the file at `terminationMessagePath`. If containers have mounts, each attempt gets its own
+file at this path. A plain process has no file of its own: it writes to the path on this machine. So if the file has
+content from before the start of the process, this content is not its message. The default path is ignored, because all
+processes share this one file in `/dev`.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.protocol import ContainerIdentity, ContainerProcess, Mount, real_path
 
 BACKOFF_BASE = 1.0
-"""Seconds before the second restart in a row, doubled for each later restart. The kubelet starts at 10; here a user
-waits, and there is no node full of crashing pods to protect."""
+"""Seconds before the second restart in a row. The delay doubles for each later restart. The kubelet starts with 10
+seconds. Here a user waits, and no node with many crashing pods needs protection.
+"""
 BACKOFF_CAP = 300.0
-"""Maximum seconds between restarts, as with the kubelet."""
+"""The maximum number of seconds between restarts, as in the kubelet."""
 BACKOFF_RESET = 600.0
 """The delay is reset after a container has run for this many seconds, as with the kubelet."""
 
 
 MAX_MESSAGE = 4096
-"""Bytes, as with the kubelet: the end of the file (MaxContainerTerminationMessageLength)."""
+"""The maximum number of bytes at the end of the file, as in the kubelet (MaxContainerTerminationMessageLength)."""
 MAX_LOG = 2048
-"""Bytes at the end of the log that serve as the message with `FallbackToLogsOnError`, as with the kubelet."""
+"""The number of bytes at the end of the log that become the message with `FallbackToLogsOnError`, as in the kubelet."""
 MAX_LOG_LINES = 80
 DEFAULT_PATH = "/dev/termination-log"
 MOUNT_NAME = "termination-message"
@@ -41,11 +43,14 @@ _FALLBACK_POLICY = "FallbackToLogsOnError"
 
 
 class TerminationMessage:
-    """The message of one attempt. Create it before the container starts; read it once, after it has ended."""
+    """The message of one attempt.
+
+    Create it before the container starts. Read it once, after the container has ended.
+    """
 
     def __init__(self, container: Container, path: Path | None, mount: Mount | None = None) -> None:
         self.mount = mount
-        """The mount that the container needs; None if it writes to this machine's own path."""
+        """The mount that the container needs. None if it writes to the path on this machine."""
         self._path = path
         self._fallback = container.termination_message_policy == _FALLBACK_POLICY
         self._before = None if path is None else file_mark(path, follow_symlinks=False)
@@ -67,7 +72,7 @@ class TerminationMessage:
         return cls(container, None if wanted in ("", DEFAULT_PATH) else Path(real_path(wanted, mounts)))
 
     def read(self, exit_code: int, log: Path | None) -> str:
-        """Return the container's message, "" if it wrote none."""
+        """Return the container's message; "" if it wrote no message."""
         said = _tail(self._path, MAX_MESSAGE, self._before) if self._path is not None else ""
         if said or exit_code == 0 or not self._fallback or log is None:
             return said
@@ -75,9 +80,9 @@ class TerminationMessage:
 
 
 def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> str:
-    """Return the end of a file that the container may have replaced; "" if it is missing or the same as before.
+    """Return the end of a file that the container may have replaced; "" if it is missing or has not changed.
 
-    If it can't be read, return the kubelet's message about that.
+    If the file can't be read, return the kubelet's message about this.
     """
     if before is not None and file_mark(path, follow_symlinks=False) == before:
         return ""
@@ -92,12 +97,15 @@ def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> 
 
 
 def backoff(failures: int) -> float:
-    """Return the seconds before a restart after this many consecutive ends: 0, 1, 2, 4 ... up to `BACKOFF_CAP`."""
+    """Return the seconds before a restart after this many consecutive ends.
+
+    The results are 0, 1, 2, 4 ... up to `BACKOFF_CAP`.
+    """
     return 0.0 if failures <= 1 else min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(failures - 2, 30))
 
 
 def restarts_after(container: Container, pod_policy: str, exit_code: int) -> bool:
-    """Return whether a container is started again after this exit code, as a kubelet decides it (Kubernetes 1.35)."""
+    """Return whether a container is restarted after this exit code, by a kubelet's rules (Kubernetes 1.35)."""
     if container.restart_policy:
         for rule in container.restart_policy_rules or ():
             codes = rule.exit_codes
@@ -108,14 +116,16 @@ def restarts_after(container: Container, pod_policy: str, exit_code: int) -> boo
 
 
 State = ContainerStateWaiting | ContainerStateRunning | ContainerStateTerminated
-"""Not started yet or between two attempts, started, or ended. A container that failed to start has no `started_at`."""
+"""The state of a container: not started yet or between two attempts; started; or ended. A container that failed to
+start has no `started_at`.
+"""
 NOT_STARTED = ContainerStateWaiting("ContainerCreating")
-"""The state of a container before its first attempt to start."""
+"""The state of a container before the first attempt to start it."""
 
 
 @dataclass(frozen=True)
 class RunningContainer:
-    """One attempt that runs: its process, and the log that it writes."""
+    """One running attempt: its process, and the log that the process writes."""
 
     process: ContainerProcess
     log: LogFile
@@ -125,19 +135,19 @@ class RunningContainer:
 class ContainerRecord:
     """The agent's record of one container of a pod. It belongs to the pod's worker thread.
 
-    Other threads read only `container`, which stays, and `running`, which is replaced as a whole, so that they always
-    read the facts of one attempt.
+    Other threads read only `container`, which never changes, and `running`, which is always replaced as a whole. So
+    they always read the values of a single attempt.
     """
 
     container: Container
     sidecar: bool = False
-    """Whether it is a sidecar: an init container that runs until the others have ended."""
+    """Whether it is a sidecar: an init container that runs until the other containers have ended."""
     state: State = NOT_STARTED
     last: ContainerStateTerminated | None = None
     identity: ContainerIdentity | None = None
-    """Of the last attempt that has started, until the next attempt begins."""
+    """The container's identity in the last attempt that has started. It stays until the next attempt begins."""
     last_identity: ContainerIdentity | None = None
-    """Of the attempt whose end is `last`."""
+    """The container's identity in the attempt that ended with `last`."""
     restarts: int = 0
     started_once: bool = False
     running: RunningContainer | None = None
@@ -150,17 +160,17 @@ class ContainerRecord:
 
     @property
     def process(self) -> ContainerProcess | None:
-        """The process of the attempt that runs, if one does."""
+        """The process of the running attempt, if an attempt runs."""
         return None if self.running is None else self.running.process
 
     @property
     def over(self) -> bool:
-        """Whether it has ended and won't be started again."""
+        """Whether the container has ended and will not be restarted."""
         return self.next_start is None and self.process is None
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended with exit code 0."""
+        """Whether the container has ended with exit code 0."""
         return isinstance(self.state, ContainerStateTerminated) and self.state.exit_code == 0
 
     @property
@@ -173,12 +183,12 @@ class ContainerRecord:
         )
 
     def wait(self, reason: str, message: str, until: float) -> None:
-        """Record that it can't be started before `until`, on the monotonic clock."""
+        """Record that the container can't be started before `until`, a time on the monotonic clock."""
         self.state = ContainerStateWaiting(reason, message)
         self.next_start = until
 
     def begin(self, log: LogFile) -> None:
-        """Record that an attempt to start it begins, with its own log."""
+        """Record that an attempt to start the container begins. The attempt has its own log."""
         if self.started_once:
             self.restarts += 1
         self.started_once = True
@@ -187,7 +197,7 @@ class ContainerRecord:
         self.log = log
 
     def run(self, process: ContainerProcess, now: datetime, monotonic: float) -> None:
-        """Record that it has started."""
+        """Record that the container has started."""
         assert self.log is not None, "an attempt must have begun before it can run"
         self.running = RunningContainer(process, self.log)
         self.identity = process.identity
@@ -195,14 +205,14 @@ class ContainerRecord:
         self.started_monotonic = monotonic
 
     def end(self, code: int, now: datetime, *, reason: str = "", message: str = "") -> None:
-        """Record that it has ended, or failed to start."""
+        """Record that the container has ended, or failed to start."""
         started = self.state.started_at if isinstance(self.state, ContainerStateRunning) else None
         self.running = None
         reason = reason or ("Completed" if code == 0 else "Error")
         self.state = ContainerStateTerminated(code, reason, message, finished_at=now, started_at=started)
 
     def restart(self, monotonic: float) -> float:
-        """Schedule its restart; return the seconds until then."""
+        """Schedule the container's restart. Return the seconds until this restart."""
         assert isinstance(self.state, ContainerStateTerminated)
         if self.state.started_at is not None and monotonic - self.started_monotonic >= BACKOFF_RESET:
             self.failures = 0

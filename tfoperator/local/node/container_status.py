@@ -1,4 +1,7 @@
-"""The status of a container, as a kubelet renders it (Kubernetes 1.37, convertToAPIContainerStatuses). Pure."""
+"""The status of a container, in the same form as a kubelet writes it (Kubernetes 1.37, convertToAPIContainerStatuses).
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ def _volume_mount(mount: VolumeMount) -> dict[str, Any]:
 
 
 def _resources(container: Container) -> dict[str, Any]:
-    """Return the resources that the container got: it gets the resources of its spec."""
+    """Return the resources that the container got. These are always the resources in its spec."""
     given = container.resources
     if given is None:
         return {"resources": {}}

@@ -1,7 +1,7 @@
-"""A container's environment, with the values of its limits and requests, and its command line, as the kubelet has them.
+"""A container's environment and command line, as from a kubelet. They include the values of limits and requests.
 
-`$(NAME)` stands for a variable, `$$` for a dollar sign, and a name that isn't defined stays as it is written:
-programs rely on all three, so a pod's arguments must come out here exactly as they do in a cluster.
+`$(NAME)` stands for a variable, and `$$` for a dollar sign. If a name isn't defined, its reference stays unchanged.
+Programs rely on these three rules, so the result for a pod's arguments must be exactly the same as in a cluster.
 """
 
 from __future__ import annotations
@@ -25,15 +25,22 @@ Sources = Callable[[str, str], Data | None]
 
 
 Tokens = Callable[[str, int], str]
-"""Requests a token of the pod's service account: (audience, lifetime in seconds). Raises ContainerConfigError."""
+"""Requests a token of the pod's service account. The arguments are the audience and the lifetime in seconds. Raises
+ContainerConfigError.
+"""
 
 
 NO_VALUE = 125
-"""The exit code of a container whose variable can never have a value: `docker run` uses it for its own failures."""
+"""The exit code of a container that has a variable that can never have a value. `docker run` uses the same code for its
+own failures.
+"""
 
 
 class ContainerConfigError(Exception):
-    """A container can't be started *now*: it refers to an object that does not exist (yet). A retry may succeed."""
+    """The container can't be started *now*: it refers to an object that does not exist, or does not exist yet.
+
+    A retry may succeed.
+    """
 
 
 _REFERENCE_PATTERN = re.compile(r"\$(\$|\(([^)]*)\))")
@@ -41,7 +48,7 @@ _SUBSCRIPT_PATTERN = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]$")
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace each `$(NAME)` that is in `variables`; `$$` becomes `$`; everything else stays.
+    """Replace each `$(NAME)` that is in `variables`, and replace `$$` by `$`. All other text stays.
 
     >>> expand("$(A) $$(A) $(B) $A", {"A": "1"})
     '1 $(A) $(B) $A'
@@ -52,7 +59,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def expand_known(text: str, variables: Mapping[str, str]) -> str:
-    """Do the same as `expand`, but raise ContainerConfigError for a variable that is missing, as a kubelet does."""
+    """Do the same as `expand`. If a variable is missing, raise ContainerConfigError, as a kubelet does."""
     missing = [name for _, name in _REFERENCE_PATTERN.findall(text) if name and name not in variables]
     if missing:
         raise ContainerConfigError(f"{text!r} uses the variable {missing[0]}, which the container does not have")
@@ -60,7 +67,7 @@ def expand_known(text: str, variables: Mapping[str, str]) -> str:
 
 
 def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> str:
-    """Return the value of a downward-API field. Raises LaunchError if no pod has that field."""
+    """Return the value of a downward-API field. Raises LaunchError if pods do not have such a field."""
     path = reference.field_path
     meta = pod.metadata
     if match := _SUBSCRIPT_PATTERN.match(path):
@@ -87,10 +94,12 @@ def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> s
 def environment(
     pod: LocalPod, container: Container, sources: Sources, pod_ip: str = LOOPBACK, machine: Machine | None = None
 ) -> dict[str, str]:
-    """Return the variables of a container: `envFrom` first, then `env` in order, which may refer to earlier variables.
+    """Return the variables of a container.
 
-    As with the kubelet, `$(NAME)` in `env` refers to earlier entries of `env`, but not to entries of `envFrom`.
-    `machine` gives the resources of a container without limits; by default this machine.
+    First come the variables of `envFrom`, then those in `env`, in order. An entry of `env` may refer to earlier
+    variables. As with the kubelet, `$(NAME)` in `env` refers to earlier entries of `env`, but not to entries of
+    `envFrom`. `machine` contains the resources of a container without limits. By default these are the resources of
+    this machine.
 
     Raises ContainerConfigError if a required object or key is missing, LaunchError if it can never exist.
     """
@@ -110,14 +119,17 @@ def environment(
 
 
 def command_line(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return command and arguments with variables expanded; empty if the image's entry point would be run."""
+    """Return command and arguments with variables expanded. The result is empty if the image's entry point must run."""
     if not container.command:
         return ()
     return tuple(expand(part, variables) for part in (*container.command, *(container.args or ())))
 
 
 def image_arguments(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the expanded arguments for the image's entry point; empty if the container has its own command."""
+    """Return the expanded arguments for the image's entry point.
+
+    The result is empty if the container has its own command.
+    """
     return () if container.command else tuple(expand(part, variables) for part in container.args or ())
 
 
@@ -148,7 +160,7 @@ def _value(
 
 
 def object_data(kind: str, name: str, sources: Sources, *, optional: bool) -> Data:
-    """Return the content of a ConfigMap or Secret, {} if optional and missing. Raises ContainerConfigError."""
+    """Return the content of a ConfigMap or Secret; {} if it is optional and missing. Raises ContainerConfigError."""
     data = sources(kind, name)
     if data is None and not optional:
         raise ContainerConfigError(f"{kind} {name!r} not found")
@@ -174,8 +186,8 @@ _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 def resource_value(pod: LocalPod, container: Container, reference: ResourceRef, machine: Machine) -> str:
     """Return the limit or request, divided by the divisor and rounded up.
 
-    Without a limit of CPU or memory it is the machine's amount; a missing request is 0. Raises ValueError
-    for a reference that API servers reject.
+    If CPU or memory has no limit, use the machine's amount. A missing request is 0. Raises ValueError for a reference
+    that API servers reject.
     """
     kind, _, resource = reference.resource.partition(".")
     if kind not in ("limits", "requests") or not (resource in _RESOURCES or resource.startswith("hugepages-")):
@@ -207,7 +219,7 @@ def _quantity(container: Container, kind: str, resource: str, machine: Machine) 
 
 
 def _number(quantity: str | int | float | None) -> Fraction:
-    """Return the quantity; None is 0. Like API servers, accept a fraction such as 0.5."""
+    """Return the quantity; 0 for None. As API servers do, accept a fraction such as 0.5."""
     return parse_quantity(str(quantity) if isinstance(quantity, float) else quantity or 0)
 
 

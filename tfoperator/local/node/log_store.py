@@ -1,7 +1,8 @@
 """The logs of all containers of a node: one file per container and attempt.
 
-`<root>/<namespace>/<pod>/<container>/<attempt>.log`, attempts counted from 0 over the pods of that name. Other users of
-the machine can't read them. Their lines have no timestamps, so their sizes are sampled instead.
+The path of a log is `<root>/<namespace>/<pod>/<container>/<attempt>.log`. Attempts are counted from 0, and pods of the
+same name share the count. Other users of the machine can't read the logs. The lines of the logs have no timestamps.
+Instead, the store measures the size of each log from time to time.
 """
 
 from __future__ import annotations
@@ -21,25 +22,26 @@ from tfoperator.base.private_files import private_folder
 from tfoperator.local.runtime.log_files import LogFile, LogRequest
 
 _POLL_INTERVAL = 0.1
-"""Seconds between two reads of a followed file: short for a user, cheap for the machine."""
+"""Seconds between two reads of a file that a client follows. This is short for a user, and costs little CPU."""
 
 
 _CHUNK_SIZE = 256 * 1024
 _MAX_LINE_SIZE = 64 * 1024
-"""An unfinished line of more bytes is written with its time, as a line of its own."""
+"""If an incomplete line has more bytes than this, it is written with its time as a line of its own."""
 
 
 _MOST = 50_000
 """After this number of samples of a log, only every second increase of its size is recorded. After twice this number,
-only every fourth increase is recorded, and so on. A sample has 16 bytes. The longer a log grows, the less
-exact its times are."""
+only every fourth increase is recorded, and so on. A sample has 16 bytes. So the longer a log grows, the less exact its
+times are.
+"""
 
 
 class LineTimes:
-    """Samples of one log's size over time. Thread-safe. Later samples never change the time of a line.
+    """Samples of the size of one log over time. Thread-safe. Later samples never change the time of a line.
 
-    The time of a line is the time of the first sample that includes it, so it is late by at most the time between two
-    samples.
+    The time of a line is the time of the first sample that includes the line. So it is too late by at most the time
+    between two samples.
     """
 
     def __init__(self) -> None:
@@ -50,7 +52,10 @@ class LineTimes:
         self._passed = 0
 
     def note(self, size: int, now: datetime, *, read: bool = False) -> None:
-        """Record the log's size in bytes at this time. `read`: a client reads it now, so the sample must be kept."""
+        """Record the log's size in bytes at this time.
+
+        `read` means that a client reads the log now, so the sample must be kept.
+        """
         with self._lock:
             if size <= (self._sizes[-1] if self._sizes else 0):
                 return
@@ -65,20 +70,23 @@ class LineTimes:
             self._times.append(max(now.timestamp(), self._times[-1] if self._times else 0.0))
 
     def written(self, offset: int) -> datetime:
-        """Return when the line that starts at this byte was written. It must be before the last sample."""
+        """Return when the line that starts at this byte was written. The byte must be before the last sample."""
         with self._lock:
             index = min(bisect_right(self._sizes, offset), len(self._sizes) - 1)
             return datetime.fromtimestamp(self._times[index] if index >= 0 else 0.0, UTC)
 
     def offset_at(self, since: datetime) -> int:
-        """Return the log's size in bytes before this time: lines that start after it were written since."""
+        """Return the log's size in bytes before this time. Lines that start after this size were written later."""
         with self._lock:
             index = bisect_left(self._times, since.timestamp())
             return self._sizes[index - 1] if index else 0
 
 
 def start_of(stream: BinaryIO, times: LineTimes, tail_lines: int | None, since: datetime | None) -> int:
-    """Return the offset to read from: only the last `tail_lines` lines, and none written before `since`."""
+    """Return the offset from which to read.
+
+    Skip lines before the last `tail_lines` lines, and lines that were written before `since`.
+    """
     start = 0 if tail_lines is None else tail_offset(stream, tail_lines)
     if since is None:
         return start
@@ -86,7 +94,10 @@ def start_of(stream: BinaryIO, times: LineTimes, tail_lines: int | None, since: 
 
 
 def _next_line(stream: BinaryIO, offset: int) -> int:
-    """Return the offset of the first line that starts at or after this byte; the end of the file if there is none."""
+    """Return the offset of the first line that starts at or after this byte.
+
+    If there is none, return the end of the file.
+    """
     if offset == 0:
         return 0
     stream.seek(offset - 1)
@@ -104,7 +115,7 @@ def pieces(stream: BinaryIO, note: Callable[[], int]) -> Iterator[bytes]:
 
 
 class TimedLines:
-    """Puts its time before each line of a log that is read from byte `start`. Not thread-safe."""
+    """Writes the time of each line before the line. The log is read from the byte `start`. Not thread-safe."""
 
     def __init__(self, times: LineTimes, start: int) -> None:
         self._times = times
@@ -112,7 +123,7 @@ class TimedLines:
         self._rest = b""
 
     def add(self, piece: bytes) -> bytes:
-        """Return the lines that this piece completes, with their times."""
+        """Return the lines that are complete after this piece, with their times."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
         if len(self._rest) > _MAX_LINE_SIZE:
             return b"".join(map(self._timed, lines)) + self.finish()
@@ -139,11 +150,14 @@ def size_of(stream: BinaryIO) -> int:
 
 
 class LogNotFound(LookupError):
-    """There is no log (yet) for the request."""
+    """There is no log for the request, or no log yet."""
 
 
 class LogStore:
-    """All logs of one agent. Thread-safe. After `close()`, every follower ends at the end of its file."""
+    """All logs of one agent.
+
+    Thread-safe. After `close()`, every reader that follows a log ends at the end of its file.
+    """
 
     def __init__(self, root: Path, *, clock: Clock | None = None) -> None:
         self.root = root
@@ -155,7 +169,10 @@ class LogStore:
         self._growing: list[LogFile] = []
 
     def open(self, namespace: str, pod: str, container: str, *, owner: str = "") -> LogFile:
-        """Create the log of the next attempt, for the pod with the UID `owner`; the file exists when this returns."""
+        """Create the log of the next attempt, for the pod with the UID `owner`.
+
+        When the method returns, the file exists.
+        """
         key = (namespace, pod, container)
         directory = self.root.joinpath(*key)
         private_folder(self.root)
@@ -171,9 +188,10 @@ class LogStore:
             return log
 
     def reopen(self, *, growing: bool = False) -> None:
-        """Take the existing logs, which another process writes. Call it instead of `open`, any number of times.
+        """Use existing logs that another process writes.
 
-        With `growing`, that process still writes, so the last log of a container stays open. Links are not followed.
+        Call this method instead of `open`. It may be called several times. With `growing`, that process still writes,
+        so the last log of a container stays open. The method does not follow links.
         """
         found = [path for path in self.root.glob("*/*/*/*.log") if path.stem.isdecimal() and not path.is_symlink()]
         with self._lock:
@@ -195,7 +213,10 @@ class LogStore:
             return tuple(self._latest.get((namespace, pod, container), ()))
 
     def written(self, namespace: str, pod: str, container: str) -> datetime | None:
-        """Return when the container's log was last written to; None if there is no log, or it is empty."""
+        """Return when something was last written to the container's log.
+
+        Return None if there is no log, or if it is empty.
+        """
         logs = self.attempts(namespace, pod, container)
         try:
             found = logs[-1].path.stat() if logs else None
@@ -204,21 +225,23 @@ class LogStore:
         return datetime.fromtimestamp(found.st_mtime, UTC) if found is not None and found.st_size else None
 
     def all(self) -> tuple[tuple[str, str, str, LogFile], ...]:
-        """Return every log with its namespace, pod and container, in the order of the containers' first start."""
+        """Return every log with its namespace, pod and container, in the order in which the containers
+        first started.
+        """
         with self._lock:
             return tuple((*key, log) for key, logs in self._latest.items() for log in logs)
 
     def read(self, wanted: LogRequest) -> Iterator[bytes]:
-        """Return the requested part of a log, in pieces; with `follow`, until the container ends.
+        """Return the requested part of a log, in pieces. With `follow`, continue until the container ends.
 
-        Times are as exact as the interval between calls of `note_times`. A follower gets an empty piece now and then
-        while there is nothing new, so that it can stop. `container` may be "" if the pod has only one. Raises
-        LogNotFound at once, not while iterating.
+        The times of lines are as exact as the interval between calls of `note_times`. While nothing new is written, the
+        caller gets an empty piece now and then, so the caller can stop. If the pod has only one container, `container`
+        may be "". Raises LogNotFound at once, not during the iteration.
         """
         return self._read(self._find(wanted), wanted)
 
     def note_times(self) -> None:
-        """Record the size of each log: lines written since the last call get this time."""
+        """Record the size of each log. Lines that were written since the last call get this time."""
         with self._lock:
             growing = tuple(self._growing)
         ended = set()
@@ -237,7 +260,7 @@ class LogStore:
                 self._growing = [log for log in self._growing if log not in ended]
 
     def close(self) -> None:
-        """End all followers."""
+        """End all readers that follow logs."""
         self._stopped.set()
 
     def _find(self, wanted: LogRequest) -> LogFile:

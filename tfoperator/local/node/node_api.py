@@ -1,8 +1,8 @@
 """The node agent's requests to the API server: bind, report, finalise, look up, record events.
 
-A pod's worker must go on after any answer of the server, so functions here don't raise. They retry a write that may
-succeed later for a few seconds. They silently drop a write that is pointless, because the object is gone or replaced.
-They log other errors.
+A pod's worker must continue after any response of the server, so the functions here don't raise errors. If a write may
+succeed later, they retry it for a few seconds. If a write is pointless, because the object does not exist any more or
+was replaced, they silently drop the write. They log other errors.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _decode_selecting = decoder(_Selecting)
 
 
 class NodeApi:
-    """The API server requests of a pod's worker. Thread-safe. `close()` ends all waiting for a retry."""
+    """Sends the API server requests of a pod's worker. Thread-safe. `close()` ends all waits for a retry."""
 
     def __init__(self, client: ApiClient, recorder: EventRecorder, *, node_name: str, clock: Clock) -> None:
         self._client = client
@@ -89,13 +89,13 @@ class NodeApi:
         )
 
     def close(self) -> None:
-        """Retry no more requests."""
+        """Stop all retries of requests."""
         self._closed.set()
 
     def register(self, address: str, resources: Mapping[str, str]) -> None:
-        """Create this node's object. Only clients that show nodes need it.
+        """Create this node's object. Only clients that show nodes need this object.
 
-        `resources` are quantities by name; pods may use all of them.
+        `resources` contains quantities by name. Pods may use all of these resources.
         """
         node = {
             "apiVersion": "v1",
@@ -116,7 +116,7 @@ class NodeApi:
             logger.debug("node %s can't be registered: %s", self._node_name, error)
 
     def bind(self, pod: LocalPod) -> bool:
-        """Bind a pod without a node to this node, as a scheduler does."""
+        """Bind a pod that has no node to this node, as a scheduler does."""
         if pod.spec.node_name:
             return True
         meta = pod.metadata
@@ -131,7 +131,10 @@ class NodeApi:
         return self._persist(pod, "bind", lambda: self._client.create(binding, meta.namespace, body, _decode_any))
 
     def report(self, pod: LocalPod, status: dict[str, object]) -> None:
-        """Write the pod's status, unless the pod was replaced. Conditions of other types stay, as with a kubelet."""
+        """Write the pod's status, unless the pod was replaced.
+
+        Conditions of other types stay unchanged, as with a kubelet.
+        """
         meta, conditions = pod.metadata, status.get("conditions")
         if isinstance(conditions, list):
             # The server merges conditions of one type: null removes the value of an earlier report.
@@ -164,7 +167,7 @@ class NodeApi:
         )
 
     def sources(self, namespace: str) -> Sources:
-        """Return a function that reads ConfigMaps and Secrets of a namespace, each once."""
+        """Return a function that reads ConfigMaps and Secrets of a namespace. It reads each object only once."""
         seen: dict[tuple[str, str], Data | None] = {}
 
         def look_up(kind: str, name: str) -> Data | None:
@@ -175,7 +178,7 @@ class NodeApi:
         return look_up
 
     def tokens(self, pod: LocalPod) -> Tokens:
-        """Return a function that requests tokens bound to the pod, as a kubelet does."""
+        """Return a function that requests tokens that are bound to the pod, as a kubelet does."""
         meta = pod.metadata
         account = pod.spec.service_account_name or "default"
         requests = Resource("", "v1", "TokenRequest", f"serviceaccounts/{account}/token")
@@ -199,7 +202,7 @@ class NodeApi:
         return get
 
     def services(self) -> frozenset[tuple[str, str]]:
-        """Return all services as (namespace, name); empty if the server does not answer."""
+        """Return all services as (namespace, name). The result is empty if the server does not respond."""
         try:
             page = self._client.list(SERVICES, "", _decode_metadata)
         except KubeError as error:
@@ -208,7 +211,7 @@ class NodeApi:
         return frozenset((item.metadata.namespace, item.metadata.name) for item in page.items)
 
     def services_of(self, pod: LocalPod) -> tuple[str, ...]:
-        """Return the names of the services that select the pod. Raises StartLater if they can't be listed."""
+        """Return the names of the services that select the pod. Raises StartLater if the services can't be listed."""
         try:
             page = self._client.list(SERVICES, pod.metadata.namespace, _decode_selecting)
         except KubeError as error:

@@ -23,7 +23,10 @@ class Condition(NamedTuple):
 def pod_conditions(
     phase: str, init: Sequence[ContainerRecord], main: Sequence[ContainerRecord], *, has_address: bool
 ) -> Iterator[Condition]:
-    """Yield the conditions in the kubelet's order. A pod with an address has its sandbox until the pod has ended."""
+    """Yield the conditions in the kubelet's order.
+
+    If a pod has an address, it has its sandbox until the pod has ended.
+    """
     yield _sandbox(has_address=has_address, over=phase in ("Succeeded", "Failed"))
     yield _initialized(phase, init, main)
     ready = _ready(phase, [*(record for record in init if record.sidecar), *main])

@@ -1,4 +1,7 @@
-"""Messages from other threads to a pod's worker: a process has ended, a time limit, stop. One condition wakes it."""
+"""Messages from other threads to a pod's worker: a process has ended, a time limit, stop.
+
+A single condition variable wakes the worker.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from tfoperator.base.clock import Clock
 from tfoperator.local.node.container_record import ContainerRecord
 
 SHORTEST_TERMINATION = 0.3
-"""Minimum seconds from a live pod's deletion to its object's removal, unless the grace period is shorter.
+"""The minimum time from the deletion of a running pod to the removal of its object, in seconds. A shorter grace period
+takes precedence.
 
-A kubelet takes as long. `kubectl delete` gets the object, lists, and starts a watch, all within 120 ms; then it
-waits for the end of the object by its name. If a successor of that name is created within this time, it waits for the
-successor's end, forever.
+A kubelet takes about as long. The reason is `kubectl delete`: it gets the object, lists, and starts a watch, all within
+120 ms. Then it waits for the end of the object, which it identifies by its name. If a new object with this name were
+created within this time, kubectl would wait for the end of the new object, forever.
 """
 
 
@@ -27,9 +31,10 @@ class Exit(NamedTuple):
 
 
 class PodMessages:
-    """The messages to one worker. Thread-safe. The methods after `over` are for the worker only.
+    """The messages to a single worker. Thread-safe. Only the worker may call the methods after `over`.
 
-    Containers are stopped by SIGTERM, a grace period of by default `grace` seconds, and SIGKILL.
+    To stop containers, the worker sends SIGTERM, waits for the grace period (by default `grace` seconds), and sends
+    SIGKILL.
     """
 
     def __init__(self, clock: Clock, time_limit: int | None, grace: float, generation: int = 0) -> None:
@@ -67,8 +72,9 @@ class PodMessages:
     def change_spec(self, generation: int, time_limit: int | None) -> None:
         """Act on the pod's spec of this generation: stop the containers `time_limit` seconds after the pod's start.
 
-        That may be at once, and the pod's object stays. API servers let a pod's `activeDeadlineSeconds` be set and
-        lowered while it runs. Changes of other fields, such as an image, have no effect here.
+        The containers may be stopped at once, and the pod's object stays. API servers allow clients to set and lower a
+        pod's `activeDeadlineSeconds` while it runs. Changes of other fields, for example of an image, have no effect
+        here.
         """
         with self._changed:
             if (generation, time_limit) != (self._generation, self._time_limit):
@@ -77,7 +83,7 @@ class PodMessages:
                 self._changed.notify_all()
 
     def abandon(self) -> None:
-        """Kill everything at once and report nothing: the pod's object is gone."""
+        """Kill everything at once and report nothing, because the pod's object no longer exists."""
         with self._changed:
             self._abandoned = True
         self.stop(0.0)
@@ -90,7 +96,7 @@ class PodMessages:
 
     @property
     def over(self) -> bool:
-        """Whether the worker has finished."""
+        """Whether the worker has ended."""
         with self._changed:
             return self._done
 
@@ -107,31 +113,34 @@ class PodMessages:
                 pass
 
     def finish(self) -> bool:
-        """Accept no more messages. Return whether to remove the pod's object, because a stop was requested."""
+        """Accept no more messages.
+
+        Return whether to remove the pod's object, which is the case if a stop was requested.
+        """
         with self._changed:
             self._done = True
             return self._stop_at is not None and not self._abandoned
 
     def take_exits(self) -> list[Exit]:
-        """Return the process ends since the last call."""
+        """Return the ends of processes since the last call."""
         with self._changed:
             exits, self._exits = self._exits, []
         return exits
 
     def take_generation(self) -> int:
-        """Return the generation of the spec that the worker acts on from now on."""
+        """Return the generation of the spec that the worker applies from now on."""
         with self._changed:
             self._new_spec = False
             return self._generation
 
     @property
     def abandoned(self) -> bool:
-        """Whether nothing must be reported any more."""
+        """Whether the worker must not report anything any more."""
         return self._abandoned
 
     @property
     def stop_at(self) -> float | None:
-        """When the grace period ends, if a stop was requested."""
+        """The time when the grace period ends, if a stop was requested."""
         with self._changed:
             return self._stop_at
 
@@ -152,7 +161,7 @@ class PodMessages:
             return None if self._time_limit is None else self._began + self._time_limit
 
     def wait_for_stop(self, seconds: float) -> bool:
-        """Wait for a stop, at most this many seconds. Return whether it was requested."""
+        """Wait for a stop, at most this many seconds. Return whether a stop was requested."""
         end = self._clock.monotonic() + seconds
         with self._changed:
             while self._stop_at is None and self._clock.wait_until(self._changed, end):
@@ -160,7 +169,9 @@ class PodMessages:
             return self._stop_at is not None
 
     def wait(self, due: Sequence[float]) -> None:
-        """Wait for the end of a process, a stop, a change of the spec, one of these times, or the time limit."""
+        """Wait until a process ends, a stop is requested, the spec changes, or one of these times or the time limit is
+        reached.
+        """
         with self._changed:
             while not self._exits and self._stop_at is None and not self._new_spec:
                 limit = self._limit()
@@ -169,9 +180,10 @@ class PodMessages:
                     break
 
     def wait_for_exit(self, deadline: float, *, shorten: bool) -> bool:
-        """Wait for the end of a process. Return False if `deadline` passes before a process ends.
+        """Wait until a process ends. Return False if `deadline` passes before a process ends.
 
-        With `shorten`, the end of a stop's grace period is a deadline, too. Wake-ups may be spurious.
+        With `shorten`, the end of the grace period of a stop is also a deadline. The method may also return without any
+        of these reasons.
         """
         with self._changed:
             if shorten and self._stop_at is not None:

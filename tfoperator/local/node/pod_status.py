@@ -1,7 +1,7 @@
-"""Renders a pod's status from the state of its containers, as the kubelet does, and reports it.
+"""Makes a pod's status from the state of its containers, as the kubelet does, and reports the status.
 
-The operator decides by these fields. A local pod must look to it like a pod of a cluster, so the shapes, reasons and
-rules (ready, phase, restart counts, last state) are the kubelet's.
+The operator's decisions depend on these fields. For the operator, a local pod must look like a pod in a cluster. So the
+structure, the reasons and the rules (ready, phase, restart counts, last state) are the kubelet's.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from tfoperator.local.runtime.protocol import LocalPod
 
 
 class PodReporter:
-    """Renders the pod's status and reports it when it has changed, and each warning once.
+    """Makes the pod's status and reports it when it has changed. Reports each warning once.
 
-    Belongs to the pod's worker; only `warn_once` may also be called by the runtime's threads.
+    Use it only in the pod's worker. Threads of the runtime may call only `warn_once`.
     """
 
     def __init__(self, pod: LocalPod, api: NodeApi, clock: Clock) -> None:
         self.pod_ip = ""
-        """The pod's address; empty until the pod has an address."""
+        """The pod's address. It is empty until the pod gets an address."""
         self.generation = pod.metadata.generation
-        """The generation of the spec that the worker has acted on."""
+        """The generation of the spec that the worker has applied."""
         self._pod = pod
         self._api = api
         self._clock = clock
@@ -47,7 +47,7 @@ class PodReporter:
         reason: str = "",
         message: str = "",
     ) -> None:
-        """Report the state of the pod and of its containers."""
+        """Report the state of the pod and the states of its containers."""
         now = self._clock.now()
         # As with a kubelet, the start time is the time of the first report: while a pod waits for GPUs, it is not on
         # the node yet.
@@ -73,13 +73,13 @@ class PodReporter:
         self._report(status)
 
     def unschedulable(self, message: str, details: str) -> None:
-        """Report that the pod does not fit on the node, as a scheduler does."""
+        """Report that the pod does not fit on the node, as a scheduler reports it."""
         scheduled = Condition("PodScheduled", False, "Unschedulable", message)
         self._report({"phase": "Pending", "conditions": [self._condition(scheduled, self._clock.now())]})
         self.warn_once("FailedScheduling", f"{message} ({details})")
 
     def warn_once(self, reason: str, message: str) -> None:
-        """Record a warning about the pod, unless the same was recorded before."""
+        """Record a warning about the pod, unless the same warning was recorded before."""
         if message not in self._warned:
             self._warned.add(message)
             self._api.warn(self._pod, reason, message)

@@ -1,7 +1,7 @@
-"""One pod's life, in its own thread: volumes, init containers, containers, restarts, and the end.
+"""Runs one pod in its own thread, from start to end: volumes, init containers, containers, restarts, and the end.
 
-The thread owns everything about the pod; other threads only send messages (`pod_messages`). So only the messages need
-a lock, and each reported status is consistent.
+Only this thread changes the data of the pod. Other threads only send messages (`pod_messages`). So only the messages
+need a lock, and each status that the worker reports is consistent.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ logger = logging.getLogger(__name__)
 CONFIG_RETRY = 1.0
 """Seconds until a missing ConfigMap or Secret is requested again."""
 SCHEDULING_RETRY = 1.0
-"""Seconds until scheduling is retried for a pod that does not fit."""
+"""Seconds until the agent tries again to schedule a pod that does not fit."""
 DEFAULT_GRACE = 30.0
-"""Kubernetes' default for terminationGracePeriodSeconds."""
+"""The default of Kubernetes for terminationGracePeriodSeconds."""
 KILL_TIMEOUT = 10.0
-"""Seconds to wait for the end of a process after SIGKILL; only a process that hangs in the kernel takes longer."""
+"""Seconds to wait until a process ends after SIGKILL. Only a process that hangs in the kernel takes longer."""
 
 
 class PodWorker:
-    """Runs one pod. Thread-safe: `start()` once, then `messages` and the other methods from anywhere."""
+    """Runs one pod.
+
+    Thread-safe. Call `start()` once, and after that `messages` and the other methods from any thread.
+    """
 
     def __init__(self, pod: LocalPod, parts: NodeParts) -> None:
         self.pod = pod
@@ -50,7 +53,7 @@ class PodWorker:
         ]
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
         self.messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds, self._grace, pod.metadata.generation)
-        """The messages of other threads."""
+        """The messages from other threads."""
         self._expired = False  # ended by its activeDeadlineSeconds
         self._terminating = False  # running containers are being stopped, and not started again
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod.metadata.key}", daemon=True)
@@ -60,10 +63,11 @@ class PodWorker:
         self._thread.start()
 
     def take_stacks(self, container: str = "") -> dict[str, str]:
-        """Return the stacks of the Python threads of its running containers, by container; only of `container`, if set.
+        """Return the stacks of the Python threads of its running containers, by container.
 
-        They are also appended to a file beside the log. Blocks for some seconds if a process does not respond. Callable
-        from any thread: it reads only the fields of the worker's records that other threads may read.
+        If `container` is set, return only its stacks. The stacks are also added to a file beside the log. The call
+        blocks for some seconds if a process does not respond. Any thread may call it: it reads only the fields of the
+        worker's records that other threads may read.
         """
         stacks = {}
         for record in (*self._init, *self._main):
@@ -75,7 +79,7 @@ class PodWorker:
         return stacks
 
     def join(self, timeout: float) -> bool:
-        """Wait for the worker to end. Return whether it has ended."""
+        """Wait until the worker ends. Return whether it has ended."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -91,7 +95,10 @@ class PodWorker:
             self._clean_up()
 
     def _give_up(self, error: Exception) -> None:
-        """End a pod that can't be run (its log can't be written, for example): other threads may wait for its end."""
+        """End a pod that can't run (for example because its log can't be written).
+
+        Other threads may wait for its end.
+        """
         for record in (*self._init, *self._main):
             if record.process is not None:
                 record.process.kill()
@@ -115,7 +122,7 @@ class PodWorker:
         self._report_end()
 
     def _schedule(self) -> bool:
-        """Wait until the pod fits on this machine. Return False if it must end first."""
+        """Wait until the pod fits on this machine. Return False if the pod must end before."""
         while True:
             try:
                 self._parts.gpus.acquire(self.pod)
@@ -128,9 +135,10 @@ class PodWorker:
                 return False
 
     def _supervise(self, group: Sequence[ContainerRecord], policy: str, phase: str) -> None:
-        """Start the containers of a group, and restart them by the policy, until all have ended.
+        """Start the containers of a group. Restart them by the restart policy, until all have ended.
 
-        Of a sidecar in the group, wait only for its start. Sidecars that were started earlier are restarted, too.
+        For a sidecar in the group, wait only until it has started. Sidecars that were started earlier are also
+        restarted.
         """
         sidecars = [record for record in self._init if record.sidecar and record.initialised]
         attended = [*sidecars, *group]
@@ -210,7 +218,10 @@ class PodWorker:
             self._ended(record, code, policy, reason=reason, message=said)
 
     def _terminate(self) -> None:
-        """Stop all containers: SIGTERM, the grace period, SIGKILL; sidecars after the others, the last one first."""
+        """Stop all containers: SIGTERM, the grace period, SIGKILL.
+
+        Sidecars are stopped after the other containers, the last sidecar first.
+        """
         self._terminating = True
         self._expired = self.messages.past_limit and not all(record.over for record in self._main)
         running = [record for record in (*self._init, *self._main) if record.process is not None]

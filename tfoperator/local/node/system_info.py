@@ -1,4 +1,4 @@
-"""The facts of this machine as a kubelet reports them of its node: labels, `nodeInfo` and conditions."""
+"""The data of this machine in the format in which a kubelet reports its node: labels, `nodeInfo` and conditions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfoperator import __version__
 from tfoperator.api.replicas.names import EMBEDDED_RELEASE
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Go's names of architectures, which labels and image names have, by the names of the system."""
+"""Go's names of architectures, by the system's names. Labels and image names use Go's names."""
 _HEALTHY = (
     ("MemoryPressure", "False", "AgentHasSufficientMemory"),
     ("DiskPressure", "False", "AgentHasNoDiskPressure"),
@@ -18,7 +18,7 @@ _HEALTHY = (
 
 
 def node_info() -> dict[str, str]:
-    """Return the node's `nodeInfo`. An ID that this system does not have is empty."""
+    """Return the node's `nodeInfo`. If this system does not have an ID, the ID is empty."""
     return {
         "architecture": _architecture(),
         "bootID": _first_line("/proc/sys/kernel/random/boot_id"),
@@ -43,7 +43,7 @@ def node_labels(name: str) -> dict[str, str]:
 
 
 def node_conditions(now: str) -> list[dict[str, str]]:
-    """Return the conditions of a node that runs. Nothing here measures pressure: pods are never evicted."""
+    """Return the conditions of a running node. The agent does not measure pressure, and never evicts pods."""
     conditions = (*_HEALTHY, ("Ready", "True", "AgentReady"))
     times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
     message = "the node agent runs"

@@ -1,7 +1,7 @@
-"""Volumes as directories under the run directory, filled as the kubelet fills them.
+"""Volumes are directories under the run directory. They are filled in the same manner as by the kubelet.
 
-The runtime decides how containers see them: see `runtime.process` and `runtime.docker`. A volume that can never be
-provided is rejected, not left empty silently.
+The runtime decides how containers access volumes: see `runtime.process` and `runtime.docker`. If a volume can never be
+provided, it is rejected. It is not silently left empty.
 """
 
 from __future__ import annotations
@@ -41,25 +41,27 @@ from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_b
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
 _MESSAGES_FOLDER = ".termination-messages"
-"""A folder beside a pod's volumes; a volume can't have this name."""
+"""The name of a folder beside a pod's volumes. A volume can't have this name."""
 VOLUMES = "volumes"
-"""The folder of the run directory that contains all volumes."""
+"""The name of the folder in the run directory that contains all volumes."""
 _File = tuple[str, bytes, int]
 """A file of a volume: its path in the volume, its content and its mode."""
 _CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
-"""Valid claim names; API servers accept any text as the name of a claim in a pod, since the claim may never exist."""
+"""The pattern of valid claim names. API servers accept any text as the name of a claim in a pod, since the claim may
+never exist.
+"""
 
 
 class VolumeManager:
-    """Makes and removes the volumes of pods. Thread-safe.
+    """Creates and removes the volumes of pods. Thread-safe.
 
-    `pods` contains volumes that live as long as a pod. `claims` contains volumes that outlive a pod: a
-    PersistentVolumeClaim is a directory with the claim's name, shared by all pods that use it and kept until the run
-    directory is deleted.
-    `objects` contains the volumes of ConfigMaps and Secrets: pods with the same content share a directory, which lives
-    until the last of them has ended, so that one symbolic link can serve all of them. With `keep`, `remove` does
-    nothing. With `mounted`, containers see volumes through mounts, whatever user they run as: each may write to them,
-    as with a kubelet. Other users of this machine can't open the folder of all volumes.
+    `pods` contains volumes that exist as long as their pod. `claims` contains volumes that stay after a pod. A
+    PersistentVolumeClaim is a directory with the claim's name. All pods that use the claim share the directory, and it
+    is kept until the run directory is deleted. `objects` contains the volumes of ConfigMaps and Secrets. Pods with the
+    same content share a directory, which exists until the last of these pods has ended. So a single symbolic link can
+    serve all of them. With `keep`, `remove` does nothing. With `mounted`, containers access volumes through mounts.
+    Each container may write to them, whatever user it runs as, as with a kubelet. Other users of this machine can't
+    open the folder that contains all volumes.
     """
 
     def __init__(self, root: Path, *, keep: bool = False, mounted: bool = False) -> None:
@@ -72,11 +74,11 @@ class VolumeManager:
         self._shared = SharedFolders(self._root / "objects")
 
     def claims(self, namespace: str) -> Path:
-        """Return the folder that contains the PersistentVolumeClaims of a namespace, each a folder."""
+        """Return the folder with the PersistentVolumeClaims of a namespace. Each claim is a folder in it."""
         return self._claims / namespace
 
     def prepare(self, pod: LocalPod, sources: Sources, tokens: Tokens | None = None) -> dict[str, Path]:
-        """Make every volume of a pod; a second call keeps what exists, and writes new data.
+        """Create every volume of a pod. A second call keeps existing volumes, and writes new data.
 
         Raises ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may be created), and
         LaunchError for a volume that can never be provided.
@@ -88,10 +90,10 @@ class VolumeManager:
     def mounts(
         self, pod: LocalPod, container: Container, volumes: Mapping[str, Path], variables: Mapping[str, str]
     ) -> tuple[Mount, ...]:
-        """Return the mounts of one container, whose variables are for a `subPathExpr`.
+        """Return the mounts of one container. Its variables are used for a `subPathExpr`.
 
-        Raises LaunchError for a mount of a volume that the pod lacks, and ContainerConfigError for a variable that the
-        container lacks.
+        Raises LaunchError if the pod lacks the volume of a mount, and ContainerConfigError if the container lacks a
+        variable.
         """
         result = []
         # As in a cluster, containers can't write to volumes made from API objects.
@@ -116,7 +118,7 @@ class VolumeManager:
     def termination_message(
         self, pod: LocalPod, container: Container, mounts: Sequence[Mount], attempt: int
     ) -> TerminationMessage:
-        """Return where one attempt of a container writes its termination message. Raises OSError."""
+        """Return the file to which one attempt of a container writes its termination message. Raises OSError."""
         path = container.termination_message_path
         if not self._mounted or any(mount.mount_path == path for mount in mounts):
             return TerminationMessage.on_this_machine(container, mounts)
@@ -125,13 +127,13 @@ class VolumeManager:
         return TerminationMessage.mounted(container, self._pods / pod.metadata.uid / _MESSAGES_FOLDER / name)
 
     def remove(self, pod: LocalPod) -> None:
-        """Delete the volumes that live as long as the pod."""
+        """Delete the volumes that exist only as long as the pod."""
         if not self._keep:
             shutil.rmtree(self._pods / pod.metadata.uid, ignore_errors=True)
             self._shared.release(pod.metadata.uid)
 
     def close(self) -> None:
-        """Remove empty directories. Call it when no pod is left: a pod that starts could need them."""
+        """Remove empty directories. Call it when no pod is left: a pod that starts could need these directories."""
         for directory in (self._pods, self._root / "objects", self._root):
             with suppress(OSError):  # it is not empty, or was never made
                 directory.rmdir()
@@ -183,9 +185,10 @@ class VolumeManager:
 
 
 class SharedFolders:
-    """Folders that pods with the same content share, each until its last pod has ended. Thread-safe.
+    """Folders that pods with the same content share.
 
-    A folder's name is a hash of its content, so it never changes: new content of a ConfigMap is a new folder.
+    Each folder exists until the last of its pods has ended. Thread-safe. The name of a folder is a hash of its content,
+    so the content never changes: new content of a ConfigMap gets a new folder.
     """
 
     def __init__(self, root: Path) -> None:
@@ -194,7 +197,7 @@ class SharedFolders:
         self._users: dict[Path, set[str]] = {}  # UIDs of pods
 
     def provide(self, pod: str, files: Sequence[_File], fill: Callable[[Path], None]) -> Path:
-        """Return a folder with these files, written by `fill`. Raises OSError, and what `fill` raises."""
+        """Return a folder with these files. `fill` writes the files. Raises OSError, and the errors of `fill`."""
         folder = self._root / _digest(files)
         with self._lock:
             self._users.setdefault(folder, set()).add(pod)
@@ -245,7 +248,7 @@ def _is_rendered(volume: Volume) -> bool:
 
 
 def token_seconds(pod: LocalPod) -> int | None:
-    """Return the shortest life of a token in the pod's volumes, in seconds; None if there is none."""
+    """Return the shortest lifetime of a token in the pod's volumes, in seconds. Return None if there is no token."""
     parts = [part for volume in pod.spec.volumes or () if volume.projected for part in volume.projected.sources]
     tokens = [part.service_account_token for part in parts]
     return min((token.expiration_seconds for token in tokens if token is not None), default=None)

@@ -1,7 +1,7 @@
 """Reads the logs of all containers of a node while they are written, for users who watch.
 
-The terminal's side requests the lines, so none queue up: with a slow terminal, or a reader that stops reading, they
-stay in the files. Containers write to the files and are never slowed down.
+The code for the terminal requests the lines, so lines never wait in memory: if the terminal is slow, or a reader stops
+reading, the lines stay in the files. Containers write to the files and are never slowed down.
 """
 
 from __future__ import annotations
@@ -24,28 +24,34 @@ from tfoperator.local.usage import Usage
 logger = logging.getLogger(__name__)
 
 _READ_AHEAD = 2 * 1024 * 1024
-"""Bytes of one log that may be read ahead of the lines shown."""
+"""The maximum number of bytes of one log that are read before the lines are shown."""
 
 _TOTAL_AHEAD = 32 * 1024 * 1024
 _MIN_AHEAD = 64 * 1024
 _BLOCK_SIZE = 256 * 1024
-"""Bytes of one log that are read per round if every line is shown."""
+"""The number of bytes of one log that are read per round if every line is shown."""
 
 
 LEAST = 50
-"""Lines per round on the slowest terminal."""
+"""The number of lines per round on the slowest terminal."""
 
 MOST = 2000
-"""Lines per round on the fastest terminal: more than a user can read, and ten redraws a second."""
+"""The number of lines per round on the fastest terminal. This is more than a user can read, and the terminal is redrawn
+ten times a second.
+"""
 
 _SLOW_ROUND = 0.1
-"""If a round takes more seconds, the next round is shorter: users do not notice a response that is this late."""
+"""If a round takes more seconds than this, the next round is shorter. Users do not notice a response that is late by
+this time.
+"""
 
 _FAST_ROUND = 0.03
-"""If a round takes fewer seconds, the next round may be longer."""
+"""If a round takes fewer seconds than this, the next round may be longer."""
 
 _MAX_ROUNDS_BEHIND = 10
-"""Rounds that it may take to show the waiting lines; if it would take more, lines are skipped."""
+"""The number of rounds within which the waiting lines must be shown. If more rounds would be necessary, lines are
+skipped.
+"""
 
 K = TypeVar("K")
 
@@ -56,7 +62,7 @@ class OutputPace(msgspec.Struct, frozen=True):
     lines: int = MOST // 2
 
     def after(self, shown: int, seconds: float) -> OutputPace:
-        """Return the pace after a round that has shown this many lines in this time."""
+        """Return the pace after a round that has shown this number of lines in this time."""
         if seconds > _SLOW_ROUND:
             return OutputPace(max(LEAST, self.lines // 2))
         if shown >= self.lines and seconds < _FAST_ROUND:
@@ -65,9 +71,10 @@ class OutputPace(msgspec.Struct, frozen=True):
 
 
 def fair_shares(waiting: Mapping[K, int], lines: int) -> dict[K, int]:
-    """Return how many lines each log gets in a round: all of its lines or an equal share, at least one if it has any.
+    """Return how many lines each log gets in a round: all of its lines, or an equal share.
 
-    The sum is at most `lines`, or one for each log if there are more logs.
+    A log with lines gets at least one line. The sum is at most `lines`. If there are more logs than `lines`, the sum is
+    one line for each log.
     """
     shares: dict[K, int] = {}
     left = lines
@@ -80,15 +87,15 @@ def fair_shares(waiting: Mapping[K, int], lines: int) -> dict[K, int]:
 
 
 def is_behind(waiting: int, share: int) -> bool:
-    """Return whether a log with this many waiting lines, and this share of a round, must skip some."""
+    """Return whether a log must skip lines, if it has this number of waiting lines and this share of a round."""
     return waiting > _MAX_ROUNDS_BEHIND * share
 
 
 class LogChunk(msgspec.Struct, frozen=True):
     """New content of one container's log: lines without their ends.
 
-    `skipped` is the number of lines skipped before them; the file `path` has them. `bar` is an unfinished last line
-    that is rewritten with carriage returns, as progress bars are; "" if there is none.
+    `skipped` is the number of lines that were skipped before these lines. The file `path` contains them. `bar` is an
+    incomplete last line that a program rewrites with carriage returns, as progress bars do; "" if there is none.
     """
 
     namespace: str
@@ -102,19 +109,20 @@ class LogChunk(msgspec.Struct, frozen=True):
 
 
 class OutputReader:
-    """Reads what was appended to any log since the last call. Not thread-safe."""
+    """Reads the content that was added to any log since the last call. Not thread-safe."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._tails: dict[LogFile, UnreadLog] = {}
         self._bars: dict[LogFile, str] = {}
         self.more = False
-        """Whether there was more than was requested."""
+        """Whether the logs had more lines than the caller requested."""
 
     def read(self, lines: int | None) -> list[LogChunk]:
-        """Read one round: `lines` shared among the logs; with None the next block of each log, skipping nothing.
+        """Read one round. The logs share `lines`. With None, read the next block of each log, and skip nothing.
 
-        A log that is too far behind skips lines, and continues with its newest.
+        If a log has too many lines that are not read yet, lines are skipped, and reading continues with its newest
+        lines.
         """
         places = {log: (namespace, pod, container) for namespace, pod, container, log in self._store.all()}
         for log in places:
@@ -140,7 +148,7 @@ class OutputReader:
             tail.close()
 
     def _fill(self, tails: Sequence[UnreadLog], may_skip: bool) -> dict[LogFile, int]:
-        """Read ahead in each log. Return how many lines of it can be taken now."""
+        """Read a part of each log in advance. Return how many lines of this part can be taken now."""
         ahead = max(_MIN_AHEAD, min(_READ_AHEAD, _TOTAL_AHEAD // max(len(tails), 1))) if may_skip else _BLOCK_SIZE
         waiting = {}
         for tail in tails:
@@ -154,15 +162,20 @@ class OutputReader:
 
 
 class RunListener:
-    """Receives every change, and does nothing. All calls come from the thread that runs the job.
+    """Receives every change, and does nothing.
 
-    An exception ends the run.
+    Subclasses override its methods. The thread that runs the job makes all calls. If a call raises an exception, the
+    run ends.
     """
 
     shows_every_line = False
-    """Whether it needs every line that containers write, however long that takes; else lines are skipped."""
+    """Whether the listener needs every line that containers write, even if this takes long. Otherwise lines are
+    skipped.
+    """
     shows_usage = False
-    """Whether it wants the containers' usage every two seconds; if not, that isn't measured for it."""
+    """Whether the listener needs the containers' usage every two seconds. If not, the usage is not measured for this
+    listener.
+    """
 
     def job_changed(self, job: TFJob) -> None:
         """Handle a job that was created or whose status has changed."""
@@ -180,10 +193,10 @@ class RunListener:
         """Handle new output of containers."""
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """Handle the end of the run, or its cause; running containers are being stopped."""
+        """Handle the end of the run, or the cause of its end. Running containers are being stopped."""
 
     def page_link(self, url: str) -> None:
-        """Handle a new link to the page, which can be opened once."""
+        """Handle a new link to the page. The link can be opened once."""
 
     def used(self, usage: Usage) -> None:
         """Handle the current usage of the containers."""

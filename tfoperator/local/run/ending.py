@@ -1,7 +1,8 @@
-"""The end of a run, and its jobs and pods as they are after that end. Pure.
+"""The end of a run, and the state of its jobs and pods after this end. Pure.
 
-The last TFJob that a run has seen may still be running: the run stops it, deletes it, and looks at it no more. The end
-is written into it here, so each view that reads a TFJob is right without a special case.
+The last state of a TFJob that a run has seen may be a running state: the run stops and deletes the TFJob, and does not
+read it again. This module writes the end of the run into the TFJob. So every view that reads a TFJob is right without a
+special case.
 """
 
 from __future__ import annotations
@@ -31,25 +32,26 @@ _REASONS = {state: reason for reason, state in RUN_ENDS.items()}
 _ENDED_PHASES = ("Succeeded", "Failed")
 _LOST_EXIT_CODE = 137
 _LOST_REASON = "ContainerStatusUnknown"
-"""Exit code and reason of a container whose end nobody saw, as a kubelet writes them."""
+"""The exit code and the reason of a container whose end was not observed. A kubelet writes the same values."""
 
 PodPlace = tuple[str, str]
-"""Namespace and name of a pod."""
+"""The namespace and the name of a pod."""
 
 JobPlace = tuple[str, str]
-"""Namespace and name of a job."""
+"""The namespace and the name of a job."""
 
 FINISHED_MESSAGE = "The run was interrupted, but the job finished within its grace period."
-"""Message of the success of a job that trained to its end after the run was interrupted."""
+"""The message about the success of a job that completed its training after the run was interrupted."""
 
 
 class RunEnd(msgspec.Struct, frozen=True):
-    """How and when a run ended: the one record from which every view of its jobs is made.
+    """How and when a run ended. Every view of the run's jobs is made from this record.
 
-    `state` is the state of its result (`RunOutcome`), or `DIED`; then `at` is its last sign of life. `cause` is the
-    reason of a run that failed by itself. `replicas` has the final states of the replicas that the run recorded, by
-    namespace and pod. `finished` are jobs, by namespace and name, that trained to their end after the run had asked
-    them to stop. `left` are processes that still run after the run has died: its guardian was killed, too.
+    `state` is the state of its result (`RunOutcome`), or `DIED`. If it is `DIED`, `at` is the last time at which the
+    run showed that it was alive. `cause` is the reason if the run itself failed. `replicas` contains the last states of
+    the replicas that the run recorded, by namespace and pod. `finished` contains jobs, by namespace and name, that
+    completed their training after the run had told them to stop. `left` contains processes that still run after the run
+    has died, because its guardian was killed, too.
     """
 
     state: str
@@ -61,11 +63,11 @@ class RunEnd(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """The reason of the condition Failed of a job that had not ended before."""
+        """The reason in the condition Failed of a job that had not ended before the run ended."""
         return _REASONS.get(self.state, JobReason.RUN_FAILED)
 
     def message(self, job: str) -> str:
-        """Return the message of that condition, for a job by `namespace/name`."""
+        """Return the message of the condition Failed, for a job by `namespace/name`."""
         if self.state == DIED:
             seen = f"{utc(self.at):%Y-%m-%d %H:%M:%S} UTC"
             why = f"its run was killed, or the machine stopped. The run last wrote its records at {seen}."
@@ -81,7 +83,7 @@ class RunEnd(msgspec.Struct, frozen=True):
 
 
 def ended_objects(objects: Iterable[Mapping[str, Any]], end: RunEnd) -> tuple[dict[str, Any], ...]:
-    """Return the objects of a run as they are after its end; objects that have already ended stay unchanged."""
+    """Return the objects of a run in their state after its end. Objects that have already ended stay unchanged."""
     return tuple(_ended(obj, end) for obj in objects)
 
 
@@ -95,7 +97,7 @@ def _ended(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
 def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
     """Return the status of a job whose run has ended: it has an outcome, and shows no activity.
 
-    A job that had ended before keeps its outcome and its times.
+    If a job had ended before the run ended, the job keeps its outcome and its times.
     """
     status = job.status
     at = whole_second(utc(end.at))
@@ -144,7 +146,7 @@ def _at_rest(status: ReplicaStatus) -> ReplicaStatus:
 
 
 def _closed(usage: JobUsage, at: datetime) -> JobUsage:
-    """Return the usage of a job that ended at that time: it is in no phase, and holds no resources."""
+    """Return the usage of a job that ended at this time. The job is in no phase, and holds no resources."""
     if not usage.phase:
         return usage
     resources = {
@@ -178,12 +180,18 @@ def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    """Return a copy of a mapping; an empty mapping for anything else, because users may have edited the records."""
+    """Return a copy of a mapping.
+
+    For any other value, return an empty mapping, because users may have edited the records.
+    """
     return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _ended_container(found: Any, end: RunEnd) -> Any:
-    """Return a container's status after the run's end: a running container ended then, a waiting container before."""
+    """Return a container's status after the run's end.
+
+    A running container ended at this time; a waiting container ended before.
+    """
     if not isinstance(found, Mapping):
         return found
     state, last = found.get("state"), found.get("lastState")

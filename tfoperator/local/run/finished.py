@@ -1,8 +1,9 @@
-"""Decides which workers may be ending when their job has succeeded, and whether an interrupted job finished. Pure.
+"""Decides which workers may be about to end because their job has succeeded.
 
-In programs with several workers, TensorFlow catches SIGTERM, and the training goes on: within the grace period it may
-finish. Exit code 0 alone doesn't show that, because a program that handles SIGTERM itself saves its state, and exits
-with 0 in the middle of its training.
+Also decides whether an interrupted job has finished. Pure. In programs with several workers, TensorFlow catches
+SIGTERM, and the training continues. It may finish within the grace period. Exit code 0 alone doesn't show that the
+training finished: a program that handles SIGTERM itself saves its state, and exits with 0 in the middle of its
+training.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from tfoperator.report.facts import ReplicaFacts
 
 _TAKEN_BY_TENSORFLOW = "preemption_notifier.cc"
 _CAUGHT = "SIGTERM caught"
-"""In the line that TensorFlow logs when it catches SIGTERM, so that the program does not receive it."""
+"""A text in the line that TensorFlow logs when it catches SIGTERM. In this case the program itself does not receive
+SIGTERM.
+"""
 
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -28,8 +31,8 @@ _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
     """Return whether a pod runs a worker that may end now, because another worker of its job (by UID) has ended.
 
-    Workers that use parameter servers don't end together. With a `cleanPodPolicy`, pods that still run are stopped at
-    once, or never.
+    Workers that use parameter servers don't end at the same time. With a `cleanPodPolicy`, pods that still run are
+    stopped at once, or are never stopped.
     """
     job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
     kind, _ = parse_replica_name(replica_name(pod))
@@ -40,7 +43,9 @@ def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
 
 
 def has_finished(job: TFJob, replicas: Sequence[ReplicaFacts]) -> bool:
-    """Return whether the replicas that decide the job's success trained to their end, although asked to stop."""
+    """Return whether the replicas that decide the job's success completed their training, although they were told to
+    stop.
+    """
     deciding = [replica for replica in replicas if _decides(job, replica.name)]
     return bool(deciding) and all(map(trained_to_its_end, deciding))
 
@@ -55,7 +60,7 @@ def _decides(job: TFJob, name: str) -> bool:
 
 
 def trained_to_its_end(replica: ReplicaFacts) -> bool:
-    """Return whether a replica ended by itself and with success, although it may have been asked to stop."""
+    """Return whether a replica ended by itself and with success, even if it was told to stop."""
     run = replica.last_run
     if run is None or run.exit_code != 0:
         return False

@@ -1,12 +1,12 @@
-"""The progress of a training loop, from the bars that it prints: for programs that do not report. No I/O.
+"""Finds the progress of a training loop in the progress bars that it prints, for programs that do not report progress.
 
-Keras prints `Epoch 2/5`, and then lines such as `75/300 ━━━━ 8s 37ms/step - loss: 1.9180` (with `verbose=2` one per
-epoch, `300/300 - 9s - 30ms/step - loss: 1.9180`; Keras 2: `75/300 [=====>....] - ETA: 8s - loss: 1.9180`). A `fit` of
-one epoch prints no `Epoch`, and neither do `evaluate` and `predict`. Of passes without `Epoch`, only a program's first
-pass is used.
+The code does no I/O. Keras prints `Epoch 2/5`, and then lines such as `75/300 ━━━━ 8s 37ms/step - loss: 1.9180`. With
+`verbose=2` it prints one line per epoch: `300/300 - 9s - 30ms/step - loss: 1.9180`. Keras 2 prints `75/300 [=====>....]
+- ETA: 8s - loss: 1.9180`. A `fit` of a single epoch prints no `Epoch`. `evaluate` and `predict` also print no `Epoch`.
+If passes have no `Epoch`, only the first pass of a program is used.
 
-A bar of tqdm may count anything. It is used only if its description or its unit names steps of an epoch
-(`Epoch 2/5:  25%|██▌  | 75/300 [00:02<00:08, 27.0it/s, loss=1.9]`), epochs, or steps.
+A tqdm bar may count anything. It is used only if its description or its unit names steps of an epoch (`Epoch 2/5:
+25%|██▌ | 75/300 [00:02<00:08, 27.0it/s, loss=1.9]`), epochs, or steps.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ _EPOCHS = re.compile(r"(?:training )?epochs?", re.IGNORECASE)
 _TRAINING_STEPS = re.compile(r"(?:train(?:ing)? )?(?:global )?steps?", re.IGNORECASE)
 _NO_TRAINING = re.compile(r"val|eval|test|predict", re.IGNORECASE)
 _LONGEST = 2000
-"""Characters of a line that is read: Keras' lines are shorter."""
+"""The maximum number of characters of a line that is read. Keras' lines are shorter."""
 
 
 class _Bar(msgspec.Struct, frozen=True):
-    """The state of a bar: steps done and all steps (0: unknown) of an epoch, or epochs done and all epochs."""
+    """The state of a bar.
+
+    It has the completed steps and all steps (0: unknown) of an epoch, or the completed epochs and all epochs.
+    """
 
     done: int
     total: int
@@ -54,9 +57,9 @@ class FitOutput:
         self._first: tuple[float, int] | None = None  # time and step of the first line of this fit
 
     def read(self, lines: Iterable[str], monotonic: float, now: datetime) -> ProgressReport | None:
-        """Return the progress after these lines, without a replica's name; None if they contain no progress.
+        """Return the progress after these lines, without a replica's name.
 
-        `monotonic` is in seconds.
+        Return None if the lines contain no progress. `monotonic` is a time in seconds.
         """
         newest = None
         for line in lines:
@@ -73,7 +76,7 @@ class FitOutput:
         self._epoch, self._epochs = (epoch, epochs) if 0 < epoch <= epochs else (0, 0)
 
     def _tqdm_bar(self, text: str) -> _Bar | None:
-        """Return the state of a bar of tqdm if it clearly counts the training, and note the epoch that it names."""
+        """Return the state of a tqdm bar if it clearly counts the training. Record the epoch that the bar names."""
         match = _TQDM.fullmatch(text) if "%|" in text else None
         what = (match["what"] or "") if match is not None else ""
         if match is None or _NO_TRAINING.search(what):

@@ -1,8 +1,8 @@
 """One run: TFJobs from a manifest, from their creation to their end, on their own embedded control plane.
 
-Two threads share the work. `JobLifecycle` decides, in its own thread; the caller's thread shows: it reads the logs,
-takes the other's news out of a queue, and calls the listener. So a listener needs no locks, sees changes in order, and
-a slow terminal delays only itself.
+Two threads share the work. `JobLifecycle` makes the decisions, in its own thread. The caller's thread shows the run: it
+reads the logs, takes the lifecycle's news out of a queue, and calls the listener. So a listener needs no locks and gets
+changes in order, and a slow terminal delays only the listener.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _LISTEN_SECONDS = 0.5  # seconds between two looks at who listens at which port
 
 
 class JobRun:
-    """Runs the objects of a manifest to their end. Use once: `execute()`.
+    """Runs the objects of a manifest until their end. It can be used only once: call `execute()`.
 
-    `timeout` is in seconds, None for no limit. `pods` selects the runtime of pods. `interrupt()` may be called from a
-    signal handler. With `make_page`, a page is served until the end. `typed` is the kind of input that the user gave:
-    advice uses its words.
+    `timeout` is in seconds. None means no limit. `pods` selects the runtime of pods. A signal handler may call
+    `interrupt()`. With `make_page`, the run serves a page until its end. `typed` is the kind of input that the user
+    gave. Advice to the user uses the words of this kind.
     """
 
     def __init__(
@@ -74,15 +74,15 @@ class JobRun:
         self._began = datetime.now(UTC).replace(microsecond=0)
 
     def interrupt(self) -> None:
-        """End the run gracefully; at once when called again. Safe in a signal handler."""
+        """End the run gracefully. On a second call, end it at once. A signal handler may call it."""
         self._lifecycle.interrupt()
 
     def execute(self) -> RunResult:
         """Run the objects, and return how the run ended.
 
-        Raises KubeError if the control plane rejects an object, OSError or RuntimeUnavailable if it can't start,
-        ControlPlaneFailed if the operator fails, and the exceptions of the listener. In every case no process, thread
-        or port is left.
+        Raises KubeError if the control plane rejects an object, OSError or RuntimeUnavailable if the control plane
+        can't start, ControlPlaneFailed if the operator fails, and the exceptions of the listener. In all cases, no
+        process of the run continues, no thread continues, and no port stays open.
         """
         began = time.monotonic()
         self._began = datetime.now(UTC).replace(microsecond=0)
@@ -114,7 +114,10 @@ class JobRun:
         return tuple(self._lifecycle.events)
 
     def records(self, since: int = -1) -> tuple[int, RunRecords] | None:
-        """Return the number of changes so far, and the records; None if that number is `since`. From any thread."""
+        """Return the number of changes so far, and the records.
+
+        Return None if this number equals `since`. Any thread may call it.
+        """
         found = self._lifecycle.seen(since)
         if found is None:
             return None
@@ -124,18 +127,18 @@ class JobRun:
         return changes, RunRecords.of(jobs, pods, events.values(), seen.curves, began=self._began)
 
     def ended_records(self, result: RunResult) -> RunRecords:
-        """Return the records that are kept after the run's end."""
+        """Return the records that stay after the run's end."""
         found = self.records()
         assert found is not None
         return found[1].ended(result.end)
 
     def failure(self, message: str) -> RunResult:
-        """Return the result of a run that ended by an error of its own, which `execute` has raised."""
+        """Return the result of a run that ended with an error of its own. `execute` has raised this error."""
         seconds = round((datetime.now(UTC) - self._began).total_seconds(), 3)
         return RunResult(RunOutcome.FAILED, seconds, str(self._run_dir), (), self._began, message=message)
 
     def _show_all(self, reader: OutputReader, plane: ControlPlane) -> None:
-        """Show changes and lines until everything has been stopped and shown."""
+        """Show changes and lines, until everything has stopped and all of it has been shown."""
         ended = False
         while not ended or reader.more or not self._news.empty():
             ended = self._lifecycle.ended  # read before the news: once it is true, nothing more is written or sent
@@ -150,7 +153,9 @@ class JobRun:
                 self._heard |= plane.runtime.network.heard()
 
     def _apart(self, pods: Sequence[Pod]) -> tuple[str, ...]:
-        """Return the training replicas of a job if none of them can have found another; else an empty tuple."""
+        """Return the training replicas of a job, if none of them can have connected to another replica; else an empty
+        tuple.
+        """
         places = {(pod.metadata.namespace, pod.metadata.name): replica_name(pod) for pod in pods}
         trained = [name for place, name in sorted(places.items()) if place in self._fitting]
         is_seen = not self._pods.in_containers and sys.platform == "linux"
@@ -207,15 +212,18 @@ class JobRun:
 
 
 def _reports_progress(obj: Mapping[str, Any]) -> bool:
-    """Return whether a manifest's object is a job that reports progress. Only such a job needs the progress service."""
+    """Return whether an object in a manifest is a job that reports progress.
+
+    Only such a job needs the progress service.
+    """
     spec = obj.get("spec")
     return obj.get("kind") == TFJOBS.kind and isinstance(spec, Mapping) and isinstance(spec.get("progress"), Mapping)
 
 
 def tensorboard_log_dir(job: TFJob, run_dir: Path, *, in_container: bool = False) -> str:
-    """Return the log directory of a job's TensorBoard after the run; "" if it has none, or it was removed.
+    """Return the log directory of a job's TensorBoard after the run; "" if the job has none, or if it was removed.
 
-    A directory `in_container`, outside of all mounts, was removed with the container.
+    A directory `in_container` outside of all mounts was removed together with the container.
     """
     tensorboard = job.spec.tensor_board
     if tensorboard is None:

@@ -1,4 +1,7 @@
-"""The records of a run that goes on, for other processes: they show it, and they show it when it has been killed."""
+"""The records of a run that has not ended, for other processes.
+
+These processes show the run while it runs, and after it was killed.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,20 @@ from tfoperator.local.run.records import RunRecords
 logger = logging.getLogger(__name__)
 
 _SECONDS = 0.25
-"""Seconds between two signs of life, and at least between two writes of the records: a kill loses no more than that."""
+"""Seconds between two updates that show that the run is alive, and at least between two writes of the records. If the
+run is killed, it loses no more than this.
+"""
 
 _MAX_SHARE = 0.05
-"""The share of one processor that writing may take: large records are written more rarely."""
+"""The share of one processor that writing may use. So large records are written less often."""
 
 
 class RunJournal:
-    """Writes the records in a thread of its own as long as the block lasts, each time that they have changed.
+    """Writes the records whenever they have changed, in its own thread, while the `with` block runs.
 
-    `records(since)` returns the number of changes so far with the records, or None if nothing has changed since then.
-    The run must hold the lock of its log. Where the disk is full, the records stay as they were written last.
+    `records(since)` returns the number of changes so far and the records. It returns None if nothing has changed after
+    the change number `since`. The run must hold the lock of its log. If the disk is full, the records stay as they were
+    last written.
     """
 
     def __init__(
@@ -48,7 +54,7 @@ class RunJournal:
         self._repetition = Repetition(self._keep, seconds=_SECONDS, clock=self._clock, name="run-journal")
 
     def __enter__(self) -> RunJournal:
-        """Remove the result of an earlier run in this directory, and begin. Raises OSError."""
+        """Remove the result of an earlier run in this directory, and begin to write. Raises OSError."""
         (self._directory / RESULT).unlink(missing_ok=True)
         self._keep()
         self._repetition.start()

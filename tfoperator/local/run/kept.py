@@ -1,7 +1,8 @@
-"""A run's directory, read by other processes: whether the run goes on, how it ended, or since when it has been dead.
+"""A run's directory, as other processes read it.
 
-A run holds the lock of its log until it is over, and renews the time of that file while it lives. Functions here only
-read.
+It shows whether the run continues, how it ended, or since when it has been dead. A run holds the lock on its log until
+the run has ended. While the run is alive, it regularly updates the modification time of its log. The functions in this
+module only read.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ KUBECONFIG = "kubeconfig"
 """A file in the directory of a run that goes on: the way to its API server."""
 
 RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
-"""Files in a run's directory: the result, written at its end; the operator's log, locked until then; the records."""
+"""Files in a run's directory. They are the result, which is written at the end; the operator's log, which is locked
+until the end; and the records.
+"""
 
 MAX_RECORDS = 256 << 20
-"""Bytes of the records that are read: about 50,000 pods."""
+"""The maximum number of bytes of the records that are read. This is enough for about 50,000 pods."""
 
 RUNNING, UNREADABLE = "Running", "Unreadable"
 
@@ -38,17 +41,18 @@ _STAMP_LENGTH = len("20260131-235959")
 
 
 class _Began(msgspec.Struct):
-    """The member of the records that is needed: the decoder skips the others."""
+    """The member of the records that is needed. The decoder skips the other members."""
 
     began: datetime
 
 
 class KeptRun(msgspec.Struct, frozen=True):
-    """One run. `result` is None before the run's end, and for a run that has died.
+    """One run. `result` is None before the run's end. For a run that has died it stays None.
 
-    `state` is the state of the result, or Running, Died, Unreadable. `ended` is when the run ended, or the last sign of
-    life of a run that has died; None while the run goes on, or if the time is unknown. `left` are processes that still
-    run after the run has died, because its guardian was killed, too.
+    `state` is the state of the result, or Running, Died, Unreadable. `ended` is when the run ended. For a run that has
+    died, it is the last time at which the run showed that it was alive. It is None while the run continues, or if the
+    time is unknown. `left` contains processes that still run after the run has died, because its guardian was killed,
+    too.
     """
 
     directory: Path
@@ -65,13 +69,13 @@ class KeptRun(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> RunEnd | None:
-        """How it ended, for its jobs; None while it goes on, or if that is unknown."""
+        """How the run ended, for its jobs. It is None while the run continues, or if the end is unknown."""
         if self.ended is None:
             return None
         return RunEnd(self.state, self.ended, left=self.left) if self.result is None else self.result.end
 
     def seconds(self, now: datetime) -> float | None:
-        """Return how long it ran, or has been running until `now`; None if that is unknown."""
+        """Return how long the run took, or how long it has been running until `now`. Return None if this is unknown."""
         if self.result is not None:
             return self.result.seconds
         until = now if self.state == RUNNING else self.ended
@@ -87,7 +91,10 @@ def is_run(directory: Path) -> bool:
 
 
 def read_run(directory: Path) -> KeptRun:
-    """Return a run; its state is Unreadable if its result can't be read. Raises OSError for a missing directory."""
+    """Return a run.
+
+    If its result can't be read, its state is Unreadable. Raises OSError if the directory is missing.
+    """
     goes_on = is_locked(directory / LOG)
     run = _read_result(directory)
     if run is None and not goes_on:
@@ -116,7 +123,10 @@ def _read_result(directory: Path) -> KeptRun | None:
 
 
 def _began(directory: Path) -> datetime:
-    """Return when a run without a readable result began: as its records have it, else by its name or its folder."""
+    """Return when a run without a readable result began.
+
+    The time is from its records, or else from its name or its folder.
+    """
     try:
         with (directory / RECORDS).open("rb") as stream:
             return utc(msgspec.json.decode(stream.read(MAX_RECORDS), type=_Began).began)
@@ -139,7 +149,10 @@ def _last_sign_of_life(directory: Path) -> datetime:
 
 
 def _left(directory: Path) -> tuple[int, ...]:
-    """Return the processes of a run that still run: those that its runtime has recorded and not ended."""
+    """Return the processes of a run that still run.
+
+    These are processes whose start its runtime has recorded, but not their end.
+    """
     from tfoperator.local.identity import ProcessIdentity, is_alive
     from tfoperator.local.runtime.process.records import RECORDS as PROCESSES
 

@@ -1,7 +1,7 @@
-"""The life of a run's jobs, in its own thread: created, watched until they have ended or must end, and stopped.
+"""Runs a run's jobs in its own thread: creates them, watches them until they have ended or must end, and stops them.
 
-It decides, and shows nothing: news for the user goes into a queue, which another thread reads. So neither a slow
-terminal nor millions of log lines delay the response to Ctrl-C, a timeout, or the end of a job.
+It makes decisions, and shows nothing: it puts news for the user into a queue, and another thread reads the queue. So a
+slow terminal, or millions of log lines, can't delay the response to Ctrl-C, to a timeout, or to the end of a job.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Abandoned(Exception):
 
 
 class RunSnapshot(NamedTuple):
-    """The last seen state of jobs and pods, all events, and the curves of each job by its UID."""
+    """The last state of jobs and pods that was seen, all events, and the curves of each job by its UID."""
 
     jobs: tuple[WithJson[TFJob], ...]
     pods: tuple[WithJson[Pod], ...]
@@ -68,8 +68,9 @@ class RunSnapshot(NamedTuple):
 class JobLifecycle:
     """Runs objects on a control plane until their jobs have ended. Call `start` and `join` once each.
 
-    It handles the reports of other threads in its own thread, one after the other. `news` gets calls of the listener,
-    which its owner's thread must make. The attributes are final when `join` has returned.
+    Other threads report to it. It handles these reports in its own thread, one after the other. It puts calls of the
+    listener into `news`. The thread of its owner must make these calls. When `join` has returned, the attributes no
+    longer change.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class JobLifecycle:
         # Calls to be made in its thread. Its put is reentrant, for signal handlers.
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.jobs: dict[str, WithJson[TFJob]] = {}
-        """The last seen state of each job, by UID."""
+        """The last state of each job that was seen, by UID."""
         self.curves: dict[str, Curves] = {}
         """The metrics of each job, by UID."""
         self.pods: dict[str, WithJson[Pod]] = {}
@@ -100,10 +101,12 @@ class JobLifecycle:
         self._seen = threading.Lock()  # guards what was seen (jobs, curves, pods, events), for other threads
         self._changes = 0
         self.quiet: dict[str, float] = {}
-        """For how many seconds nothing had been written to each log when the time was up, by its path."""
+        """For how many seconds nothing had been written to each log when the time of the run was over, by the path of
+        the log.
+        """
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
         self.operator_failed = self._later(self._fail)
-        """Called with the reason if the operator has failed, from any thread."""
+        """Called with the reason if the operator has failed. Any thread may call it."""
         self._interrupts = 0
         self._last: tuple[Event, ...] = ()  # all events that the server had at the end
         self._over = False  # the jobs' end was recorded: later changes are clean-up
@@ -111,22 +114,22 @@ class JobLifecycle:
         self._thread: threading.Thread | None = None
 
     def start(self, plane: ControlPlane) -> None:
-        """Start the thread, which starts the plane and stops it at the end."""
+        """Start the thread. This thread starts the control plane, and stops it at the end."""
         self._thread = threading.Thread(target=self._run, args=(plane,), name="run-lifecycle")
         self._thread.start()
 
     def interrupt(self) -> None:
-        """End the run: gracefully, or at once when called again. Safe in a signal handler."""
+        """End the run gracefully. On a second call, end it at once. A signal handler may call it."""
         self._calls.put(self._count_interrupt)
 
     def page_link(self, url: str) -> None:
-        """Show a link that authorises a browser, unless the jobs have ended. From any thread."""
+        """Show a link that gives a browser access, unless the jobs have ended. Any thread may call it."""
         if not self._over:
             self._tell(partial(self._listener.page_link, url))
 
     @property
     def interrupted(self) -> bool:
-        """Whether the user wants the run to end."""
+        """Whether the user has requested the end of the run."""
         return self._interrupts > 0
 
     @property
@@ -135,7 +138,10 @@ class JobLifecycle:
         return self._thread is not None and not self._thread.is_alive()
 
     def seen(self, since: int = -1) -> tuple[int, RunSnapshot] | None:
-        """Return the number of changes so far, and what was seen; None if that number is `since`. From any thread."""
+        """Return the number of changes so far, and the state that was seen.
+
+        Return None if this number equals `since`. Any thread may call it.
+        """
         with self._seen:
             if self._changes == since:
                 return None
@@ -144,16 +150,19 @@ class JobLifecycle:
             return self._changes, RunSnapshot(jobs, pods, tuple(self.events), curves)
 
     def look_back(self, client: Client) -> None:
-        """List the final events, when no more will come. Called in the lifecycle's thread."""
+        """List the final events, when no more events will come. The lifecycle's thread calls it."""
         events = client.list(EVENTS, "", decode_event).items
         self._last = tuple(sorted(events, key=lambda event: int(event.metadata.resource_version)))
 
     def abandon(self) -> None:
-        """Stop everything without further news, unless it has ended."""
+        """Stop everything without more news, unless the run has already ended."""
         self._calls.put(_abandon)
 
     def join(self) -> None:
-        """Wait for the end. Raises its cause: KubeError, OSError, RuntimeUnavailable, ControlPlaneFailed."""
+        """Wait until the run has ended.
+
+        Raises the error that ended it: KubeError, OSError, RuntimeUnavailable, ControlPlaneFailed.
+        """
         if self._thread is not None:
             self._thread.join()
         if self._error is not None:
@@ -217,7 +226,9 @@ class JobLifecycle:
             self._next(_TICK_SECONDS if deadline is None else min(_TICK_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def _let_peers_end(self) -> None:
-        """Wait shortly for workers that may be ending: workers of a collective end within a second of each other."""
+        """Wait a short time for workers that may be about to end: workers that train together end within a second of
+        each other.
+        """
         until = time.monotonic() + _PEERS_SECONDS
         while not self._interrupts and (left := until - time.monotonic()) > 0:
             jobs = {uid: seen.view for uid, seen in self.jobs.items()}
@@ -226,7 +237,7 @@ class JobLifecycle:
             self._next(min(_TICK_SECONDS, left))
 
     def _stop_jobs(self, plane: ControlPlane) -> None:
-        """Delete the jobs, which also deletes their pods, and wait until those have ended."""
+        """Delete the jobs, which also deletes their pods. Wait until the pods have ended."""
         for seen in tuple(self.jobs.values()):
             meta = seen.metadata
             try:
@@ -269,7 +280,7 @@ class JobLifecycle:
                 self._saw_event(event)
 
     def _later(self, handle: Callable[[T], object]) -> Callable[[T], None]:
-        """Return a function for other threads: it has `handle` called in this object's thread."""
+        """Return a function for other threads. It makes this object's thread call `handle`."""
         return lambda news: self._calls.put(partial(handle, news))
 
     def _tell(self, call: Callable[[], object]) -> None:

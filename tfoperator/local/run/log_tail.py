@@ -1,4 +1,4 @@
-"""The read position in one log: complete lines, skipped lines, and a progress bar."""
+"""Reads one log, and keeps the read position: complete lines, skipped lines, and a progress bar."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tfoperator.local.runtime.log_files import LogFile
 
 _CHUNK_SIZE = 1024 * 1024
 _MAX_LINE_SIZE = 64 * 1024
-"""An unfinished line of more bytes is handed on as it is: a program may write without line ends forever."""
+"""If an incomplete line has more bytes than this, it is passed on incomplete: a program may never write a line end."""
 
 
 _TRUNCATED_LINE = b"... the program has emptied its log, as `> /dev/stderr` does: `>&2` would not\n"
-"""Shown where a log has become shorter: its earlier content is lost."""
+"""This text is shown if a log has become shorter: its earlier content is lost."""
 
 
 class UnreadLog:
-    """The content of a log that was read and not yet taken. Not thread-safe."""
+    """The content of a log that was read but not taken yet. Not thread-safe."""
 
     def __init__(self, log: LogFile) -> None:
         self.log = log
@@ -29,22 +29,24 @@ class UnreadLog:
         self._skipped = 0
         self._ended = False
         self.more = False
-        """Whether the log had more than was requested, at the last read."""
+        """Whether the log had more content than was requested, at the last read."""
 
     @property
     def finished(self) -> bool:
-        """Whether the container has ended and everything has been taken."""
+        """Whether the container has ended and all content was taken."""
         return self._ended and not self._complete and not self._skipped
 
     @property
     def bar(self) -> str:
-        """The last line as shown, if it has no end yet and is rewritten with carriage returns; else ""."""
+        """The last line as the user sees it, if it has no line end yet and is rewritten with carriage
+        returns; else "".
+        """
         return _text(self._rest).rstrip("\b ") if b"\r" in self._rest[:-1] else ""
 
     def fill(self, most: int, *, may_skip: bool) -> int:
-        """Read up to `most` bytes ahead, and return how many lines can be taken.
+        """Read up to `most` bytes in advance. Return how many lines can be taken.
 
-        With `may_skip`, lines before the last `most` bytes of the log are counted and skipped.
+        With `may_skip`, lines before the last `most` bytes of the log are skipped, but counted.
         """
         if self._ended:
             return self._complete.count(b"\n")
@@ -65,7 +67,10 @@ class UnreadLog:
         return self._complete.count(b"\n")
 
     def take(self, most: int, *, newest: bool = False) -> tuple[int, list[str]]:
-        """Return how many lines were skipped before, and up to `most` lines: the next lines, or the newest lines."""
+        """Return how many lines were skipped before, and up to `most` lines.
+
+        These are the next lines, or the newest lines.
+        """
         if newest:
             cut = self._complete.count(b"\n") - most
             if cut > 0:
@@ -77,7 +82,7 @@ class UnreadLog:
         return skipped, [_text(line) for line in lines]
 
     def give_up(self) -> None:
-        """Read nothing more: the file is gone, or broken."""
+        """Stop reading, because the file no longer exists or can't be read."""
         self._end()
 
     def close(self) -> None:
@@ -124,7 +129,7 @@ class UnreadLog:
         self._rest = rest
 
     def _pass_over(self, target: int) -> None:
-        """Count the lines that end before `target`, and keep the part read of the line that contains it."""
+        """Count the lines that end before `target`. Of the line that contains `target`, keep the part that was read."""
         self._skipped += self._complete.count(b"\n")
         self._complete = b""
         while self._position < target:

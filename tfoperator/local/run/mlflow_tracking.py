@@ -1,4 +1,6 @@
-"""Writes a run that has ended as runs of MLflow, by MLflow's own client: each job's parameters, curves and result."""
+"""Writes a run that has ended as MLflow runs, with MLflow's own client: the parameters, curves and result
+of each job.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tfoperator.local.run.records import RunRecords
 from tfoperator.local.run.results import JobResult, RunResult
 
 EXPERIMENT = "tfoperator"
-"""The experiment of such runs, unless the variable MLFLOW_EXPERIMENT_NAME names another."""
+"""The MLflow experiment of such runs, unless the variable MLFLOW_EXPERIMENT_NAME names another experiment."""
 
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # its own bounds are 7 retries of 120 s
@@ -31,10 +33,14 @@ class TrackingError(Exception):
 
 
 class MlflowTracking:
-    """Writes to the place that MLFLOW_TRACKING_URI names, or MLflow's own default. Not thread-safe."""
+    """Writes to the server or folder in MLFLOW_TRACKING_URI, or to MLflow's own default. Not thread-safe."""
 
     def __init__(self) -> None:
-        """Find the experiment, or make it. Raises TrackingError: before a run begins, not after it."""
+        """Find the experiment.
+
+        Create it if it does not exist. Raises TrackingError. The caller gets this error before a run begins, not after
+        the run.
+        """
         for name, value in _SETTINGS.items():
             os.environ.setdefault(name, value)
         try:
@@ -52,7 +58,7 @@ class MlflowTracking:
             raise TrackingError(f"MLflow's {place}: {_first_line(error)}") from error
 
     def write(self, result: RunResult, records: RunRecords) -> None:
-        """Write a run of MLflow for each job. Raises TrackingError; what is written until then stays."""
+        """Write an MLflow run for each job. Raises TrackingError. Data that was written before the error stays."""
         import mlflow
 
         jobs = [obj["metadata"] for obj in records.objects if obj["kind"] == TFJOBS.kind]
@@ -88,7 +94,9 @@ class MlflowTracking:
 
 
 def key_of(name: str) -> str:
-    """Return a name as MLflow takes it for a parameter or a metric: it refuses some characters, and paths with `..`."""
+    """Return a name in a form that MLflow accepts for a parameter or a metric: MLflow refuses some characters, and
+    paths with `..`.
+    """
     allowed = re.sub(r"[^\w. /-]", "_", name)
     if all(part.strip(".") for part in allowed.split("/")):
         return allowed

@@ -1,7 +1,7 @@
-"""Serves the run of another process from an API server in this process, so that the commands and the page can read it.
+"""Serves another process's run from an API server in this process, so the commands and the page can read this run.
 
-A run that has ended, or died, is served as it was at its end. A run that goes on is read again whenever its records
-change, so watches see its changes and its end, and logs grow.
+If a run has ended or died, the server shows the state at its end. If a run continues, it is read again whenever its
+records change. So watches get its changes and its end, and logs grow.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ from tfoperator.report.curves import Curves
 from tfoperator.report.report import Report
 
 _LOOK_SECONDS = 0.5
-"""Seconds between two looks at a run that goes on: it writes its records four times a second at most."""
+"""Seconds between two checks of a run that continues. The run writes its records at most four times a second."""
 
 
 class RecordedRun:
-    """The API of a run, as long as the `with` block lasts. It runs no pods, and leaves the run's files unchanged."""
+    """The API of a run.
+
+    It exists while the `with` block runs. It runs no pods, and does not change any file of the run.
+    """
 
     def __init__(self, run_dir: Path, *, clock: Clock | None = None) -> None:
         """Read the records. Raises OSError, ValueError."""
@@ -59,7 +62,10 @@ class RecordedRun:
         self._server.stop()
 
     def log_place(self, pod: Pod, container: str, *, previous: bool) -> str:
-        """Return the file with the log of a container's last attempt, or with `previous` of the attempt before."""
+        """Return the file with the log of a container's last attempt.
+
+        With `previous`, return the log of the attempt before.
+        """
         logs = self._logs.attempts(pod.metadata.namespace, pod.metadata.name, container)
         wanted = logs[-2:-1] if previous else logs[-1:]
         return str(wanted[0].path) if wanted else ""
@@ -79,19 +85,22 @@ class RecordedRun:
         return None
 
     def _read(self, run: KeptRun) -> tuple[dict[str, Any], ...]:
-        """Return the objects of the run as it is now, and set the attributes below. Raises OSError, ValueError."""
+        """Return the objects of the run in their present state, and set the attributes below.
+
+        Raises OSError, ValueError.
+        """
         if run.state == UNREADABLE:
             raise ValueError("its result can't be read")
         self._mark = file_mark(self._directory / RECORDS)
         records = read_records(self._directory)
         self.goes_on = run.end is None
-        """Whether the run goes on."""
+        """Whether the run continues."""
         self.curves = {uid: Curves(points) for uid, points in records.curves.items()}
         """The curves of its jobs, by UID."""
         self.jobs = [obj["metadata"] for obj in records.objects if obj.get("kind") == TFJOBS.kind]
         """The metadata of its jobs."""
         self.reports = _reports(run, self.jobs)
-        """The reports that the run has made at its end, by the job's UID."""
+        """The reports that the run has written at its end, by the job's UID."""
         self._logs.reopen(growing=self.goes_on)
         return records.objects if run.end is None else ended_objects(records.objects, run.end)
 

@@ -41,7 +41,7 @@ class RunRecords(msgspec.Struct, frozen=True):
         *,
         began: datetime | None = None,
     ) -> RunRecords:
-        """Make the records of a run as it goes on. Of several pods with one name, the last counts."""
+        """Create the records of a run that has not ended. If several pods have the same name, the last pod counts."""
         found = [_as(TFJOBS, msgspec.json.decode(raw)) for raw in jobs]
         decoded = (_as(PODS, msgspec.json.decode(raw)) for raw in pods)
         latest = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in decoded}
@@ -49,7 +49,7 @@ class RunRecords(msgspec.Struct, frozen=True):
         return cls((*found, *latest.values(), *of_events), dict(curves), began)
 
     def ended(self, end: RunEnd) -> RunRecords:
-        """Return the records after the run's end."""
+        """Return the records in their state after the run's end."""
         return msgspec.structs.replace(self, objects=ended_objects(self.objects, end))
 
 
@@ -69,7 +69,7 @@ def read_records(run_dir: Path) -> RunRecords:
 
 
 def _check(obj: Mapping[str, Any]) -> None:
-    """Raise ValueError if this can't be an object of a run, because somebody may have edited the file."""
+    """Raise ValueError if this can't be an object of a run, because a user may have edited the file."""
     if (obj.get("apiVersion"), obj.get("kind")) not in _KINDS or not isinstance(obj.get("metadata"), dict):
         raise ValueError("an entry is not an object of a run")
     names = [obj["metadata"].get(member) for member in ("namespace", "name", "uid")]
@@ -79,10 +79,11 @@ def _check(obj: Mapping[str, Any]) -> None:
 
 
 def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
-    """Return a job's parameters: the parameters of its function, or the arguments of the replica that leads the job.
+    """Return a job's parameters.
 
-    `--rate 0.1`, `--rate=0.1` and `rate=0.1` are a parameter `rate`. `--fast` is a parameter `fast` with the value
-    `yes`. The other arguments are `args`.
+    These are the parameters of its function, or the arguments of the replica that leads the job. Each of the arguments
+    `--rate 0.1`, `--rate=0.1` and `rate=0.1` gives a parameter `rate`. The argument `--fast` gives a parameter `fast`
+    with the value `yes`. All other arguments form the parameter `args`.
     """
     said = (job["metadata"].get("annotations") or {}).get(ANNOTATION_PARAMETERS)
     if said is not None:

@@ -1,4 +1,4 @@
-"""The facts of a report: from the logs and pods of a run, the kernel's log and the disk."""
+"""Collects the facts for a report: from the logs and pods of a run, from the kernel's log and from the disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _MAX_RUNS = 20  # of one replica, its last runs: a crash loop has thousands
 
 
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
-    """Return the facts of a pod's replica, given the logs of its decisive container and its final state."""
+    """Return the facts about a pod's replica.
+
+    The arguments are the logs of the container that decides the result, and the replica's final state.
+    """
     logs, state = found
     stacks = next((log.stacks for log in reversed(logs) if log.stacks), "")
     facts = facts_of_replica(
@@ -38,7 +41,10 @@ def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalSta
 
 
 def with_kernel_log(facts: JobFacts, logs: Iterable[LogFile], read: Callable[[], Iterable[str]]) -> JobFacts:
-    """Return the facts with the kernel's messages about killed processes; the log is read only if one was killed."""
+    """Return the facts with the kernel's messages about killed processes.
+
+    The kernel's log is read only if a process was killed.
+    """
     killed = {str(log.path): log.pid for log in logs if log.exit_code == KILLED and log.pid is not None}
     if not killed:
         return facts
@@ -70,9 +76,9 @@ def _run(log: LogFile) -> RunFacts:
 
 
 def quiet_seconds(logs: Iterable[LogFile], now: float) -> dict[str, float]:
-    """Return for how long nothing has been written to each of these logs, by its path. `now` is in POSIX time.
+    """Return for how many seconds nothing has been written to each of these logs, by its path. `now` is a POSIX time.
 
-    Programs that are stopped may print last words: so this is asked before they are.
+    Call this function before programs are stopped, because programs may print more lines when they are stopped.
     """
     quiet = {}
     for log in logs:
@@ -84,13 +90,16 @@ def quiet_seconds(logs: Iterable[LogFile], now: float) -> dict[str, float]:
 
 
 _MIN_FREE = 256 * 1024
-"""Free bytes below which a disk counts as full: some may be left, but not enough for the write that failed."""
+"""If a disk has fewer free bytes than this, it counts as full. Some bytes may be free, but not enough for the write
+that failed.
+"""
 
 
 def full_disk(folders: Iterable[Path], *, root: bool | None = None) -> str:
-    """Return the first of these folders on a disk without space for this user; "" if none is, or that can't be read.
+    """Return the first of these folders on a disk that has no free space for this user.
 
-    `root` may use the space reserved for it; by default, whether this process is root.
+    Return "" if there is none, or if this is unknown. `root` may use the space that is reserved for root. By default,
+    `root` is whether this process runs as root.
     """
     root = os.geteuid() == 0 if root is None else root
     for folder in folders:
@@ -113,9 +122,9 @@ _KILL_PATTERN = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Kill
 
 
 def out_of_memory_kills(records: Iterable[str], pids: Collection[int]) -> dict[int, str]:
-    """Return the kernel's last sentence about each of these processes that it killed for memory. Pure.
+    """Return the kernel's last message about each of these processes that it killed because of lack of memory. Pure.
 
-    A record is `priority,number,microseconds,flags;text`, as in /dev/kmsg, followed by lines with its context.
+    A record has the format `priority,number,microseconds,flags;text`, as in /dev/kmsg. Lines with its context follow.
     """
     found = {}
     for record in records:
@@ -127,7 +136,7 @@ def out_of_memory_kills(records: Iterable[str], pids: Collection[int]) -> dict[i
 
 
 def read_kernel_log(path: Path = _KMSG) -> list[str]:
-    """Return all records; empty if there is no such log, or this user may not read it."""
+    """Return all records. Return none if there is no such log, or if this user may not read it."""
     records: list[str] = []
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
-"""The result of a run, as values: for the summary on the terminal, for `-o json`, and for the exit code.
+"""The result of a run, as values. The summary on the terminal, `-o json` and the exit code use these values.
 
-The result of each replica is read from its logs' records, not from pods: pods are gone when the job has been cleaned
-up, and a pod that was stopped at the end (exit code 143) has not failed.
+The result of each replica comes from the records of its logs, not from pods. The pods no longer exist when the job has
+been cleaned up. A pod that was stopped at the end (exit code 143) has not failed.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class RunOutcome(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """The process's exit code: 124 as for `timeout`, 130 as in shells for an interrupted program."""
+        """The exit code of the process: 124 as in `timeout`, and 130 as in shells for an interrupted program."""
         return {RunOutcome.SUCCEEDED: 0, RunOutcome.FAILED: 1, RunOutcome.TIMED_OUT: 124, RunOutcome.INTERRUPTED: 130}[
             self
         ]
 
 
 class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of one replica. `exit_code` and `last_lines` are from its last attempt (if it failed).
+    """The result of one replica. `exit_code` and `last_lines` are from its last attempt, if this attempt failed.
 
-    `peak_memory` is the largest amount of memory measured for its containers, in bytes: the sum of each container's
-    peak, over all attempts. None if they were gone before a measurement.
+    `peak_memory` is the largest amount of memory that was measured for its containers, in bytes: the sum of the peaks
+    of its containers, over all attempts. It is None if the containers ended before a measurement.
     """
 
     name: str  # e.g. worker-0
@@ -68,10 +68,11 @@ class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class JobResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of one TFJob. `condition` is empty if it had not ended.
+    """The result of one TFJob. `condition` is empty if the job had not ended.
 
-    `log_dir` is the directory its TensorBoard showed, for `tensorboard --logdir`; empty if it had none, or it is gone.
-    `report` has the reasons why the job did not succeed, and other problems. The job trained with `parameters`.
+    `log_dir` is the directory that its TensorBoard showed, for `tensorboard --logdir`. It is empty if the job had no
+    TensorBoard, or if the directory no longer exists. `report` has the reasons why the job did not succeed, and other
+    problems. `parameters` are the parameters with which the job trained.
     """
 
     namespace: str
@@ -97,10 +98,10 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RunResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of a run. `seconds` is its duration, `began` when it began.
+    """The result of a run. `seconds` is the duration of the run. `began` is the time when it began.
 
-    `exit_code` is the command's exit code; if it is not given, the outcome's. `message` is the reason of a run that
-    failed by itself: its control plane did not start, for example.
+    `exit_code` is the command's exit code. If it is not given, it is the exit code of the outcome. `message` is the
+    reason if the run itself failed, for example because its control plane did not start.
     """
 
     outcome: RunOutcome
@@ -112,7 +113,7 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
 
     def __post_init__(self) -> None:
-        """Set the exit code."""
+        """Set the exit code, if it was not given."""
         if self.exit_code < 0:
             msgspec.structs.force_setattr(self, "exit_code", self.outcome.exit_code)
 
@@ -128,12 +129,12 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """The facts of this machine about a job's replicas, beside their logs.
+    """Facts from this machine about a job's replicas, in addition to their logs.
 
-    `peaks` has the peak memory of their containers. `kernel_log` is called if a process was killed, and `full_disk`,
-    which returns the folder whose disk is full, if a replica has failed. `apart` are replicas that could not have found
-    each other. `quiet` has, by the path of a log, for how many seconds nothing had been written to it when the run's
-    time was up.
+    `peaks` contains the peak memory of their containers. `kernel_log` is called if a process was killed. `full_disk` is
+    called if a replica has failed; it returns the folder whose disk is full. `apart` contains replicas that could not
+    have connected to each other. `quiet` contains, by the path of a log, for how many seconds nothing had been written
+    to this log when the run's time was over.
     """
 
     peaks: PeakMemory = msgspec.field(default_factory=PeakMemory)
@@ -157,9 +158,10 @@ def job_result(
     typed: Typed = Typed.MANIFEST,
     evidence: Evidence = _LOGS_ALONE,
 ) -> JobResult:
-    """Return the result of a job from its last state, all of its pods, their logs, and its `log_dir` on this machine.
+    """Return the result of a job.
 
-    `outcome` is the run's; it counts for a job that has not ended.
+    The arguments are its last state, all of its pods, their logs, and its `log_dir` on this machine. `outcome` is the
+    run's outcome. It decides the result of a job that has not ended.
     """
     quiet = evidence.quiet
     end = final_condition(job)
@@ -216,7 +218,7 @@ class _Attempt(NamedTuple):
 
 
 def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:
-    """Return the logs of the container that matters, in order, and how the replica ended."""
+    """Return the logs of the container that decides the result, in order, and how the replica ended."""
     latest = {attempt.log.path.parent: attempt.log for attempt in attempts}
     # A replica has ended as its container `tensorflow` has: others count only where that never ran.
     latest = {folder: log for folder, log in latest.items() if folder.name == DEFAULT_CONTAINER_NAME} or latest

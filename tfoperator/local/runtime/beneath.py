@@ -1,8 +1,8 @@
-"""Paths below a directory to which untrusted programs write: links are never followed there.
+"""Opens paths below a directory to which untrusted programs write, and never follows links there.
 
-A container may put a link on a path that we, or the engine, are about to open. So each component of the path is opened
-by itself, relative to the component before, and must not be a link. The result is valid until a program moves one of
-these components. For an engine that resolves the path again, `docker.quiet_volumes` prevents such moves.
+A container may create a link at a path that this process, or the engine, is about to open. So each component of the
+path is opened separately, relative to the component before it, and must not be a link. The result is valid until a
+program moves one of these components. If an engine resolves the path again, `docker.quiet_volumes` prevents such moves.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from pathlib import Path, PurePosixPath
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR)
-"""The errors of opening a link with `_FOLDER_FLAGS`; the second also occurs for a file."""
+"""The errors when a link is opened with `_FOLDER_FLAGS`. The second error also occurs for a file."""
 
 
 class UnsafePath(Exception):
-    """A path leaves its volume, contains a link, or is unusable. The message has the path, then the reason."""
+    """A path leads out of its volume, contains a link, or can't be used.
+
+    The message contains the path, and then the reason.
+    """
 
 
 def parts_beneath(relative: str) -> tuple[str, ...]:
-    """Return the components of a path below a volume. Raises UnsafePath if it is absolute or contains `..`."""
+    """Return the components of a path below a volume. Raises UnsafePath if the path is absolute or contains `..`."""
     path = PurePosixPath(relative)
     if path.is_absolute() or ".." in path.parts or "\0" in relative:
         raise UnsafePath(f"{relative!r} is outside of its volume")
@@ -33,9 +36,10 @@ def parts_beneath(relative: str) -> tuple[str, ...]:
 
 @contextmanager
 def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterator[int]:
-    """Yield a descriptor of the folder `parts` below `root`; missing folders get the permissions of `root`.
+    """Yield a descriptor of the folder `parts` below `root`.
 
-    Raises UnsafePath, also for errors of the system; it names `shown`, by default the parts.
+    Missing folders are created with the permissions of `root`. Raises UnsafePath, even for errors of the system. The
+    error names `shown`, by default the parts.
     """
     descriptor = _open(root, parts, shown or "/".join(parts))
     try:
@@ -45,9 +49,9 @@ def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterato
 
 
 def make_beneath(root: Path, relative: str, *, folder: bool = True) -> None:
-    """Ensure that a file or folder exists at `relative` below `root`: if not, make a folder, or else an empty file.
+    """Make sure that a file or folder exists at `relative` below `root`.
 
-    Raises UnsafePath.
+    If it does not exist, create a folder, or else an empty file. Raises UnsafePath.
     """
     parts = parts_beneath(relative)
     *folders, last = parts or (".",)
@@ -86,7 +90,7 @@ def _open(root: Path, parts: Sequence[str], shown: str) -> int:
 
 
 def _step(folder: int, name: str, mode: int, shown: str) -> int:
-    """Open a subfolder, made if it does not exist, and close `folder`."""
+    """Open a subfolder, and close `folder`. Create the subfolder if it does not exist."""
     try:
         made = not _exists(folder, name)
         if made:

@@ -1,4 +1,7 @@
-"""The client of a guardian: a small process that removes what this process started, if this process is killed."""
+"""The client of the guardian.
+
+The guardian is a small process that removes what this process started, if this process is killed.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ a number. The value identifies a process that has left its process group."""
 
 
 class Guardian:
-    """Starts the guardian process, and stops it. Thread-safe; `start()` before anything else.
+    """Starts the guardian process, and stops it. Thread-safe. Call `start()` before any other method.
 
-    `arguments` are for this Python: options, the program's path, its own arguments. The program reads its standard
-    input; when that ends, this process is gone, cleanly or not.
+    `arguments` are the arguments for this Python interpreter: its options, the path of the guardian's program, and the
+    program's own arguments. The guardian reads its standard input. When the input ends, this process has exited or was
+    killed.
     """
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
@@ -47,12 +51,12 @@ class Guardian:
 
     @property
     def pid(self) -> int | None:
-        """The guardian's process ID, None if it is not running."""
+        """The guardian's process ID. It is None if the guardian is not running."""
         with self._lock:
             return None if self._process is None else self._process.pid
 
     def tell(self, message: bytes) -> None:
-        """Write to its standard input. Does nothing if it is not running."""
+        """Write to the guardian's standard input. If the guardian is not running, the call does nothing."""
         with self._lock:
             if self._process is None or self._process.stdin is None:
                 return
@@ -66,7 +70,10 @@ class Guardian:
                 )
 
     def stop(self, last_message: bytes = b"", timeout: float = 10.0) -> None:
-        """Send a last message, end its input and wait for its end; kill it after `timeout` seconds. Idempotent."""
+        """Send a last message, close the guardian's input, and wait until it exits; kill it after `timeout` seconds.
+
+        Idempotent.
+        """
         with self._lock:
             process, self._process = self._process, None
         if process is None:

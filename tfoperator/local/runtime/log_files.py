@@ -1,6 +1,7 @@
-"""One container's log as a file, and its last lines.
+"""One container's log as a file, and the last lines of a log.
 
-The process writes directly to the file. So it loses no lines if the agent dies, and the agent can't slow it down.
+The container's process writes directly to the file. So the log loses no lines if the agent dies, and the agent can't
+slow the process down.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ _NO_STACKS_PREFIX = "No stacks: "
 
 
 class LogFile:
-    """One attempt's log. Thread-safe.
+    """The log of one attempt of a container. Thread-safe.
 
-    Once `closed`, `exit_code` is the container's exit code, None if it never ran to an end; `reason` is its runtime's
-    reason (OOMKilled); `ended` is the time. `stopped` is true if it was asked to end: then its exit code is no evidence
-    about its work. `owner` is the UID of the pod. For a process, `pid` is set while it runs, and at its end
-    `peak_memory`, the most memory (bytes) that it has used, if that is more than this process has. `stacks` is the file
-    with stacks of its program, and `no_stacks` is the reason if stacks were requested and could not be taken.
+    When the log is `closed`, `exit_code` is the container's exit code. It is None if the container did not run to an
+    end. `reason` is the runtime's reason for the end (OOMKilled, for example), and `ended` is the time of the end.
+    `stopped` is true if the container was stopped on request. Then its exit code does not show whether its work
+    succeeded. `owner` is the UID of the pod. For a process, `pid` is set while the process runs. At its end
+    `peak_memory` is set: the most memory (in bytes) that it has used, if that is more than the agent's own process has.
+    `stacks` is the path of the file with the stacks of the program. `no_stacks` is the reason if stacks were requested
+    but could not be taken.
     """
 
     def __init__(self, path: Path, owner: str = "") -> None:
@@ -47,12 +50,12 @@ class LogFile:
 
     @property
     def attempt(self) -> int:
-        """The number of the attempt, from 0."""
+        """The number of the attempt. The first attempt has the number 0."""
         return int(self.path.stem)
 
     @property
     def closed(self) -> bool:
-        """Whether the container has ended, so that nothing more will be written."""
+        """Whether the container has ended. After that, nothing more is written to the log."""
         return self._closed.is_set()
 
     def close(
@@ -63,18 +66,21 @@ class LogFile:
         reason: str = "",
         ended: datetime | None = None,
     ) -> None:
-        """Mark the log as complete, for its followers. Only the first call has an effect."""
+        """Mark the log as complete. Readers that follow the log then stop. Only the first call has an effect."""
         if not self._closed.is_set():
             self.exit_code, self.stopped, self.reason, self.ended = exit_code, stopped, reason, ended
             self._closed.set()
 
     def append(self, line: str, end: str = "\n") -> None:
-        """Write a line of the agent: why the container did not start, for example."""
+        """Write a line of the agent to the log: why the container did not start, for example."""
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(line + end)
 
     def keep_stacks(self, when: str, text: str) -> None:
-        """Append stacks to a file beside the log, which only this user can read. A failure is logged; they are lost."""
+        """Append stacks to a file beside the log, which only this user can read.
+
+        If that fails, the failure is logged, and the stacks are lost.
+        """
         file = self.path.with_suffix(".stacks.txt")
         try:
             with open(file, "a", encoding="utf-8", opener=private_opener) as stream:
@@ -91,8 +97,9 @@ class LogFile:
 class LogRequest(msgspec.Struct, frozen=True):
     """A request for the log of a container's latest attempt, or of the attempt before (`previous`).
 
-    It is for only the last `tail_lines` lines, and only for lines written at or after `since`. With `timestamps`, each
-    line begins with its time (RFC 3339). The HTTP server applies `limit_bytes`. None means no limit, or the beginning.
+    The request is for only the last `tail_lines` lines, and only for lines written at or after `since`. With
+    `timestamps`, each line begins with its time (RFC 3339). `limit_bytes` is applied by the HTTP server. `tail_lines`
+    and `limit_bytes` of None mean no limit; `since` of None means the beginning of the log.
     """
 
     namespace: str
@@ -107,11 +114,11 @@ class LogRequest(msgspec.Struct, frozen=True):
 
 
 def last_lines(path: Path, count: int, max_bytes: int | None = None) -> list[str]:
-    """Return the last lines of a log, as a terminal shows them, without line ends; undecodable bytes are replaced.
+    """Return the last lines of a log without line ends, as a terminal shows them. Undecodable bytes are replaced.
 
-    Empty if there is no file.
+    Returns an empty list if the file does not exist.
 
-    With `max_bytes`, at most that many bytes are read, so the first line may lack its beginning.
+    With `max_bytes`, the function reads at most that many bytes. So the first line may lack its beginning.
     """
     try:
         with path.open("rb") as stream:

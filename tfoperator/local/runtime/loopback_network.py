@@ -1,14 +1,15 @@
 """Service names for pods that share the loopback interface: `service:port` becomes `127.0.0.1:<a free port>`.
 
-Without networks of their own, pods can't each have a port 2222, and no DNS resolves `digits-ps-0.default.svc`. So
-each port of each service gets one loopback port, for as long as the service exists, and every mention of it in a
-pod's environment and arguments is replaced, in the pod that listens and in those that connect. The same applies to the
-names that pods have within a service of several, such as `digits-ps-0.digits.default.svc`: each has its own ports.
+On this machine pods have no networks of their own. So two pods can't both have a port 2222, and no DNS server resolves
+`digits-ps-0.default.svc`. So the network gives each port of each service a loopback port, for as long as the service
+exists. It replaces the service's address in the environment and the arguments of every pod: of the pod that listens,
+and of the pods that connect. A service that selects several pods also has a name for each pod, such as
+`digits-ps-0.digits.default.svc`. Each of these names gets ports of its own.
 
-Three rules keep other programs off a port. It is outside the range that the kernel uses for outgoing
-connections. It is free for TCP when chosen. And its *UDP* twin stays bound until it is released, which is how two
-agents on one machine avoid each other while the TCP port remains free for the pod; the kernel releases it when the
-agent dies, however it dies.
+Three rules ensure that no other program uses such a port. The port is outside the range that the kernel uses for
+outgoing connections. The TCP port is free when it is chosen. And the *UDP* port of the same number stays bound until
+the port is released. So two agents on one machine avoid each other's ports, while the TCP port remains free for the
+pod. The kernel closes the UDP socket whenever the agent ends, also after a crash.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ logger = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 
 _PORT_RANGE = range(20000, 30000)
-"""Below the ephemeral ranges of Linux (32768-60999) and of macOS and IANA (49152-65535)."""
+"""The range of the loopback ports. It is below the ephemeral ranges of Linux (32768-60999) and of macOS and IANA
+(49152-65535).
+"""
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _ADDRESS = re.compile(
@@ -53,9 +56,9 @@ class LoopbackNetwork:
         self._ports: dict[tuple[str, str, int], tuple[int, socket.socket]] = {}
 
     def port(self, namespace: str, service: str, port: int, host: str = "") -> int:
-        """Return the loopback port for a port of a service, or of one host in the service, until it is released.
+        """Return the loopback port for a port of a service, or of one host in the service.
 
-        Raises NoFreePort.
+        It stays reserved until `release`. Raises NoFreePort.
         """
         name = f"{host}.{service}" if host else service
         key = (namespace, name, port)
@@ -67,7 +70,10 @@ class LoopbackNetwork:
             return held[0]
 
     def heard(self) -> set[tuple[str, str]]:
-        """Return the hosts, by namespace and name, at whose port somebody listens now; none outside of Linux."""
+        """Return the namespace and name of each host that has a port at which a process listens now.
+
+        Only Linux reports this.
+        """
         with self._lock:
             ports = {key: held[0] for key, held in self._ports.items()}
         listening = _listening_ports() if ports else frozenset()
@@ -88,11 +94,11 @@ class LoopbackNetwork:
             reservation.close()
 
     def rewrite(self, text: str, namespace: str, services: Collection[tuple[str, str]]) -> str:
-        """Replace every service address in a text, as seen by a pod in `namespace`.
+        """Replace every service address in a text for a pod in `namespace`.
 
         `[host.]name.namespace.svc[.domain]:port` is always a service address. A shorter form is ambiguous, so it counts
-        only if `services`, pairs of namespace and name, contains the service. A host in it must have a name that begins
-        with the service's name, like the names of a TFJob's pods.
+        only if `services`, pairs of namespace and name, contains the service. A host in a shorter form must have a name
+        that begins with the service's name, as the names of a TFJob's pods do.
         """
         if ":" not in text:
             return text
@@ -118,7 +124,7 @@ class LoopbackNetwork:
 
 
 def _listening_ports() -> frozenset[int]:
-    """Return the TCP ports at which a process of this machine listens, by Linux' tables."""
+    """Return the TCP ports at which a process of this machine listens, according to the kernel's tables in /proc."""
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError), open(table, encoding="ascii") as stream:
@@ -131,7 +137,7 @@ def _listening_ports() -> frozenset[int]:
 
 
 def _meant(match: re.Match[str], namespace: str, services: Collection[tuple[str, str]]) -> tuple[str, str, str] | None:
-    """Return the host ("" for none), service and namespace of an address; None if it is not an address of a service."""
+    """Return the host, service and namespace of an address; None if it is not an address of a service."""
     first, second, third = match["first"], match["second"], match["third"]
     if match["svc"] is not None:
         return (first, second, third) if third else ("", first, second)

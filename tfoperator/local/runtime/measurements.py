@@ -8,11 +8,16 @@ import msgspec
 from cachetools import LRUCache
 
 _REMEMBERED = 10_000
-"""Containers whose peaks are kept; without a limit, a control plane that runs for months would keep too many."""
+"""The number of containers whose peaks are kept. Without a limit, a control plane that runs for months would keep too
+many.
+"""
 
 
 class ContainerName(msgspec.Struct, frozen=True):
-    """A container of a pod, by name. Attempts of a container, and successive pods of one name, share it."""
+    """Names a container of a pod.
+
+    All attempts of a container have the same key, and so do successive pods with the same name.
+    """
 
     namespace: str
     pod: str
@@ -20,11 +25,12 @@ class ContainerName(msgspec.Struct, frozen=True):
 
 
 class Measurement(msgspec.Struct, frozen=True):
-    """The usage of one attempt of a container so far, of all its processes together.
+    """The usage of one attempt of a container so far, summed over all its processes.
 
-    `attempt` identifies an attempt of a container. `cpu_seconds` counts from its start and includes children that have
-    ended; `memory` is in bytes, now. For processes it is their resident memory, in which shared pages count for each
-    process; for Docker it is the control group's, without page cache that can be reclaimed at once.
+    `attempt` identifies an attempt of a container. `cpu_seconds` counts from the attempt's start and includes child
+    processes that have ended. `memory` is the use in bytes at the time of the measurement. For processes, `memory` is
+    their resident memory: pages that several processes share count for each of them. For Docker, it is the memory of
+    the control group, without page cache that the kernel can reclaim at once.
     """
 
     name: ContainerName
@@ -35,7 +41,7 @@ class Measurement(msgspec.Struct, frozen=True):
 
 
 class PeakMemory:
-    """The most memory, in bytes, measured for each container. Thread-safe."""
+    """The peak memory in bytes of each container, as far as it was measured. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _peaks

@@ -1,4 +1,7 @@
-"""The interface between the node agent and a container runtime: of processes (`process`) or of Docker (`docker`)."""
+"""The interface between the node agent and a container runtime.
+
+There are runtimes for processes (`process`) and for Docker containers (`docker`).
+"""
 
 from __future__ import annotations
 
@@ -26,37 +29,45 @@ class LocalPod(HasMetadata, frozen=True):
 
 
 decode_pod = msgspec.json.Decoder(LocalPod).decode
-"""Decodes one pod from JSON; raises msgspec.DecodeError if it is invalid."""
+"""Decodes a pod from JSON. Raises msgspec.DecodeError if the JSON is invalid."""
 
 
 def host_name(pod: LocalPod) -> str:
-    """Return the pod's name, cut to the 63 characters of a host name, as a kubelet does."""
+    """Return the pod's name, cut to 63 characters, the maximum of a host name, as a kubelet does."""
     return re.sub(r"[^a-z0-9]+$", "", (pod.spec.hostname or pod.metadata.name)[:63])
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """One volume of one container: the path of its content, and the path in the container."""
+    """A volume of a container: the path of the volume's content on this machine, and the path in the container."""
 
     name: str
     source: Path
     mount_path: str
     read_only: bool = False
     volume: Path | None = None
-    """With a `subPath`: the whole volume, below which containers may have put links on the path to `source`."""
+    """The path of the whole volume if the mount has a `subPath`. Containers may have put links on the path from there
+    to `source`.
+    """
 
     @property
     def replaces_tmp(self) -> bool:
-        """Whether it replaces the folder for temporary files."""
+        """Whether this mount replaces the folder for temporary files."""
         return self.mount_path.rstrip("/") == "/tmp"
 
     def make_source(self) -> None:
-        """Ensure that `source` exists if it is a part of a volume, and isn't behind a link. Raises UnsafePath."""
+        """Ensure that `source` exists if it is a part of a volume, and that no link leads out of the volume.
+
+        Raises UnsafePath.
+        """
         if self.volume is not None:
             make_beneath(self.volume, str(self.source.relative_to(self.volume)))
 
 
 def real_path(path: str, mounts: Sequence[Mount]) -> str:
-    """Return the path on this machine of a container's path: within the innermost mount above it, else unchanged."""
+    """Return the path on this machine for a path in a container.
+
+    It is within the innermost mount that contains the path. A path outside of all mounts stays unchanged.
+    """
     wanted = PurePosixPath(path)
     for mount in sorted(mounts, key=lambda mount: len(PurePosixPath(mount.mount_path).parts), reverse=True):
         if wanted.is_relative_to(mount.mount_path):
@@ -67,9 +78,9 @@ def real_path(path: str, mounts: Sequence[Mount]) -> str:
 class HostService(msgspec.Struct, frozen=True):
     """A service of this process that containers reach as `https://{name}:{port}`.
 
-    If the containers of a runtime have their own networks, the runtime makes a socket at this port that only a single
-    network can reach, and passes the socket to `accept`, which then owns it. The runtime calls `accept` from any
-    thread, once a pod that uses the service runs.
+    If the containers of a runtime have their own networks, the runtime makes a socket at this port that only one of
+    these networks can reach. It passes the socket to `accept`, which then owns the socket. The runtime calls `accept`
+    from any thread, after a pod that uses the service has started.
     """
 
     name: str
@@ -78,7 +89,7 @@ class HostService(msgspec.Struct, frozen=True):
 
 
 OnExit = Callable[[int, str], object]
-"""Called once, from a thread of the runtime, when a container has ended: (code, reason).
+"""A callback with (code, reason). A thread of the runtime calls it once, when a container has ended.
 
 For a killed process, the code is 128 + the signal's number. The reason is set if the runtime has one (OOMKilled)."""
 
@@ -86,8 +97,8 @@ For a killed process, the code is 128 + the signal's number. The reason is set i
 class StartLater(Exception):
     """A container can't be started now: its image is being pulled, for example. Retry in `delay` seconds.
 
-    `reason` and the message are the same as in a kubelet's waiting state, e.g. `ErrImagePull`. If there is an `event`,
-    record a warning with this reason.
+    `reason` and the message are the same as in the waiting state that a kubelet reports, e.g. `ErrImagePull`. If
+    `event` is set, the caller records a warning event with this reason.
     """
 
     def __init__(self, reason: str, message: str, delay: float, *, event: str = "") -> None:
@@ -100,7 +111,7 @@ class StartLater(Exception):
 class LaunchError(Exception):
     """A container can't be started, now or later. `exit_code` follows the shell: 126 not executable, 127 not found.
 
-    Both are below 128: the policy `ExitCode` rightly treats them as permanent.
+    The exit codes 126 and 127 are below 128, so the policy `ExitCode` rightly treats them as permanent.
     """
 
     def __init__(self, message: str, exit_code: int = 127) -> None:
@@ -109,7 +120,7 @@ class LaunchError(Exception):
 
 
 class RuntimeUnavailable(Exception):
-    """The runtime is not available on this machine. The message has instructions for the user."""
+    """The runtime is not available on this machine. The message contains instructions for the user."""
 
 
 class ContainerStart(msgspec.Struct, frozen=True):
@@ -118,36 +129,40 @@ class ContainerStart(msgspec.Struct, frozen=True):
     pod: LocalPod
     container: Container
     command: tuple[str, ...]
-    """Command and arguments, expanded; empty when the image's entry point is used."""
+    """Command and arguments with their variables expanded. It is empty if the image's entry point is used."""
     environment: dict[str, str]
     mounts: tuple[Mount, ...]
     log: LogFile
     services: Collection[tuple[str, str]] = frozenset()
-    """(namespace, name) of the services that exist."""
+    """(namespace, name) of each service that exists."""
     args: tuple[str, ...] = ()
-    """Arguments for the image's entry point, expanded, if `command` is empty."""
+    """Arguments for the image's entry point with their variables expanded, if `command` is empty."""
     gpus: tuple[str, ...] | None = None
-    """The UUIDs of the GPUs that only this container uses; None if the devices are unknown."""
+    """The UUIDs of the GPUs that only this container uses. It is None if the devices are unknown."""
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """A command to run beside a container: how to start it, and the callbacks for its process."""
+    """A command that is run in addition to a container's own program: how to start it, and callbacks for
+    its process.
+    """
 
     program: str
-    """The program's path."""
+    """The path of the command's program."""
     command: tuple[str, ...]
     environment: dict[str, str]
     directory: str
     alive: Callable[[], bool]
-    """Whether the container still runs. May be called from any thread."""
+    """Returns whether the container is still running. Any thread may call it."""
     adopt: Callable[[int], None]
-    """Called with the ID of the started process, which leads a group: from then on the runtime ensures that it ends."""
+    """Called with the ID of the started process, which leads a process group. From then on, the runtime ensures that
+    the group ends.
+    """
     release: Callable[[int], None]
-    """Called with the ID when the process has ended."""
+    """Called with the ID of the process when the process has ended."""
 
 
 class ContainerUser(msgspec.Struct, frozen=True):
-    """The IDs of the user that a container's first process has, and of its groups."""
+    """The user ID of a container's first process, and the IDs of its groups."""
 
     uid: int
     gid: int
@@ -155,18 +170,23 @@ class ContainerUser(msgspec.Struct, frozen=True):
 
 
 class ContainerIdentity(msgspec.Struct, frozen=True):
-    """A container as a pod's status names it."""
+    """The identity of a container that the pod's status shows."""
 
     container_id: str
-    """The runtime and the container's ID in it, as in `docker://ID`: unique for each attempt to run a container."""
+    """The runtime and the container's ID in this runtime, as in `docker://ID`. Each attempt to run a container has its
+    own ID.
+    """
     image_id: str = ""
-    """The ID of its image; empty if it has no image."""
+    """The ID of the container's image. It is empty if the container has no image."""
     user: ContainerUser | None = None
-    """None if it isn't known."""
+    """The user of the container's first process. It is None if the user isn't known."""
 
 
 class ContainerProcess(Protocol):
-    """A started container. Thread-safe; once it has ended, calls have no effect, and there are no stacks."""
+    """A started container.
+
+    Thread-safe. After the container has ended, calls have no effect and `stacks` returns no stacks.
+    """
 
     identity: ContainerIdentity
 
@@ -177,7 +197,9 @@ class ContainerProcess(Protocol):
         """Send SIGKILL to all processes of the container."""
 
     def stacks(self) -> str:
-        """Return the stacks of the threads of its Python processes, or a sentence why there are none; may block."""
+        """Return the stacks of the threads of the container's Python processes, or a sentence that explains why there
+        are none.
+        """
 
 
 class Runtime(Protocol):
@@ -186,48 +208,54 @@ class Runtime(Protocol):
     network: LoopbackNetwork
     """The ports of this machine that replace the ports of services."""
     peaks: PeakMemory
-    """The peak memory of containers, as far as the kernel or a measurement has reported it."""
+    """The peak memory of containers, as far as the kernel has reported it or the runtime has measured it."""
 
     enforces_limits: bool
-    """Whether containers get no more CPU and memory than their limits."""
+    """Whether the runtime limits each container to the CPU and memory of the container's limits."""
     may_have_gpus: bool
-    """Whether it may have GPUs that are invisible to this machine's NVML, as a remote engine may."""
+    """Whether the runtime may have GPUs that this machine's NVML does not show, as a remote Docker engine may."""
 
     def start(self, host_service: HostService | None = None) -> None:
-        """Acquire the runtime's resources. Called once, before any launch. Raises RuntimeUnavailable.
+        """Acquire the runtime's resources. Called once, before the first `launch`. Raises RuntimeUnavailable.
 
-        Containers that have the address of `host_service` can reach it, if the runtime runs on this machine.
+        If the runtime runs on this machine, the containers that have the address of `host_service` can reach the
+        service.
         """
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Ensure the requirements for the container's start; return the pod's IP address.
+        """Ensure that the container can start (its image is present, for example); return the pod's IP address.
 
-        `services` returns the names of the services that select the pod. Raises StartLater, LaunchError.
+        `services` returns the names of the services that select the pod. Raises StartLater or LaunchError.
         """
 
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
         """Reserve the mount paths of a container's volumes for its pod.
 
-        Raises StartLater while another pod has a path.
+        Raises StartLater while another pod has one of the paths.
         """
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
         """Start a container. Raises LaunchError.
 
-        `warn(reason, message)` is called for each optional feature that the container asks for and can't have.
+        `warn(reason, message)` is called for each optional feature that the container requests and that the runtime
+        can't provide.
         """
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
-        """Return how to run a command beside a container. Raises LaunchError with instructions for the user."""
+        """Return how to run a command in addition to a container's own program.
+
+        Raises LaunchError. Its message contains instructions for the user.
+        """
 
     def measure(self) -> Sequence[Measurement]:
-        """Return the usage of all running containers so far, except those that can't be measured or have ended.
+        """Return the usage of all running containers so far.
 
-        Never raises. May block, since it reads files or calls an engine. Only one thread may call it at a time.
+        Containers that have ended or can't be measured are left out. Never raises. The call may block, because it reads
+        files or calls an engine. Only one thread at a time may call it.
         """
 
     def release_pod(self, pod: LocalPod) -> None:
         """Release the resources of a pod that has ended."""
 
     def stop(self) -> None:
-        """Release all resources; running containers are killed. Idempotent."""
+        """Kill the running containers and release all resources. Idempotent."""

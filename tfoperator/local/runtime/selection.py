@@ -1,5 +1,5 @@
-"""The runtimes by name, and the choice of a runtime. Each runtime is loaded only when it is requested: commands must
-start fast, and Docker's library is an extra.
+"""The runtimes by name, and the choice between them. A runtime's module is loaded only when the runtime is requested,
+because commands must start fast and Docker's library is an optional dependency (an extra).
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
 
 class RuntimeName(StrEnum):
-    """The runtime of pods."""
+    """The names of the runtimes for pods."""
 
     PROCESS = "process"
     DOCKER = "docker"
 
 
 class RuntimeOptions(msgspec.Struct, frozen=True):
-    """The runtime of pods, and its settings.
+    """The chosen runtime for pods, and its settings.
 
-    Processes have your rights, and start in `work_dir`, by default the current directory; with `enforce_limits` they
-    get no more than their limits, as containers always do. With `allow_privileged`, containers may have root's power
-    over this machine. With `keep_volumes`, a pod's volumes outlive it.
+    Processes run with your rights. They start in `work_dir`; its default is the current directory. With
+    `enforce_limits`, processes get at most the CPU and memory of their limits. For Docker containers, limits are always
+    enforced. With `allow_privileged`, containers may get the power of root over this machine. With `keep_volumes`, a
+    pod's volumes are kept after the pod is removed.
     """
 
     name: RuntimeName = RuntimeName.PROCESS
@@ -38,7 +39,7 @@ class RuntimeOptions(msgspec.Struct, frozen=True):
 
     @property
     def in_containers(self) -> bool:
-        """Whether pods have their own file systems and networks."""
+        """Whether each pod has its own file system and its own network."""
         return self.name is not RuntimeName.PROCESS
 
 
@@ -47,7 +48,10 @@ PROCESSES = RuntimeOptions()
 
 
 def make_runtime(wanted: RuntimeOptions, *, records: Path) -> Runtime:
-    """Return a runtime that has not been started; `records` is for processes. Raises RuntimeUnavailable."""
+    """Return a runtime that has not been started.
+
+    Only the process runtime uses `records`. Raises RuntimeUnavailable.
+    """
     if not wanted.in_containers:
         from tfoperator.local.runtime.process.runtime import ProcessRuntime
 
@@ -59,7 +63,7 @@ def make_runtime(wanted: RuntimeOptions, *, records: Path) -> Runtime:
 
 
 def check_docker_py() -> None:
-    """Raise RuntimeUnavailable without Docker's library, which `local.runtime.docker` imports."""
+    """Raise RuntimeUnavailable if Docker's library is missing. `local.runtime.docker` imports this library."""
     if find_spec("docker") is None:
         from tfoperator.local.runtime.protocol import RuntimeUnavailable
 

@@ -1,4 +1,4 @@
-"""One attempt to fill the folder of a pod: logs to fetch of each container, and files to take from the old folder."""
+"""One attempt to fill the folder of a pod. It fetches logs for each container, and takes files from the old folder."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from tfoperator.logs.archive.runs import Run, RunKey, runs_of_container
 logger = logging.getLogger(__name__)
 
 _MAX_EARLIER = 18
-"""The maximum number of runs of a container that are kept besides the last two."""
+"""The maximum number of runs of a container that are kept in addition to its last two runs."""
 
 
 @dataclass
 class Attempt:
-    """Fills one new folder. For one thread.
+    """Fills one new folder. Only one thread may use it.
 
-    `fetch` writes the log of a run to a file, within `timeout` seconds. It raises KubeError and OSError. `target` is
-    the pod's folder in the archive, `folder` the new folder, and `old` the record in `target`. `kept` are the runs that
-    the archive has completely. A run of `wanted` is added to them once it is fetched.
+    `fetch` writes the log of a run to a file, within `timeout` seconds. `fetch` may raise KubeError or OSError.
+    `target` is the pod's folder in the archive, `folder` is the new folder, and `old` is the record in `target`. `kept`
+    are the runs that the archive already has completely. When a run of `wanted` has been fetched, it is added to
+    `kept`.
     """
 
     fetch: Callable[[Run, Path], SavedLog]
@@ -47,7 +48,10 @@ class Attempt:
     fetched: int = 0
 
     def container(self, status: ContainerStatus, *, init: bool) -> ArchivedContainer:
-        """Save the wanted logs of a container. Raises OSError; refusals of the API server go into `problems`."""
+        """Save the wanted logs of a container.
+
+        Raises OSError. A refusal of the API server does not raise: it is added to `problems`.
+        """
         none, name = ArchivedContainer(status.name), status.name
         runs = runs_of_container(self.pod, status, init=init)
         saved = {run.previous: self._run(run) for run in runs}
@@ -72,11 +76,14 @@ class Attempt:
         return self.old.containers if self.old is not None else ()
 
     def _known(self, name: str) -> list[ArchivedContainer]:
-        """Return the runs of a container of which the archive has the logs, the oldest first."""
+        """Return the runs of a container for which the archive has the logs, the oldest first."""
         return [run for one in self._archived if one.name == name for run in one.runs]
 
     def _earlier(self, name: str, first: int) -> tuple[ArchivedContainer, ...]:
-        """Take over the archive's logs of a container's runs before this number; kubelets keep the last two."""
+        """Take over the archived logs of a container's runs before this number.
+
+        Kubelets keep only the last two runs.
+        """
         found = []
         for run in [run for run in self._known(name) if run.restarts < first][-_MAX_EARLIER:]:
             path = self.folder / f"{path_component(name)}.{run.restarts}.log"
@@ -127,7 +134,7 @@ class Attempt:
         return msgspec.structs.replace(before, problem=problem if before.log or not gone else "")
 
     def _kept_before(self, run: Run, path: Path) -> ArchivedContainer:
-        """Return the archive's log of the run, perhaps from before its end."""
+        """Return the run with the log that the archive has. The log may have been kept before the run ended."""
         for known in self._known(run.container):
             if known.restarts == run.number:
                 log, size = self.place.take(self.target, known.log, path)
@@ -155,7 +162,10 @@ class PodGone(KubeError):
 
 
 def _has_gone(error: KubeError, pod: Pod) -> bool:
-    """Return whether the pod was not found; it may be the node (`pods "node-1" not found`), and then a log is lost."""
+    """Return whether the pod was not found.
+
+    If the error names the node (`pods "node-1" not found`), a log is lost instead.
+    """
     if not isinstance(error, NotFoundError):
         return isinstance(error, PodGone)
     details = error.status.details

@@ -1,9 +1,9 @@
-"""An archive below the URL of objects: logs that outlive pods and nodes, without a volume.
+"""An archive in an object store, below a URL. Its logs outlive pods and nodes, and it needs no volume.
 
-The folder of a pod is a prefix. A log is written under a name of its own, with the time of its run's end, and the
-record, which names all of them, is the last: readers see the pod as it was before, or as it is after. A killed writer
-may leave logs that no record names. They count as the pod's, and are removed when the folder is written again, or with
-it.
+The folder of a pod is a prefix of the objects' keys. Each log has a name of its own, with the time at which its run
+ended. The record names all logs, and is written last. So readers see either the old state of the pod or the new state.
+If a writer is killed, logs may remain that no record names. Such logs belong to the pod's folder. They are removed when
+the folder is written again, or together with the folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 _TIME = re.compile(r"\.(\d{1,12})-[0-9a-f]{8}\.\w+$")
 _MAX_RECORD_BYTES = 4 << 20
 _TAIL_BYTES = 1 << 20
-"""Read first where only the last lines are wanted."""
+"""The number of bytes that are read first if a reader requests only the last lines."""
 _SCRATCH = "tfoperator-log-archive-"
 
 
@@ -47,7 +47,7 @@ class Bucket(Place):
 
     @property
     def root(self) -> Path:
-        """See `Place`: a directory among the temporary files, locked while this process lives."""
+        """See `Place`. The root is a temporary directory, which is locked while this process runs."""
         with self._lock:
             if self._scratch is None:
                 self._scratch = _new_scratch()
@@ -62,7 +62,10 @@ class Bucket(Place):
                 self._scratch = None
 
     def check(self) -> None:
-        """See `Place`. Of a store that does not answer it only warns: the operator has other work."""
+        """See `Place`.
+
+        If the store does not answer, the method only logs a warning, because the operator has other work to do.
+        """
         if error := self._objects.check_writable():
             logger.warning("the log archive does not answer; logs are kept when it answers again: %s", error)
 
@@ -89,7 +92,7 @@ class Bucket(Place):
             some = 0
 
     def _take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """See `Place`: it stays where it is."""
+        """See `Place`. The file stays at its place in the bucket."""
         del path
         found = self._objects.find(_key(target / name))
         if found is None:
@@ -104,7 +107,7 @@ class Bucket(Place):
         return name
 
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """See `Place`. Raises ObjectChanged if another process has written the record meanwhile."""
+        """See `Place`. Raises ObjectChanged if another process has written the record since it was read."""
         del when  # names of files have it
         data = (folder / RECORD).read_bytes()
         new, before = file_names(decode_record(data)), file_names(old)
@@ -142,7 +145,10 @@ def _key(path: PurePath) -> str:
 
 
 def _new_scratch() -> tuple[Path, int]:
-    """Return a new directory, and the handle that keeps its lock; remove directories of killed processes."""
+    """Return a new directory, and the handle that keeps its lock.
+
+    Remove the directories of processes that were killed.
+    """
     for old in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         try:
             handle = os.open(old, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,9 +1,10 @@
-"""The layout of an archive, and its record of a pod. No I/O.
+"""The layout of an archive, and its record of a pod. The module does no I/O.
 
-`<root>/<namespace>/<job>-<job uid>/<pod>.<first 8 of its uid>/` holds `<container>.log`, `<container>.previous.log` for
-the run before a restart in place and `<container>.<number>.log` for runs before that, `<container>.stacks.txt` where
-stacks of its threads were taken, and `pod.json`. `pod.json` describes the pod, so that readers need not parse a path; a
-folder is renamed to its final name after it was written.
+The folder of a pod is `<root>/<namespace>/<job>-<job uid>/<pod>.<first 8 of its uid>/`. It contains `<container>.log`,
+`<container>.previous.log` for the run before a restart in place, and `<container>.<number>.log` for earlier runs. It
+also contains `<container>.stacks.txt` if stacks of the container's threads were taken, and `pod.json`. `pod.json`
+describes the pod, so that readers need not parse a path. A folder gets its final name only after it was written
+completely.
 """
 
 from __future__ import annotations
@@ -27,17 +28,20 @@ RECORD = "pod.json"
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]")
 _MAX_NAME = 200
-"""Characters kept of a name: file systems allow 255 bytes, and a suffix may follow."""
+"""The maximum number of characters that are kept of a name. File systems allow 255 bytes, and a suffix may follow the
+name.
+"""
 
 
 class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One container. `log` and `previous_log` are file names beside the record, empty if there is none.
+    """One container.
 
-    `log` is the log of the restart number `restarts`, which ended with `exit_code`, `reason` and `finished` (without an
-    exit code it ran). `previous_log` is the log of the run before. `earlier` are the runs before those, the oldest
-    first, with a `log` each. `dropped` counts the first bytes of `log` that were left out because it was too long.
-    `problem` is the reason why a log is missing or not complete. `stacks` is the file with the stacks of its threads,
-    the last stacks at its end.
+    `log` and `previous_log` are the names of files in the record's folder. They are empty if there is no such file.
+    `log` is the log of the run after `restarts` restarts. That run ended with `exit_code`, `reason` and `finished`;
+    without an `exit_code`, the run had not ended. `previous_log` is the log of the run before. `earlier` are the runs
+    before that, the oldest first. Each has its own `log`. `dropped` counts the first bytes of `log` that were left out
+    because it was too long. `problem` is the reason if a log is missing or incomplete. `stacks` is the name of the file
+    with the stacks of the container's threads. The latest stacks are at its end.
     """
 
     name: str
@@ -58,7 +62,7 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
     @property
     def runs(self) -> tuple[ArchivedContainer, ...]:
-        """Each run that has a log, with this log as its `log`, the oldest first."""
+        """All runs that have a log, the oldest first. Each run is an object with its own log in `log`."""
         previous = ArchivedContainer(
             self.name,
             init=self.init,
@@ -73,7 +77,10 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The state of a pod when its logs were last kept. `labels` are only the operator's. `folder` holds the files."""
+    """The state of a pod at the time when its logs were last kept.
+
+    `labels` contains only the operator's own labels. `folder` is the folder of the files.
+    """
 
     namespace: str
     job: str
@@ -92,15 +99,16 @@ class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     folder: str = ""
 
     def as_pod(self) -> Pod:
-        """Return the pod, as far as needed to select and sort."""
+        """Return the pod, with the fields that are needed to select and sort pods."""
         meta = ObjectMeta(name=self.pod, namespace=self.namespace, uid=self.pod_uid, labels=self.labels)
         return Pod(metadata=meta)
 
 
 def path_component(text: str) -> str:
-    """Return one part of a path, for any text: names come from an API, and `..` must not lead out of the archive.
+    """Return a part of a path, made from any text. Names come from an API, so `..` must not lead out of the archive.
 
-    Names that Kubernetes allows stay unchanged; a hash distinguishes other names that would look the same.
+    Names that Kubernetes allows stay unchanged. Other names get a hash, which distinguishes names that would otherwise
+    look the same.
     """
     safe = _UNSAFE_CHARACTERS.sub("_", text)
     if safe == text and 0 < len(text) <= _MAX_NAME and not text.startswith("."):
@@ -110,7 +118,7 @@ def path_component(text: str) -> str:
 
 
 def namespace_folder(namespace: str) -> PurePosixPath:
-    """Return the folder of a namespace's jobs, relative to the archive, as all folders are."""
+    """Return the folder of a namespace's jobs. All folders are relative to the archive."""
     return PurePosixPath(path_component(namespace))
 
 
@@ -125,12 +133,15 @@ def pod_folder(job: ObjectMeta, pod: ObjectMeta) -> PurePosixPath:
 
 
 def stacks_name(container: str) -> str:
-    """Return the name of the file with a container's stacks."""
+    """Return the name of the file with the stacks of a container."""
     return f"{path_component(container)}.stacks.txt"
 
 
 def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[ArchivedContainer, ...]) -> ArchivedPod:
-    """Return the record of a pod, without the stop of its other containers after its replica had ended."""
+    """Return the record of a pod.
+
+    It omits the reason if the operator stopped other containers after the replica had ended.
+    """
     meta, status = pod.metadata, pod.status
     return ArchivedPod(
         namespace=meta.namespace,
@@ -151,7 +162,7 @@ def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[
 
 
 def encode_record(record: ArchivedPod) -> bytes:
-    """Return the content of `pod.json`; `folder` is omitted: it is where the file is."""
+    """Return the content of `pod.json`. The content has no `folder`, because the place of the file shows it."""
     return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(record, folder="")), indent=2) + b"\n"
 
 
@@ -159,7 +170,7 @@ _decode_record = msgspec.json.Decoder(ArchivedPod).decode
 
 
 def decode_record(data: bytes, folder: str = "") -> ArchivedPod | None:
-    """Return the record in the content of a folder's `pod.json`; None if it is not readable."""
+    """Return the record that this content of a `pod.json` describes. Return None if the content is not readable."""
     try:
         return msgspec.structs.replace(_decode_record(data), folder=folder)
     except UNDECODABLE as error:
@@ -168,7 +179,7 @@ def decode_record(data: bytes, folder: str = "") -> ArchivedPod | None:
 
 
 def read_record(folder: Path) -> ArchivedPod | None:
-    """Return the record in the folder of a pod; None if there is no readable one."""
+    """Return the record in the folder of a pod. Return None if there is no readable record."""
     try:
         return decode_record((folder / RECORD).read_bytes(), str(folder))
     except OSError as error:
@@ -184,5 +195,5 @@ def file_names(record: ArchivedPod | None) -> frozenset[str]:
 
 
 def is_file_name(name: str) -> bool:
-    """Return whether this is the name of a file beside a record, and not a path to another place."""
+    """Return whether this is the name of a file in the record's folder, and not a path to another place."""
     return bool(name) and "/" not in name

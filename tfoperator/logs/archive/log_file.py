@@ -1,6 +1,6 @@
-"""Writes one log from the API server to a file: streamed, with a bound on its bytes and on the time.
+"""Writes a log from the API server to a file. It streams the log, and limits its bytes and the time.
 
-If a log is too long, its end is kept: there, a program reports why it failed.
+If a log is too long, the file keeps the end of the log, because a program reports there why it failed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import msgspec
 
 
 class SavedLog(msgspec.Struct, frozen=True):
-    """`size` bytes are in the file; the `dropped` bytes before them are not.
+    """`size` bytes of the log are in the file. The `dropped` bytes before them are not in the file.
 
-    Not `complete`: the time-out passed or, if it is `full`, there was no room for the rest.
+    If it is not `complete`, the time limit had passed or there was no room for the rest of the log. In the second case
+    it is `full`.
     """
 
     size: int
@@ -26,7 +27,7 @@ class SavedLog(msgspec.Struct, frozen=True):
 
 
 Room = Callable[[int], bool]
-"""Returns whether this many more bytes may be written; a negative number reports a removal."""
+"""Returns whether so many more bytes may be written. A negative number reports that bytes were removed."""
 
 
 def save_log(
@@ -37,10 +38,12 @@ def save_log(
     in_time: Callable[[], bool],
     room: Room = lambda _: True,
 ) -> SavedLog:
-    """Write a log to `path`; if it is longer than `limit` bytes, at least its last `limit / 2` bytes.
+    """Write a log to `path`.
 
-    `in_time` is called between two pieces, `room` before each; without room, more is left out at the beginning.
-    Raises OSError, and the errors of `pieces`; the file then has the pieces before.
+    If the log has more than `limit` bytes, the file keeps at least its last `limit / 2` bytes. `in_time` is called
+    after each piece, and `room` is called before each piece. If there is no room, more bytes are left out at the
+    beginning of the log. Raises OSError, and all errors of the iterator `pieces`. The file then contains the pieces
+    that came before the error.
     """
     halves = _Halves(path, room)
     complete, full = True, False
@@ -60,7 +63,10 @@ def save_log(
 
 
 class _Halves:
-    """The last two parts of a log, in two files until it is closed: a third part replaces the older part."""
+    """The last two parts of a log.
+
+    They are in two files until `close`. When a third part begins, the older part is dropped.
+    """
 
     def __init__(self, path: Path, room: Room) -> None:
         self.dropped = 0
@@ -74,7 +80,7 @@ class _Halves:
         return self._stream.tell()
 
     def write(self, piece: bytes) -> bool:
-        """Write a piece; return False if there is no room for it, even without all earlier pieces."""
+        """Write a piece. Return False if there is no room for it, even after all earlier pieces were dropped."""
         for _ in range(2):
             if self._room(len(piece)):
                 break
@@ -87,14 +93,14 @@ class _Halves:
         return True
 
     def turn(self) -> None:
-        """Begin another part."""
+        """Begin a new part."""
         self._stream.close()
         self._drop_older()
         self._path.replace(self._older)
         self._stream = self._path.open("wb")
 
     def close(self) -> None:
-        """Join the parts."""
+        """Join the two parts in one file."""
         self._stream.close()
         if not self._older.exists():
             return
@@ -117,7 +123,7 @@ class _Halves:
 
 
 def link(source: Path, path: Path) -> None:
-    """Link a file to a second path; copy it where the file system has no links. Raises OSError."""
+    """Link a file to a second path, or copy the file if the file system does not support links. Raises OSError."""
     try:
         os.link(source, path)
     except FileNotFoundError:
@@ -127,7 +133,7 @@ def link(source: Path, path: Path) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes of a file, 0 if there is none."""
+    """Return the number of bytes in a file; 0 if the file does not exist."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Opens the place of an archive, of whichever kind it is."""
+"""Opens the place of an archive: a directory, or a URL of objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfoperator.object_store import is_object_url
 
 
 def open_place(place: str | os.PathLike[str]) -> Place:
-    """Return the place of a directory or URL. Makes no request. Raises OSError for an invalid URL."""
+    """Return the place for a directory or a URL. The function makes no request. Raises OSError for an invalid URL."""
     if is_object_url(place):
         # Imported late: an operator without an archive, or with a directory, does not need it.
         from tfoperator.logs.archive.bucket import Bucket

@@ -1,4 +1,7 @@
-"""The place of an archive: a directory, or below the URL of objects. Its folders are named by paths relative to it."""
+"""The place of an archive: a directory, or a URL below which the objects are.
+
+The archive's folders are named by paths relative to the place.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,17 @@ from tfoperator.logs.archive.log_file import link
 logger = logging.getLogger(__name__)
 
 UNFINISHED = ".unfinished-"
-"""The prefix of a folder while logs are being written to it; the owner's token follows."""
+"""The prefix of a folder's name while logs are written to the folder. A token of the folder's owner follows
+the prefix.
+"""
 
 
 class Place:
-    """A directory. A folder is filled beside its final place, and renamed: readers never see a partial folder.
+    """A directory.
 
-    Thread-safe, for one writer of a pod's folder at a time. Every method raises OSError.
+    A new folder is filled in the same parent folder as its final place, and then renamed. So readers never see a
+    partial folder. Thread-safe, as long as only one thread at a time writes the folder of a pod. Every method may raise
+    OSError.
     """
 
     def __init__(self, root: Path) -> None:
@@ -34,18 +41,21 @@ class Place:
 
     @property
     def root(self) -> Path:
-        """The directory where folders are filled before `replace`: the archive itself, or one of this process."""
+        """The directory in which folders are filled before `replace`.
+
+        It is the archive's directory, or a temporary directory of this process.
+        """
         return self._root
 
     def check(self) -> None:
-        """Raise OSError if nothing can be written to the archive, and that will not change by itself."""
+        """Raise OSError if nothing can be written to the archive, and the cause will not disappear by itself."""
         self.root.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".writable-", dir=self.root)
         os.close(handle)
         Path(name).unlink()
 
     def children(self, under: PurePath) -> list[str]:
-        """Return the names of the folders in a folder; none if it does not exist."""
+        """Return the names of the folders in a folder. The list is empty if the folder does not exist."""
         os.stat(self.root)
         try:
             return [name for name in os.listdir(self.root / under) if not name.startswith(UNFINISHED)]
@@ -53,20 +63,24 @@ class Place:
             return []
 
     def record(self, target: PurePath) -> ArchivedPod | None:
-        """Return the record in the folder of a pod; None if there is no readable record."""
+        """Return the record in the folder of a pod. Return None if there is no readable record."""
         return read_record(self.root / target)
 
     def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:
-        """Return a file's content, its `last` bytes or lines. Raises FileNotFoundError."""
+        """Return a file's content, or only its `last` bytes or its last `tail_lines` lines.
+
+        Raises FileNotFoundError.
+        """
         with (self.root / name).open("rb") as stream:
             if last:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - last))
             return stream.read() if tail_lines is None else b"".join(deque(stream, maxlen=tail_lines))
 
     def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """Take a file of a pod's folder into the next folder, as `path`; return its name there, and its bytes.
+        """Take a file from a pod's folder into the pod's next folder, as `path`; return its name there, and its size in
+        bytes.
 
-        Returns an empty name and 0 if there is no such file: it may have been removed meanwhile, to make room.
+        Returns an empty name and 0 if there is no such file: another thread may have removed the file to make room.
         """
         try:
             return self._take(target, name, path) if is_file_name(name) else ("", 0)
@@ -74,18 +88,21 @@ class Place:
             return "", 0
 
     def _take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """Do so for a file's name. Raises FileNotFoundError."""
+        """Do the work of `take` for a valid file name. Raises FileNotFoundError."""
         link(self.root / target / name, path)
         return path.name, path.stat().st_size
 
     def store(self, target: PurePath, path: Path, when: datetime) -> str:
-        """Put a file of a run that ended `when` where it stays; return its name in the record."""
+        """Move a file to its final place; return its name in the record.
+
+        `when` is the time at which the file's run ended.
+        """
         del target, when
         path.chmod(0o640)  # clients in the volume's group read it
         return path.name
 
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """Put a filled folder, with its record, in place of the pod's `old` folder; return the growth in bytes."""
+        """Put a filled folder, with its record, in place of the pod's `old` folder. Return the growth in bytes."""
         del old
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
         size, path = _size(folder), self.root / target
@@ -100,7 +117,7 @@ class Place:
         return size
 
     def found(self) -> Iterator[tuple[float, int, PurePath]]:
-        """Yield (time, bytes, folder) of every pod."""
+        """Yield (time, bytes, folder) for each pod in the archive."""
         for record in self.root.glob(f"*/*/*/{RECORD}"):
             if record.parent.name.startswith(UNFINISHED):
                 continue
@@ -120,7 +137,7 @@ class Place:
                 break
 
     def close(self) -> None:
-        """Remove what only this process needs. Idempotent."""
+        """Remove the files that only this process needs. Idempotent."""
 
 
 def _size(folder: Path) -> int:

@@ -1,7 +1,7 @@
-"""Writes the folder of one pod: the wanted logs, the logs kept before, and the record.
+"""Writes the folder of a pod: the wanted logs, the logs that were kept before, and the record.
 
-A new folder is written beside the old folder and replaces it when complete, so a reader never sees a partial folder.
-Logs in the archive are linked into it and not fetched again.
+A new folder is written beside the old folder, and replaces it when the new folder is complete. So a reader never sees a
+partial folder. Logs that are already in the archive are linked into the new folder, and not fetched again.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ from tfoperator.logs.archive.runs import (
 from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES, with_stacks
 
 PodNow = Callable[[Pod], Pod | None]
-"""The pod in the caches now; None if it is gone, even if another has its name."""
+"""Returns the pod as the caches have it now. Returns None if the pod is gone, even if another pod has the same name."""
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """The result for the wanted logs of a pod.
+    """The result of an attempt to keep the wanted logs of a pod.
 
-    `kept` are the runs that the archive has as complete as possible; another attempt is `worth_another` if a
-    log of it may become available. `size` bytes were written, and `new` means that the archive had nothing of the pod.
+    `kept` are the runs for which the archive has the log as complete as possible. `worth_another` is true if another
+    attempt may get a log that is missing. `size` is the number of bytes that were written. `new` is true if the archive
+    had nothing of the pod before.
     """
 
     kept: frozenset[RunKey] = NO_RUNS
@@ -60,9 +61,9 @@ class Saved(msgspec.Struct, frozen=True):
 
 
 class ArchiveBounds(msgspec.Struct, frozen=True):
-    """The maximum sizes of the archive and of each log in it (bytes), and the time limit for a pod's logs (seconds).
+    """The limits: the size of the archive and of each log in it (bytes), and the time for the logs of a pod (seconds).
 
-    A pod's deletion may wait that long.
+    The deletion of a pod may be delayed by up to `timeout`.
     """
 
     max_bytes: int
@@ -71,7 +72,10 @@ class ArchiveBounds(msgspec.Struct, frozen=True):
 
 
 class _Turns:
-    """Lets one thread at a time write a pod's folder: each copies the previous thread's result. Thread-safe."""
+    """Lets only one thread at a time write the folder of a pod: each thread copies the result of the thread before.
+
+    Thread-safe.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -83,7 +87,8 @@ class _Turns:
     def one_of(self, folder: PurePath, deadline: float) -> Iterator[None]:
         """Lock the folder.
 
-        Raises OSError if another thread still holds it at the deadline, on the monotonic clock, or when this is closed.
+        Raises OSError if another thread still has the lock at the deadline (on the monotonic clock), or when `close` is
+        called.
         """
         with self._changed:
             while folder in self._taken:
@@ -98,17 +103,17 @@ class _Turns:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """End all waits."""
+        """End the waits of all threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
 
 class PodLogs:
-    """Thread-safe, for different pods at a time; `close()` ends current calls."""
+    """Thread-safe, as long as each thread writes a different pod. `close()` ends the calls that are running."""
 
     def __init__(self, client: Client, place: Place, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow) -> None:
-        """The time limit of `bounds` starts with the call of `save`."""
+        """The time limit in `bounds` starts when `save` is called."""
         self._client = client
         self._place = place
         self.bounds = bounds
@@ -120,7 +125,10 @@ class PodLogs:
         self._closed = False
 
     def close(self) -> None:
-        """End every stream. The partial logs are not kept: the archive's next owner finds them missing."""
+        """End all log streams.
+
+        The partial logs are not kept. The next operator that uses the archive finds them missing and fetches them.
+        """
         self._closed = True
         self._turns.close()
         for stream in self._streams.copy():
@@ -129,8 +137,8 @@ class PodLogs:
     def save(self, job: ObjectMeta, pod: Pod, runs: Iterable[Run], known: frozenset[RunKey], deadline: float) -> Saved:
         """Keep the logs of these runs, except those that the archive has completely. Raises OSError.
 
-        `known` are runs that need no second attempt although their logs may be incomplete. `deadline` is on the
-        monotonic clock; the bytes read by then are kept.
+        `known` are runs that need no second attempt although their logs may be incomplete. `deadline` is a time on the
+        monotonic clock. The bytes that were read before it are kept.
         """
         target = pod_folder(job, pod.metadata)
         with self._turns.one_of(target, deadline):
@@ -162,7 +170,7 @@ class PodLogs:
     def save_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
         """Add the stacks of a container's threads to the pod's folder. Raises OSError.
 
-        Waits for another writer of the pod's folder, as long as the logs of a pod may take.
+        If another thread writes the pod's folder, the call waits, at most for the time limit of a pod's logs.
         """
         target = pod_folder(job, pod.metadata)
         with self._turns.one_of(target, self._clock.monotonic() + self.bounds.timeout):
@@ -181,7 +189,7 @@ class PodLogs:
                 self._retention.release(folder)
 
     def _fetch(self, pod: Pod, deadline: float, run: Run, path: Path) -> SavedLog:
-        """Fetch the log of one run to a file. Raises KubeError and OSError."""
+        """Fetch the log of one run to a file. Raises KubeError or OSError."""
 
         def in_time() -> bool:
             return self._clock.monotonic() < deadline
@@ -209,7 +217,10 @@ class PodLogs:
 
 
 def _end_of(pod: Pod, now: datetime) -> datetime:
-    """Return the end of the pod's last run, or now while a container runs: the archive removes the oldest pods."""
+    """Return the end of the pod's last run, or the current time if a container is running.
+
+    The archive removes the oldest pods first.
+    """
     ends = [run.end.finished_at if run.end is not None else None for run in runs_of(pod)]
     times = [end for end in ends if end is not None]
     return min(max(times), now) if len(times) == len(ends) and times else now

@@ -1,4 +1,7 @@
-"""Finds archived logs. Needs only the directory: the job, and the cluster, may be gone."""
+"""Finds archived logs.
+
+The module needs only the archive's directory or URL: the job and the cluster may no longer exist.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,17 @@ from tfoperator.logs.archive.place import Place
 logger = logging.getLogger(__name__)
 
 ARCHIVE_VARIABLE = "TFOPERATOR_ARCHIVE_DIR"
-"""The environment variable with the archive's directory or URL, for clients and the operator."""
+"""The environment variable that contains the archive's directory or URL. Clients and the operator read it."""
 
 _READS = 16
-"""Records that are read at once: a store of objects needs some milliseconds for each."""
+"""The number of records that are read in parallel. An object store needs some milliseconds for each record."""
 
 
 def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None = None) -> list[ArchivedPod]:
     """Return the archived pods of a job, the oldest first.
 
-    Without a `uid` it is the latest job of that name. Empty if there is nothing. Raises OSError if the archive
-    itself can't be read.
+    Without a `uid`, the function takes the latest job with this name. The list is empty if the archive has nothing of
+    the job. Raises OSError if the archive itself can't be read.
     """
     place = open_place(root)
     if uid is not None:
@@ -44,7 +47,7 @@ def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: s
 
 
 def read_archived(pod: ArchivedPod, run: ArchivedContainer, *, tail_lines: int | None = None) -> str | None:
-    """Return the text of a run's log; None if there is none, or it was removed."""
+    """Return the text of a run's log. Return None if there is no log, or if it was removed."""
     if not is_file_name(run.log):
         return None
     try:

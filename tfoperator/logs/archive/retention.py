@@ -1,8 +1,9 @@
-"""Keeps an archive below a size, also while logs are written to it, and gives each namespace its own share.
+"""Keeps an archive below a maximum size, also while logs are written to it.
 
-The bound is on bytes, not on age: the disk must never become full. Room is made in the largest namespace, of the pods
-that ended first: a user who prints endlessly loses their own logs, and not the logs of others with less. Others' logs
-are protected for a week only, or deleted namespaces would keep their shares for ever.
+Gives each namespace a share of the archive. The limit is on bytes and not on age, because the disk must never become
+full. To make room, the pods that ended first are removed from the largest namespace. So a user who prints endlessly
+loses their own logs, and does not displace the logs of users who have less. The logs of other namespaces are protected
+only for a week. Otherwise deleted namespaces would keep their shares for ever.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _TARGET_SHARE = 0.9  # of the bound; with no room to spare, every later pod woul
 _PROTECTED_AGE = timedelta(days=7)
 
 _Pods = dict[str, list[tuple[float, int, PurePath]]]
-"""By namespace: (time, bytes, folder) of every pod, the oldest last."""
+"""For each namespace: (time, bytes, folder) of every pod, with the oldest pod at the end."""
 
 
 class Retention:
-    """Thread-safe. The archive's size is measured once, at the first call, and then updated by each addition."""
+    """Thread-safe. The archive's size is measured at the first call. After that, each addition updates it."""
 
     def __init__(self, place: Place, max_bytes: int, *, clock: Clock | None = None) -> None:
         self._place = place
@@ -58,10 +59,11 @@ class Retention:
         return folder
 
     def add(self, folder: Path, target: PurePath, when: datetime, old: ArchivedPod | None = None) -> None:
-        """Put a finished folder, made from `old`, in place; remove the oldest pods above the bound. Raises OSError.
+        """Move a finished folder, made from `old`, to its final place.
 
-        `when` is the time of the pod: logs fetched again after a restart of the operator, because they did not fit in,
-        must not replace younger logs whose pods are gone.
+        Remove the oldest pods if the archive is too large. Raises OSError. `when` is the time of the pod. After a
+        restart, the operator may fetch logs again that did not fit in before. These logs must not displace younger logs
+        of pods that no longer exist.
         """
         target = (self._place.root / target).relative_to(self._place.root)
         namespace = target.parts[0]
@@ -77,9 +79,9 @@ class Retention:
             self._make_room(namespace, 0, spared=target)
 
     def claim(self, folder: Path, size: int) -> bool:
-        """Return whether `size` bytes may be written to an unfinished folder now; a negative size frees them.
+        """Return whether `size` bytes may be written to an unfinished folder now. A negative `size` frees bytes.
 
-        Pods are removed to make room.
+        If there is no room, the call removes pods from the archive.
         """
         with self._lock:
             self._measure()
@@ -89,7 +91,10 @@ class Retention:
             return True
 
     def release(self, folder: Path) -> None:
-        """Release the claim of a folder that was removed or added. Idempotent."""
+        """Release the bytes that an unfinished folder claimed.
+
+        The folder was removed, or added to the archive. Idempotent.
+        """
         with self._lock:
             self._claimed.pop(folder, None)
 
@@ -97,7 +102,7 @@ class Retention:
         return (self._place.root / folder).relative_to(self._place.root).parts[0]
 
     def _uses(self) -> Counter[str]:
-        """Return the bytes by namespace, finished and unfinished."""
+        """Return the bytes of each namespace, in finished and unfinished folders."""
         uses = self._kept.copy()
         for folder, size in self._claimed.items():
             uses[self._namespace(folder)] += size
@@ -107,7 +112,7 @@ class Retention:
         return self._kept.total() + self._claimed.total()
 
     def _measure(self) -> None:
-        """Measure the archive, and remove unfinished folders of a crash."""
+        """Measure the archive, and remove unfinished folders that a crash left behind."""
         if self._measured:
             return
         for half in self._place.root.glob(f"*/*/{UNFINISHED}*"):
@@ -121,7 +126,9 @@ class Retention:
         self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
 
     def _make_room(self, namespace: str, size: int, spared: PurePath | None = None) -> bool:
-        """Remove pods except `spared` until the namespace may have `size` bytes more; return false if it may not."""
+        """Remove pods except `spared` until there is room for `size` more bytes of the namespace; return whether there
+        is room.
+        """
         if self._total() + size <= self._max:
             return True
         old = (self._clock.now() - _PROTECTED_AGE).timestamp()
@@ -160,7 +167,10 @@ class Retention:
 def _giver(
     pods: _Pods, uses: Counter[str], namespace: str, size: int, spared: PurePath | None, old: float
 ) -> str | None:
-    """Return the namespace that loses its oldest pod, to give another `size` bytes more; None if this is impossible."""
+    """Return the namespace that loses its oldest pod so that `namespace` gets `size` more bytes.
+
+    Return None if this is impossible.
+    """
     wanted = uses[namespace] + size
     oldest: dict[str, float] = {}
     for one, found in pods.items():

@@ -1,8 +1,8 @@
-"""The runs of containers in a pod's status, the runs whose logs can be fetched, and the runs in a record. No I/O.
+"""The runs of containers in a pod's status, the runs for which the logs can be fetched, and the runs in a record.
 
-A container that is restarted in place has several runs; the kubelet has the logs of at most two of them, as for
-`kubectl logs` and `kubectl logs --previous`. Number and end identify a run, so a kept log needs no second check, not
-even by another process: the archive's record has both.
+The module does no I/O. A container that was restarted in place has several runs. The kubelet keeps the logs of at most
+the last two runs, which `kubectl logs` and `kubectl logs --previous` show. A run is identified by its number and its
+end. The archive's record contains both, so no process needs to check a kept log again.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerSta
 from tfoperator.logs.archive.layout import ArchivedPod
 
 RunKey = tuple[str, int, int | None, datetime | None]
-"""Container, number, exit code and end of a run; without the last two it is running."""
+"""The container, the number, the exit code and the end of a run. If the exit code and the end are None, the run has not
+ended.
+"""
 
 NO_RUNS: frozenset[RunKey] = frozenset()
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a container, the restart of this `number`. `end` is None while it runs.
+    """A run of a container, after `number` restarts. `end` is None while the container runs.
 
-    `previous` selects its log in the API. The log of a `settled` run is complete and can be fetched in the same way a
-    moment later. For a run that is not settled, the same request may then return the next run's log.
+    `previous` is the value with which the API returns the log of this run. A run is `settled` if its log is complete,
+    and if the same request still returns this log a moment later. If a run is not settled, the same request may return
+    the log of the next run a moment later.
     """
 
     container: str
@@ -45,12 +48,14 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def runs_of(pod: Pod) -> list[Run]:
-    """Return the runs whose logs can be fetched, init containers first, of each container the newest first."""
+    """Return the runs for which logs can be fetched: init containers first, and the newest run of each
+    container first.
+    """
     return [run for status, init in containers_of(pod) for run in runs_of_container(pod, status, init=init)]
 
 
 def containers_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
-    """Yield the status of every container, and whether it is an init container."""
+    """Yield the status of each container, and whether it is an init container."""
     for status in pod.status.init_container_statuses:
         yield status, True
     for status in pod.status.container_statuses:
@@ -58,7 +63,7 @@ def containers_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
 
 
 def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[Run]:
-    """Return the runs of one container, as `runs_of` does."""
+    """Return the runs of one container, as `runs_of` returns them."""
     name, number, state = status.name, status.restart_count, status.state
     last = status.last_state.terminated if status.last_state is not None else None
     if state is None or state.waiting is not None:
@@ -71,13 +76,16 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
 
 
 def ready_runs(pod: Pod) -> list[Run]:
-    """Return the runs to keep now: the settled runs, or all if the pod is being deleted, since it may be gone soon."""
+    """Return the runs to keep now: the settled runs.
+
+    If the pod is being deleted, return all runs, because the pod may soon be gone.
+    """
     leaving = pod.metadata.deletion_timestamp is not None
     return [run for run in runs_of(pod) if run.settled or leaving]
 
 
 def kept_runs(record: ArchivedPod | None) -> frozenset[RunKey]:
-    """Return the runs that a record has completely."""
+    """Return the runs for which a record has the complete log."""
     if record is None:
         return NO_RUNS
     whole = [run for one in record.containers if not one.problem for run in one.runs]

@@ -1,7 +1,7 @@
-"""Stacks of a container's threads in the folder of its pod: appended to one file, within a limit.
+"""Keeps the stacks of a container's threads in the folder of its pod.
 
-The record of the pod's logs stays unchanged: stacks are taken while the pod runs, and do not belong to a run that has
-ended.
+They are appended to a file whose size has a limit. The part of the record that describes the logs stays unchanged.
+Stacks are taken while the pod runs, so they do not belong to a run that has ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, is_fi
 from tfoperator.logs.archive.place import Place
 
 MAX_STACKS_BYTES = 4 << 20
-"""Limit of one container's file, of which the end is kept. A hundred threads of a hundred frames are about one MiB."""
+"""The size limit in bytes for the file of a container. A file that is too large keeps its end. A hundred threads with a
+hundred frames each need about one MiB.
+"""
 
 _FILES = ("log", "previous_log", "stacks")
 
@@ -25,7 +27,7 @@ _FILES = ("log", "previous_log", "stacks")
 def with_stacks(
     place: Place, target: PurePath, folder: Path, record: ArchivedPod, container: str, when: datetime, text: str
 ) -> ArchivedPod:
-    """Fill a new folder with the files of the pod's `record` and these stacks; return the new record.
+    """Fill a new folder with the files of the pod's `record` and with these stacks. Return the new record.
 
     Raises OSError.
     """
@@ -42,7 +44,7 @@ def with_stacks(
 def _carried(
     place: Place, target: PurePath, folder: Path, one: ArchivedContainer, files: Iterable[str]
 ) -> ArchivedContainer:
-    """Return a container with the files that could be taken over; some may be removed by now, to make room."""
+    """Return a container with the files that could be taken over. Some files may have been removed to make room."""
     names: dict[str, Any] = {}
     for member in files:
         name = getattr(one, member)

@@ -1,13 +1,13 @@
-"""Keeps the logs of pods: when their containers end, and at the latest before the operator deletes them.
+"""Keeps the logs of pods: when their containers end, and at the latest before the operator deletes the pods.
 
-*When containers end* their watcher calls `take()`, which works in the caller's thread; other threads don't wait.
-*Before a deletion* the caller asks `unkept()` which pods must wait, and calls `keep()`,
-which never blocks: threads of the archive fetch missing logs. A pod waits for `timeout` seconds at
-most; a log not kept by then is reported and lost, because a replica that isn't restarted is worse than a log
-that is missing.
+*When containers end*, the thread that watches them calls `take()`. The call fetches logs in the caller's thread, so
+other threads don't wait. *Before a deletion*, the caller gets from `unkept()` the pods that must wait, and passes them
+to `keep()`. This call never blocks: threads of the archive fetch the missing logs. A pod waits at most `timeout`
+seconds. If a log is not kept by then, the archive reports the log as lost. A replica that isn't restarted is worse than
+a log that is missing.
 
-The ended runs of a pod are remembered while the pod exists, from the archive itself after a
-restart; so an ended run is fetched once, and most deletions don't wait.
+The archive remembers the ended runs of a pod while the pod exists. After a restart, it reads them from the archive's
+records. So it fetches an ended run only once, and most deletions don't wait.
 """
 
 from __future__ import annotations
@@ -32,27 +32,34 @@ logger = logging.getLogger(__name__)
 
 _MAX_WAITING_PODS = 8  # pods whose deletion waits for their logs
 _FRESH_TIME = 60.0
-"""Seconds during which the logs of a pod count as archived, so that its deletion is allowed.
+"""The number of seconds for which the logs of a pod count as archived. During this time the pod may be deleted.
 
-A failed deletion is retried within this time. A later deletion archives the logs again, because there may be new lines.
+If a deletion fails, it is retried within this time. Before a later deletion, the logs are archived again, because there
+may be new lines.
 """
 
 
 class ArchiveMetrics:
-    """Hooks that do nothing here: override what you need. Called from the archive's threads; they must not raise."""
+    """Hooks that do nothing by default.
+
+    A subclass overrides the hooks that it needs. Threads of the archive call them. They must not raise exceptions.
+    """
 
     def archived(self, size: int, *, new: bool) -> None:
-        """Record archived logs of a pod: `size` bytes; `new` means that they are the pod's first."""
+        """Record that `size` bytes of a pod's logs were archived.
+
+        `new` is true if they are the first logs of the pod.
+        """
 
     def archive_failed(self) -> None:
-        """Count a pod with one or more logs that could not be kept."""
+        """Count a pod if one or more of its logs could not be kept."""
 
 
 @dataclass
 class _Known:
-    """The known runs of a pod: the runs that are kept, and the runs whose logs are lost for good.
+    """The known runs of a pod: the runs that the archive has, and the runs for which the logs are lost for good.
 
-    `told`: it was reported that logs of the pod can't be kept for now.
+    `told` is true if the archive has reported that it can't keep logs of the pod for now.
     """
 
     kept: frozenset[RunKey] = NO_RUNS
@@ -61,10 +68,10 @@ class _Known:
 
 
 class LogArchive:
-    """Thread-safe. `close()` ends its threads, which start when the first deletion waits for a log.
+    """Thread-safe. `close()` ends its threads. They start when a deletion first waits for a log.
 
-    `report(job, message)` receives the logs that could not be kept, from any thread. `pod_now` distinguishes pods of
-    one name in the archive, and limits the memory to existing pods.
+    `report(job, message)` is called from any thread, with a message about logs that could not be kept. `pod_now`
+    distinguishes successive pods with the same name. It also limits the archive's memory to pods that exist.
     """
 
     def __init__(
@@ -97,7 +104,10 @@ class LogArchive:
     # Stacks.
 
     def keep_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
-        """Keep the stacks of a container's threads beside its logs; may block for `timeout`. Raises OSError."""
+        """Keep the stacks of a container's threads beside its logs; the call may block for `timeout`.
+
+        Raises OSError.
+        """
         if self._closed:
             raise OSError("the operator is stopping")
         self._logs.save_stacks(job, pod, container, text)
@@ -105,15 +115,18 @@ class LogArchive:
     # Before deletions.
 
     def unkept(self, pods: Sequence[Pod]) -> frozenset[str]:
-        """Return the UIDs of the pods that must wait; the others may be deleted. Does not block."""
+        """Return the UIDs of the pods that must not be deleted yet.
+
+        All other pods may be deleted. The call does not block.
+        """
         with self._lock:
             return frozenset(pod.metadata.uid for pod in pods if self._is_unkept(pod))
 
     def keep(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Start to keep the logs of the pods that must wait and are not being archived yet. Does not block.
+        """Start to keep the logs of the pods that must wait, unless the archive is already fetching these logs.
 
-        `done` is called, from another thread, once the pods of this call need not wait any longer. A closed
-        archive does nothing: it leaves the deletion to the next leader, who archives first.
+        The call does not block. Another thread calls `done` when the pods of this call need not wait any longer. A
+        closed archive does nothing. The next leader then deletes the pods, after it has archived their logs.
         """
         deadline = self._clock.monotonic() + self.timeout
         with self._lock:
@@ -132,7 +145,7 @@ class LogArchive:
         return self._is_fresh(pod) if deadline is None else self._clock.monotonic() < deadline
 
     def _is_fresh(self, pod: Pod) -> bool:
-        """Return whether logs of the pod are neither kept nor being kept for its deletion."""
+        """Return whether the pod has logs that are not kept, and that are not being fetched for its deletion."""
         if pod.metadata.uid in self._waiting or pod.metadata.uid in self._ready:
             return False
         kept = self._known.get(pod.metadata.uid, _Known()).kept
@@ -141,16 +154,17 @@ class LogArchive:
     # When containers end.
 
     def wants(self, pod: Pod) -> bool:
-        """Return whether `take` could keep something of the pod. Does not block."""
+        """Return whether `take` could keep something of the pod. The call does not block."""
         with self._lock:
             return not self._closed and bool(self._to_take(pod))
 
     def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
-        """Keep the ended runs of the pod, or all its runs if it is being deleted; block for about `timeout` at most.
+        """Keep the logs of the pod's ended runs.
 
-        Returns whether no retry is needed: the logs are kept, were kept before, or are lost, which is reported.
-        With `last` this is always so, unless the archive can't be written. A pod whose deletion waits for its
-        logs is left to the threads that fetch them.
+        If the pod is being deleted, keep the logs of all its runs. The call blocks for about `timeout` at most. The
+        call returns true if no retry is needed: the logs are kept, or they are lost, which the archive reports. With
+        `last`, it always returns true, unless the archive can't be written. If the pod's deletion already waits for its
+        logs, the call does nothing: the archive's threads fetch these logs.
         """
         with self._lock:
             if self._closed or pod.metadata.uid in self._waiting:
@@ -163,14 +177,15 @@ class LogArchive:
         return [run for run in ready_runs(pod) if run.key not in known.kept and run.key not in known.lost]
 
     def forget(self, pod: Pod) -> None:
-        """Forget a deleted pod."""
+        """Forget a pod that was deleted."""
         with self._lock:
             self._known.pop(pod.metadata.uid, None)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Cancel current work, and wait up to `timeout` real seconds for the threads. Idempotent.
+        """Cancel the current work, and wait up to `timeout` seconds of real time for the threads. Idempotent.
 
-        A thread that waits for a response, perhaps of a lost node, ends when the client is closed.
+        A thread may be waiting for a response, for example from a lost node. Such a thread ends when the client is
+        closed.
         """
         with self._lock:
             self._closed = True
@@ -195,7 +210,7 @@ class LogArchive:
                 done()
 
     def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[Run], deadline: float, *, last: bool) -> bool:
-        """Return whether no retry is needed; lost logs are reported."""
+        """Archive the logs of these runs, and report lost logs. Return whether no retry is needed."""
         meta = pod.metadata
         with self._lock:
             known = self._known.get(meta.uid, _Known()).kept
@@ -218,7 +233,7 @@ class LogArchive:
         return not again
 
     def _notice(self, problem: str) -> None:
-        """Log when the archive can't be written any more, and when it can be written again."""
+        """Log a message when the archive can no longer be written, and when it can be written again."""
         with self._lock:
             changed = self._away != bool(problem) and not self._closed
             self._away = bool(problem)
@@ -228,7 +243,7 @@ class LogArchive:
             logger.info("the log archive can be written again")
 
     def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey], *, told: bool) -> bool:
-        """Remember the result; return whether a problem of the pod was reported before."""
+        """Remember the result. Return whether a problem of the pod was already reported."""
         uid = pod.metadata.uid
         with self._lock:
             known = self._known.setdefault(uid, _Known())

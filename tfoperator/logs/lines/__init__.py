@@ -1,6 +1,7 @@
-"""Reads the log of one container over any number of connections: each line once, in order, even after cuts.
+"""Reads the log of a container over any number of connections.
 
-`ResumableLines` decides which lines of a log that is read again are new, without I/O. `LogReader` reads each response
-through it. `open_pod_log` opens the log of a pod's container; another platform's logs need their own
-function that returns a `LogConnection`. Only the caller knows when a container has ended.
+Each line is read once, in order, even if connections break. If a log is read again, `ResumableLines` finds the lines
+that are new. It does no I/O. `LogReader` passes each response through it. `open_pod_log` opens the log of a pod's
+container. For the logs of another platform, a caller needs its own function that returns a `LogConnection`. Only the
+caller can find out when a container has ended.
 """

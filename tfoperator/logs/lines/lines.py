@@ -1,9 +1,11 @@
-"""A container's log as lines, over cut connections and rotated files: no line lost, none twice. No I/O.
+"""A container's log as lines.
 
-Kubelets and Docker engines can put the time of writing in front of each line and can begin at a given second. After a
-cut the log is read again from a little before the last line, and known lines are left out by time *and* text, so equal
-times and lines out of order (standard output and error race) do no harm. A server without times, like the embedded
-server, sends all of the log again; then lines are counted.
+Each line comes exactly once, even if connections break and files are rotated. The module does no I/O. Kubelets and
+Docker engines can put the time of writing in front of each line. They can also begin a log at a given second. After a
+connection broke, the log is read again from shortly before the last line. Known lines are left out by their time *and*
+their text. So the result is right even if lines have equal times or come out of order (standard output and standard
+error race). A server without times, like the embedded server, sends the whole log again. Then known lines are skipped
+by their number.
 """
 
 from __future__ import annotations
@@ -13,31 +15,35 @@ from collections import Counter, deque
 from datetime import UTC, datetime, timedelta
 
 LOG_WINDOW = timedelta(seconds=2)
-"""How far before the last line a log is read again: servers use whole seconds, and lines may be out of order."""
+"""The log is read again from this long before the last line: servers use whole seconds, and lines may be
+out of order.
+"""
 
 MAX_LINE = 1 << 20
-"""Bytes after which a line is emitted in pieces: a program may never write a line end."""
+"""A line with more bytes than this is emitted in pieces, because a program may never write a line end."""
 
 _MAX_SEEN_LINES = 100_000
 _EARLIEST_YEAR = 1970  # times before containers existed are wrong, and subtracting from the earliest times overflows
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)(?: |$)")
 _NANOSECONDS = len(".000000000")
-"""Servers with times always write nine digits (kubelets since kubernetes/kubernetes#91207, Docker). The time stamp
-of a program itself, at the beginning of a log without times, rarely has nine."""
+"""Servers that send times always write nine digits for the fraction (kubelets since kubernetes/kubernetes#91207,
+Docker). In a log without times, a program may write time stamps itself. Such a time stamp rarely has nine digits.
+"""
 
 _Instant = tuple[datetime, int]
-"""A comparable time: whole seconds in UTC, and nanoseconds, which datetime does not have."""
+"""A time that can be compared: whole seconds in UTC, and nanoseconds, because a datetime has no nanoseconds."""
 
 
 class ResumableLines:
-    """Finds the new lines of a log that is read again. Use in one thread.
+    """Finds the new lines of a log that is read again. Use it in only one thread.
 
-    `position` is the time stamp of the last line that an earlier process read, "" for none. If a log has no times, and
-    the first read requested only the last lines, older lines count as new after a cut: they can't be distinguished.
+    `position` is the time stamp of the last line that an earlier process read. It is "" if there was no earlier
+    process. A log may have no times, and the first connection may have requested only the last lines. Then older lines
+    count as new after the connection broke, because they can't be distinguished.
     """
 
     def __init__(self, position: str = "", *, keep_times: bool = False) -> None:
-        """With `keep_times` each line begins with its time, if the server sends one."""
+        """With `keep_times`, each line begins with its time if the server sends a time."""
         self._keep_times = keep_times
         self.position = position
         """The time stamp of the latest line."""
@@ -55,13 +61,16 @@ class ResumableLines:
         self._continued = False  # whether there is such a line
 
     def since(self) -> str:
-        """Return the start of the next connection's log, RFC 3339, in whole seconds; "" for the beginning."""
+        """Return the time from which the next connection must read (RFC 3339, whole seconds); "" for the beginning."""
         if self._latest is None:
             return ""
         return (self._latest[0] - LOG_WINDOW).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def connected(self) -> None:
-        """Begin a connection, which repeats seen lines. A line cut off by the end of the last connection is dropped."""
+        """Begin a new connection, which will repeat known lines.
+
+        If the last connection ended within a line, the incomplete line is dropped.
+        """
         self._again = Counter(self._seen)
         self._catching_up = bool(self._seen)
         self._skip = self._untimed
@@ -69,7 +78,10 @@ class ResumableLines:
         self._rest, self._continued = b"", False
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the newly completed lines, without line ends and times. `data` is a piece of any size."""
+        """Return the lines that are now complete, without their line ends and times.
+
+        `data` is a piece of the log of any size.
+        """
         *complete, rest = (self._rest + data).split(b"\n")
         found: list[str] = []
         for line in complete:
@@ -79,12 +91,15 @@ class ResumableLines:
         return found
 
     def end(self) -> list[str]:
-        """Return the last line, if it has no end. For a log that has ended."""
+        """Return the last line if it has no line end. Call it only for a log that has ended."""
         rest, self._rest = self._rest, b""
         return self._take(rest) if rest else []
 
     def _shortened(self, line: bytes, found: list[str]) -> bytes:
-        """Take pieces of a line that is too long, always the same pieces, however it arrives. Return the rest."""
+        """Cut a line that is too long into pieces.
+
+        The pieces are always the same, however the line arrives. Return the part of the line that remains.
+        """
         while len(line) > MAX_LINE:
             found += self._take(line[:MAX_LINE])
             self._continued, line = True, line[MAX_LINE:]
@@ -135,7 +150,7 @@ class ResumableLines:
 
 
 def _instant(stamp: str) -> _Instant | None:
-    """Return the time of a stamp; None if there is no stamp, or only text that resembles a stamp."""
+    """Return the time in a time stamp. Return None if there is no time stamp, or only text that resembles one."""
     match = _STAMP.match(stamp)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The log of a pod's container, with the API's errors converted to the errors of `LogReader`."""
+"""The log of a pod's container. Errors of the API are converted to the errors of `LogReader`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfoperator.kube.protocol.errors import (
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, NoLog
 
 _TRANSIENT_ERRORS = (TransportError, ServerError, TooManyRequestsError, UnauthorizedError)
-"""401, too: a token may be about to rotate."""
+"""Errors after which a retry may succeed. They include 401, because a token may be about to rotate."""
 
 
 def open_pod_log(
@@ -32,11 +32,11 @@ def open_pod_log(
     previous: bool = False,
     since_seconds: int | None = None,
 ) -> LogConnection:
-    """Follow a container's log from a time on, with time stamps; `previous` is the previous run, which has ended.
+    """Follow a container's log from a time on, with time stamps.
 
-    `since_seconds` counts where `since` is "".
+    With `previous`, read the log of the previous run, which has ended. `since_seconds` is used only if `since` is "".
 
-    Raises LogCut, LogNotYet and NoLog, each from the KubeError that caused it.
+    Raises LogCut, LogNotYet or NoLog. Each has the KubeError that caused it.
     """
     try:
         stream = client.pod_log(

@@ -10,11 +10,14 @@ from tfoperator.logs.lines.lines import ResumableLines
 
 
 class LogCut(Exception):
-    """The connection broke, or the log can't be read for now: a retry is worthwhile."""
+    """The connection broke, or the log can't be read for now. The caller should retry."""
 
 
 class LogNotYet(LogCut):
-    """The container has not started, so its log can't be read yet; once it has ended, there is none."""
+    """The container has not started, so its log can't be read yet.
+
+    If the container has ended without a start, there is no log.
+    """
 
 
 class NoLog(Exception):
@@ -22,10 +25,10 @@ class NoLog(Exception):
 
 
 class LogConnection(Protocol):
-    """The bytes of a log from some time on, each line with the time of writing before it if the server supports that.
+    """The bytes of a log from a given time on. If the server supports it, each line begins with the time of writing.
 
-    Iteration raises LogCut when the connection breaks, NoLog if a new connection would fail, too, and ends normally at
-    the end of the response.
+    Iteration ends normally at the end of the response. It raises LogCut when the connection breaks, and NoLog if a new
+    connection would also fail.
     """
 
     def __iter__(self) -> Iterator[bytes]: ...
@@ -36,11 +39,11 @@ class LogConnection(Protocol):
 
 
 class LogReader:
-    """Emits each line once, in order. `read` and `finish` in one thread, `close()` from any.
+    """Emits each line once, in order. Call `read` and `finish` in the same thread. Any thread may call `close()`.
 
-    `connect(since)` opens the log from an RFC 3339 time on ("" for all of it); it raises LogCut or NoLog. `emit` gets
-    the lines as they arrive, without line ends. `position` is the time stamp where an earlier reader ended.
-    With `keep_times` each line begins with its time.
+    `connect(since)` opens the log from an RFC 3339 time on ("" for the whole log). It raises LogCut or NoLog. `emit`
+    receives the lines as they arrive, without line ends. `position` is the time stamp of the last line that an earlier
+    reader read. With `keep_times` each line begins with its time.
     """
 
     def __init__(
@@ -64,7 +67,10 @@ class LogReader:
         return self._lines.position
 
     def read(self) -> bool:
-        """Read one response to its end; return whether it had bytes. Raises LogCut, NoLog; nothing once closed."""
+        """Read a response to its end.
+
+        Return whether the response contained bytes. Raises LogCut or NoLog, but raises nothing after `close`.
+        """
         connection = self._connect(self._lines.since())
         with self._lock:
             self._connection = connection
@@ -82,12 +88,12 @@ class LogReader:
         return heard
 
     def finish(self) -> None:
-        """Emit the last line of an ended log if it has no line end."""
+        """Emit the last line of a log that has ended, if the line has no line end."""
         if lines := self._lines.end():
             self._emit(lines)
 
     def close(self) -> None:
-        """End a current `read`, and every later `read`. Idempotent, does not block."""
+        """End the current `read`. Every later `read` ends at once. The call is idempotent and does not block."""
         with self._lock:
             self._closed = True
             connection = self._connection

@@ -1,1 +1,4 @@
-"""The metrics at `/metrics`: one registry per operator, and the metrics of packages that don't import Prometheus."""
+"""The metrics at `/metrics`.
+
+Each operator has one registry, which includes the metrics of packages that don't import Prometheus.
+"""

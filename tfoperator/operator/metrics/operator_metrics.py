@@ -1,6 +1,7 @@
-"""All metrics at `/metrics`, in one registry per operator (several may live in one process, as in tests).
+"""All metrics at `/metrics`, in one registry for each operator.
 
-The controller, the reconciler and the servers have metrics of their own.
+A process may contain several operators, in tests for example. The controller, the reconciler and the servers have
+metrics of their own.
 """
 
 from __future__ import annotations
@@ -82,7 +83,10 @@ class OperatorMetrics:
         )
 
     def crd_lacks(self, fields: int) -> None:
-        """Note how many fields of this release the API server does not serve; not shown before the first note."""
+        """Record the number of fields of this release that the API server does not serve.
+
+        The metric appears after the first call.
+        """
         if self._missing_fields is None:
             self._missing_fields = Gauge(
                 "tfoperator_crd_missing_fields",
@@ -92,17 +96,26 @@ class OperatorMetrics:
         self._missing_fields.set(fields)
 
     def watch_leadership(self, read: Callable[[], bool], lease: str = "") -> None:
-        """Call `read` at each scrape to learn whether this process leads; with a lease, also for client-go's metric."""
+        """Call `read` at each scrape to get whether this process leads.
+
+        With a lease, client-go's metric also shows this.
+        """
         self._leader.set_function(lambda: 1.0 if read() else 0.0)
         if lease:
             self._election.labels(lease).set_function(lambda: 1.0 if read() else 0.0)
 
     def watch_stalls(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """Call `read` at each scrape for the number of stalled jobs by namespace; zeros may be omitted."""
+        """Call `read` at each scrape for the number of stalled jobs by namespace.
+
+        `read` may omit namespaces without stalled jobs.
+        """
         self.registry.register(_StalledJobs(read))
 
     def watch_usage(self, read: Read, now: Callable[[], datetime], *, per_job: bool = False) -> None:
-        """Call `read` at each scrape for the usage of jobs; `per_job` shows the goodput of each job, too."""
+        """Call `read` at each scrape for the usage of jobs.
+
+        With `per_job`, the metrics also show the goodput of each job.
+        """
         self.registry.register(UsageMetrics(read, now, per_job=per_job))
 
     def render(self) -> bytes:

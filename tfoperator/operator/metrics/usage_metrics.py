@@ -1,7 +1,8 @@
-"""Prometheus metrics of how jobs spend their time: by namespace, and, if wanted, the goodput of each job that goes on.
+"""Prometheus metrics that show how jobs spend their time, by namespace.
 
-The counters cover only the time while this process leads, and not the time that jobs had spent before. So the counters
-of several processes, and of a process that was started again, add up.
+On request, they also show the goodput of each unfinished job. The counters cover only the time during which this
+process leads. They do not include the time that jobs had spent before. So the counters of several processes can be
+added, also if a process was started again.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.views.objects import ObjectMeta
 
 MAX_JOBS = 1000
-"""The number of jobs with a series of their own."""
+"""The maximum number of jobs that have a time series of their own."""
 
 Read = Callable[[], Iterable[tuple[TFJob, JobUsage]] | None]
-"""Returns all jobs with their usage; None while another process leads."""
+"""Returns all jobs with their usage. Returns None while another process leads."""
 
 _FAMILIES = {
     "tfoperator_usage_seconds": ("Seconds of jobs in each phase.", "phase"),
@@ -36,10 +37,10 @@ _FAMILIES = {
 
 
 class UsageMetrics(Collector):
-    """Adds at each scrape the amounts since the scrape before."""
+    """At each scrape, adds the amounts since the scrape before to the counters."""
 
     def __init__(self, read: Read, now: Callable[[], datetime], *, per_job: bool = False) -> None:
-        """Initialize; with `per_job`, the goodput of each of the first MAX_JOBS jobs is shown, too."""
+        """Initialize; with `per_job`, the metrics also show the goodput of each of the first MAX_JOBS jobs."""
         self._read = read
         self._per_job = per_job
         self._now = now
@@ -48,11 +49,11 @@ class UsageMetrics(Collector):
         self._totals: dict[tuple[str, str, str], float] = {}  # by family, namespace, and phase or resource
 
     def describe(self) -> Iterator[Metric]:
-        """Return nothing: what is registered is not read."""
+        """Return nothing, so that the registration does not read the metrics."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the counters, and the goodput of the jobs that go on."""
+        """Yield the counters, and the goodput of each unfinished job."""
         now, jobs = self._now(), self._read()
         with self._lock:
             self._count(now, jobs)
@@ -84,7 +85,7 @@ class UsageMetrics(Collector):
 
 
 def _by_namespace(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -> GaugeMetricFamily:
-    """Return the share of the time of each namespace's jobs that trained."""
+    """Return, for each namespace, the share of its jobs' time that was spent with training."""
     gauge = GaugeMetricFamily(
         "tfoperator_namespace_goodput_ratio",
         "Share of their time in which the jobs that have not ended trained.",

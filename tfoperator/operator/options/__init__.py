@@ -1,1 +1,1 @@
-"""The options of an administrator, and their sources: a flag, the environment, a YAML file, in this order."""
+"""The administrator's options and their sources: a flag, the environment, a YAML file. A flag comes first."""

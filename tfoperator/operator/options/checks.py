@@ -6,7 +6,7 @@ from tfoperator.operator.options.settings import Options, OptionsError
 
 
 def check_together(options: Options) -> None:
-    """Raise OptionsError for options that exclude or need each other."""
+    """Raise OptionsError if options exclude each other, or if an option needs another option that isn't set."""
     if options.reconcile_max_period < options.resync_period:
         raise OptionsError(
             f"--reconcile-max-period ({options.reconcile_max_period:g}s) must not be less than "

@@ -1,9 +1,9 @@
-"""Detects changes of the configuration file, and passes on the options that may change at run time.
+"""Detects changes of the configuration file. Passes on the options that may change while the operator runs.
 
 These options are `accelerators` and `scheduling`.
 
-The file is read every few seconds instead of being watched by the kernel: a ConfigMap's file is a symbolic link whose
-target is replaced, and network file systems send no notifications.
+The file is read every few seconds, and the kernel does not watch it. A ConfigMap's file is a symbolic link whose target
+is replaced, and network file systems send no notifications.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _LOOK_SECONDS = 5.0
 
 
 class ConfigWatcher(Repetition):
-    """Calls `on_change`, from its own thread, each time the file's options change. `start`, `stop` once each.
+    """Calls `on_change` from its own thread, each time the options in the file have changed.
 
-    An invalid file changes nothing: the error is logged, once, and the previous options stay. Changes of other options
-    are logged, too, for they take effect at the next start.
+    Call `start` and `stop` once each. An invalid file changes nothing. The error is logged once, and the previous
+    options stay in use. A change of any other option is logged too, because it takes effect only at the next start.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ConfigWatcher(Repetition):
         *,
         clock: Clock | None = None,
     ) -> None:
-        """Initialize; `options` are in use, and come from the file that they name; `on_change` gets new options."""
+        """Initialize; `options` are the options in use, which name the file. `on_change` receives the new options."""
         self._path = options.config
         self._options = options
         self._on_change = on_change

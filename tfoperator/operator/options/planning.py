@@ -1,4 +1,4 @@
-"""The options of plans, made from an administrator's options. Pure."""
+"""Makes the options of plans from the administrator's options. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES, PlanOptions, gang_s
 from tfoperator.operator.options.settings import Options
 
 _COPIED = frozenset(PlanOptions.__struct_fields__) & frozenset(Options.__struct_fields__)
-"""An option of the operator with the name of a member of `PlanOptions` is that member."""
+"""If an option of the operator has the same name as a member of `PlanOptions`, the member gets the option's value."""
 
 
 def plan_options(options: Options, **more: Any) -> PlanOptions:
-    """Return the options of plans; `more` are members that no option sets, or that differ from the options."""
+    """Return the options of plans. `more` has the members that no option sets, and values that replace the options."""
     members: dict[str, Any] = {name: getattr(options, name) for name in _COPIED}
     members["gang"] = gang_scheduler(options.gang_scheduler_name)
     members["naming"] = UNIQUE_NAMES if options.unique_names else PLAIN_NAMES

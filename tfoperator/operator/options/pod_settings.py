@@ -1,7 +1,8 @@
-"""Reads `accelerators` (additions to pods) and `scheduling` (names in PodGroups) of the configuration file. Pure.
+"""Reads two sections of the configuration file.
 
-A mistake in `accelerators` would break the pods of every job that trains on an accelerator, hours later and for other
-people. So every setting with which an API server would refuse a pod is refused when the file is read.
+They are `accelerators` (additions to pods) and `scheduling` (names in PodGroups). Pure. A mistake in `accelerators`
+would break the pods of every job that trains on an accelerator, hours later, and for people who did not make the
+mistake. So reading the file fails if it contains a setting with which an API server would refuse a pod.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _RESERVED_VARIABLES = ("TF_CONFIG", CHECKPOINT_VARIABLE)
 
 
 def parse_accelerators(value: object) -> dict[str, Accelerator]:
-    """Return the accelerators by resource name. Raises ValueError with every problem, as `values` does."""
+    """Return the accelerators by resource name. Raises ValueError with all problems, as `values` does."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -134,7 +135,10 @@ _PATH = "scheduling"
 
 
 def parse_scheduling(value: object) -> SchedulingRules:
-    """Return the rules; for None, the rules of an operator without a file. Raises ValueError with every problem."""
+    """Return the scheduling rules.
+
+    For None, return the rules of an operator that has no configuration file. Raises ValueError with all problems.
+    """
     if value is None:
         return SchedulingRules()
     refuse(type_problems(value, SchedulingRules, _PATH) or _problems(value))
@@ -142,7 +146,10 @@ def parse_scheduling(value: object) -> SchedulingRules:
 
 
 def _problems(value: object) -> Iterator[Problem]:
-    """Yield the problems beyond types. A null would silently be the default, which allows something."""
+    """Yield the problems that the check of types does not find.
+
+    A null value would silently mean the default, and the default allows something.
+    """
     for unknown in unknown_members(value, SchedulingRules, _PATH):
         yield Problem(
             member(unknown.path, unknown.name), f"is not a valid key; the keys are {', '.join(unknown.members)}"

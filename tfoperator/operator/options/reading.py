@@ -1,4 +1,4 @@
-"""Reads the options: a flag wins over an environment variable, a variable over the configuration file."""
+"""Reads the options. A flag overrides an environment variable, and a variable overrides the configuration file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Options:
-    """Return the options from the arguments, the environment and the file named by `--config`.
+    """Return the options from the arguments, from the environment, and from the file that `--config` names.
 
-    Raises OptionsError; `--help` and `--version` print and raise SystemExit.
+    Raises OptionsError. With `--help` or `--version`, it prints and raises SystemExit.
     """
     given = vars(_parser().parse_args(list(arguments)))
     config = given["config"] or environ.get("TFOPERATOR_CONFIG", "")
@@ -44,7 +44,10 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.envi
 
 
 def read_config(path: str) -> dict[str, Any]:
-    """Return the options in a configuration file, by the names of their fields in `Options`. Raises OptionsError."""
+    """Return the options in a configuration file.
+
+    The names are the names of the fields in `Options`. Raises OptionsError.
+    """
     return {
         _KEYS[name].field: _parse(_KEYS[name], value, f"--config {path}: {name}")
         for name, value in _read_file(path).items()

@@ -1,8 +1,8 @@
-"""The options of an administrator, each declared once: its name, type, default, meaning and bounds.
+"""The administrator's options. Each option is declared once, with its name, type, default, meaning and bounds.
 
-A field of `Options` is one option. Its flag `--resync-period`, its variable `TFOPERATOR_RESYNC_PERIOD`, its key
-`resync-period` (or `resyncPeriod`) in the file, its line in `--help` and its row in docs/options.md are made from that
-declaration; hack/options.py compares the Helm chart's values with it.
+Each field of `Options` is an option. The declaration is the source for the option's flag `--resync-period`, its
+variable `TFOPERATOR_RESYNC_PERIOD`, its key `resync-period` (or `resyncPeriod`) in the file, its line in `--help` and
+its row in docs/options.md. hack/options.py compares the Helm chart's values with the declaration.
 """
 
 from collections.abc import Mapping
@@ -34,16 +34,16 @@ from tfoperator.servers.http.limits import Address
 
 
 class OptionsError(ValueError):
-    """An option is wrong. The message names the option as it was given."""
+    """The value of an option is not valid. The message names the option in the form in which it was given."""
 
 
 class Option(msgspec.Struct, frozen=True):
-    """The facts about an option, besides the type and the default of its field.
+    """The facts about an option, in addition to the type and the default of its field.
 
-    `meaning` is its line in `--help` and in docs/options.md. `kind` defines which values it takes. `chart_value` is the
-    path of the Helm chart's value that is passed to it unchanged; empty where the chart has none, so that it is set by
-    `extraArgs` or `config`. `on_command_line`: whether it is a flag and a variable. `in_file`: whether it is a key of
-    the configuration file.
+    `meaning` is the option's line in `--help` and in docs/options.md. `kind` defines which values the option takes.
+    `chart_value` is the path of the Helm chart's value that the chart passes unchanged to the option. If it is empty,
+    the chart has no such value, and users set the option by `extraArgs` or `config`. `on_command_line` is true if the
+    option is a flag and a variable. `in_file` is true if the option is a key of the configuration file.
     """
 
     meaning: str
@@ -54,9 +54,9 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator's options. Times are seconds, sizes bytes.
+    """The operator's options. Times are in seconds, and sizes are in bytes.
 
-    Their order here is their order in `--help` and in docs/options.md.
+    The order of the fields is their order in `--help` and in docs/options.md.
     """
 
     config: Annotated[
@@ -277,7 +277,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(NamedTuple):
-    """An option, by the name of its field in `Options`, with its default."""
+    """An option with its default. Its name is the name of its field in `Options`."""
 
     field: str
     option: Option
@@ -285,24 +285,27 @@ class Setting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its flag, without the leading dashes, and its key in the file."""
+        """The name of the option's flag without the leading dashes. It is also its key in the file."""
         return self.field.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """The name of its environment variable."""
+        """The name of the option's environment variable."""
         return f"TFOPERATOR_{self.field.upper()}"
 
     @property
     def written_default(self) -> str:
-        """The default as text; empty where nothing is set."""
+        """The default as text. It is empty if the option has no default."""
         if self.default in ("", (), None) or not self.option.on_command_line:
             return ""
         return self.option.kind.write(self.default)
 
 
 def settings_of(options: type[Options]) -> tuple[Setting, ...]:
-    """Return the options that a struct declares, in its order. Raises TypeError for a field that is not declared."""
+    """Return the options that a struct declares, in the order of its fields.
+
+    Raises TypeError if a field has no declaration.
+    """
     defaults = options()
     return tuple(
         Setting(field.name, _declaration(field), getattr(defaults, field.name))

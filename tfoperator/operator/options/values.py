@@ -1,6 +1,7 @@
-"""The kinds of options, and their parsers: of text from a flag or the environment, or a scalar from a YAML file. Pure.
+"""The kinds of options, and their parsers.
 
-Every parser raises ValueError with a message that completes the sentence "<option> ...".
+A parser reads text from a flag or the environment, or a scalar from a YAML file. Pure. Each parser raises ValueError.
+The error's message completes the sentence "<option> ...".
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tfoperator.base.durations import format_duration, parse_duration
 from tfoperator.servers.http.limits import Address
 
 _MAX_DURATION = 20 * 365 * 24 * 3600.0
-"""The maximum, in seconds. Threads and certificates can't take much longer times."""
+"""The maximum of a time, in seconds. Threads and certificates can't work with much longer times."""
 
 _SIZE = re.compile(r"(\d+)([KMGT]i?)?")
 _SIZE_UNITS = {
@@ -57,7 +58,7 @@ def boolean(value: object) -> bool:
 
 
 def integer(low: int, high: int) -> Callable[[object], int]:
-    """Return a parser of whole numbers between two bounds."""
+    """Return a parser for whole numbers between two bounds."""
 
     def parse(value: object) -> int:
         try:
@@ -91,7 +92,10 @@ def positive_number(value: object) -> float:
 
 
 def duration(value: object) -> float:
-    """Return the seconds of a Go duration: `15s`, `5m`, `1h30m`, `250ms`; a bare number is seconds. More than 0."""
+    """Return the seconds of a duration in Go's format: `15s`, `5m`, `1h30m`, `250ms`.
+
+    A number without a unit means seconds. More than 0.
+    """
     found = seconds(value)
     if found <= 0:
         raise ValueError(f"must be more than 0, but is {value!r}")
@@ -99,7 +103,7 @@ def duration(value: object) -> float:
 
 
 def seconds(value: object) -> float:
-    """Return the seconds as `duration` does, but also accept 0."""
+    """Return the seconds as `duration` does, but accept 0, too."""
     found = parse_duration(str(value))
     if found > _MAX_DURATION:
         raise ValueError(f"must be at most {format_duration(_MAX_DURATION)}, but is {value!r}")
@@ -117,7 +121,7 @@ def size(value: object) -> int:
 
 
 def shown_size(count: int) -> str:
-    """Return a size as `size` reads it, in the largest binary unit that fits."""
+    """Return a size in the form that `size` reads, in the largest binary unit that fits."""
     for letter in "TGMK":
         unit = _SIZE_UNITS[letter + "i"]
         if count >= unit and count % unit == 0:
@@ -126,7 +130,7 @@ def shown_size(count: int) -> str:
 
 
 def choice(*options: str) -> Callable[[object], str]:
-    """Return a parser that takes only these options."""
+    """Return a parser that accepts only these texts."""
 
     def parse(value: object) -> str:
         if value not in options:
@@ -137,7 +141,7 @@ def choice(*options: str) -> Callable[[object], str]:
 
 
 def namespaces(value: object) -> tuple[str, ...]:
-    """Return namespaces: a list, or text with commas. Empty: all of them."""
+    """Return namespaces from a list, or from text with commas. An empty value means all namespaces."""
     items = value if isinstance(value, list | tuple) else str(value).split(",")
     found = tuple(dict.fromkeys(part.strip() for item in items for part in str(item).split(",") if part.strip()))
     for namespace in found:
@@ -147,7 +151,7 @@ def namespaces(value: object) -> tuple[str, ...]:
 
 
 def address(value: object) -> Address | None:
-    """Parse `host:port`, `:port` for every interface, `[::1]:port`; `0` is None: don't listen."""
+    """Parse `host:port`, `:port` (all interfaces) or `[::1]:port`. `0` means None: the operator does not listen."""
     written = str(value).strip()
     if written == "0":
         return None
@@ -162,7 +166,10 @@ def address(value: object) -> Address | None:
 
 
 def https_url(value: object) -> str:
-    """Return the URL of an HTTPS server as a CRD accepts it: without user, query and fragment. Empty: none."""
+    """Return the URL of an HTTPS server in the form that a CRD accepts: without user, query and fragment.
+
+    Empty: none.
+    """
     written = text(value)
     if not written:
         return ""
@@ -177,7 +184,7 @@ def https_url(value: object) -> str:
 
 
 def refuse(problems: Iterable[Problem]) -> None:
-    """Raise ValueError with the problems of parts of a value, if there are any."""
+    """Raise ValueError if parts of a value have problems. The message contains the problems."""
     found = list(problems)
     if found:
         listed = "; ".join(f"{problem.field} {problem.message}" for problem in found[:_MAX_SHOWN_PROBLEMS])
@@ -186,11 +193,11 @@ def refuse(problems: Iterable[Problem]) -> None:
 
 
 class ValueKind(NamedTuple):
-    """A kind of options: how their values are read, shown and described.
+    """A kind of options: how values of this kind are read, shown and described.
 
     `placeholder` stands for a value in `--help`. `parse` reads a value from text or from a scalar of a YAML file.
-    `description` lists the possible values in a table. `write` returns the text that `parse` reads as a value.
-    `chart_schema` is the JSON schema of a Helm chart's value of this kind.
+    `description` lists the possible values in a table. `write` returns a value as text that `parse` can read.
+    `chart_schema` is the JSON schema for values of this kind in the Helm chart.
     """
 
     placeholder: str
@@ -201,18 +208,18 @@ class ValueKind(NamedTuple):
 
 
 def texts(placeholder: str, *, required: bool = False) -> ValueKind:
-    """Return the kind of any text; a `required` text must not be empty."""
+    """Return the kind that accepts any text. If it is `required`, the text must not be empty."""
     return ValueKind(placeholder, required_text if required else text, "text, not empty" if required else "text")
 
 
 def integers(low: int, high: int) -> ValueKind:
-    """Return the kind of the whole numbers between two bounds."""
+    """Return the kind that accepts whole numbers between two bounds."""
     bounds = {"type": "integer", "minimum": low, "maximum": high}
     return ValueKind("N", integer(low, high), f"a whole number from {low} to {high}", chart_schema=bounds)
 
 
 def choices(placeholder: str, *options: str) -> ValueKind:
-    """Return the kind of these texts."""
+    """Return the kind that accepts only these texts."""
     listed = ", ".join(f"`{option}`" for option in options)
     return ValueKind(placeholder, choice(*options), listed, chart_schema={"type": "string", "enum": [*options]})
 

@@ -1,1 +1,4 @@
-"""Inspection of the running pods of jobs with a progress deadline: the newest lines of their logs, and stacks."""
+"""Inspects the running pods of jobs that have a progress deadline.
+
+It reads the newest lines of their logs, and takes stacks.
+"""

@@ -1,11 +1,13 @@
-"""Looks at the newest lines of logs, for jobs with a progress deadline that report no progress.
+"""Reads the newest lines of logs, for jobs that have a progress deadline and report no progress.
 
-A look requests one line of one pod, then of further pods until it finds a new line. A job that makes progress mostly
-costs one request, twice in its deadline. Other jobs have no entry here, and without such a job there is no thread.
+A look at a job requests the last line of a pod's log, and then of further pods, until it finds a new line. For a job
+that makes progress, a look mostly costs one request. There are two looks within the job's deadline. Jobs without a
+progress deadline have no entry here. If there is no job with a deadline, there is no thread.
 
-The authors of jobs decide how many pods are silent. So the requests per second of the whole process are bounded. Looks
-that must wait begin by namespace in turn, so that a namespace with many jobs does not delay another. If the operator
-may not read the logs of a namespace, it tries again only after minutes, with any number of jobs.
+The authors of jobs decide how many of their pods write nothing. So this module limits the requests per second of the
+whole process. If looks must wait, the namespaces take turns. So a namespace with many jobs does not delay other
+namespaces. If the operator may not read the logs of a namespace, it retries only after minutes, however many jobs the
+namespace has.
 """
 
 from __future__ import annotations
@@ -31,24 +33,33 @@ logger = logging.getLogger(__name__)
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The time of a log's newest line, None if it has none; and whether its program is stopped (SIGSTOP)."""
+    """The time of a log's newest line, and whether the program that writes the log is stopped (SIGSTOP).
+
+    The time is None if the log has no line.
+    """
 
     written: datetime | None
     stopped: bool = False
 
 
 NewestLineOf = Callable[[Pod], Seen]
-"""Looks at the training container of a pod. Raises KubeError."""
+"""Reads the newest line in the log of a pod's training container. Raises KubeError."""
 
 _CONCURRENT_JOBS = 4
-"""The number of jobs whose logs are read concurrently; of a job, one pod after the other."""
+"""The number of jobs whose logs are read in parallel. The pods of a job are read one after the other."""
 _MAX_PODS = 256
-"""The maximum number of pods of one job: a thousand silent workers are detected from the first of them."""
+"""The maximum number of pods of a job whose logs are read. If a thousand workers write nothing, the first of them
+suffice to detect the stall.
+"""
 _REQUESTS_PER_SECOND, _REQUESTS_AT_ONCE = 20.0, 40
-"""Of the whole process. A request costs it 5 ms of CPU: 10 % of a core at most. That is enough for 6,000 jobs with a
-deadline of ten minutes; with more the looks come later, and a stall is found later."""
+"""Limits for the whole process: requests per second, and requests in a burst. A request costs the process 5 ms of CPU,
+so the requests use at most 10 % of a core. That is enough for 6,000 jobs with a deadline of ten minutes. With more
+jobs, the looks come later, and the operator detects a stall later.
+"""
 _REFUSED_SECONDS = 300.0
-"""Seconds for which a refusal (403) holds for all jobs of a namespace: a role that is granted is noticed after that."""
+"""Seconds for which a refusal (403) applies to all jobs of a namespace. If a role is granted, the operator notices it
+after this time.
+"""
 _STAMP_BYTES = 64  # a time in RFC 3339 with nanoseconds, and the space after it
 _FORBIDDEN_PROBLEM = "the operator may not read logs (its role lacks pods/log; see docs/hangs.md)"
 
@@ -56,7 +67,10 @@ _NOTHING_READ = LogLines()
 
 
 def newest_line_from(client: Client) -> NewestLineOf:
-    """Return a function that reads one line and its time from an API server's log of a pod; it uses only the time."""
+    """Return a function that reads the last line of a pod's log from the API server.
+
+    It uses only the time of the line.
+    """
 
     def newest_line(pod: Pod) -> Seen:
         meta = pod.metadata
@@ -72,7 +86,7 @@ def newest_line_from(client: Client) -> NewestLineOf:
 
 
 def parse_stamp(line: bytes) -> datetime | None:
-    """Return the time at the start of a line from a log with `timestamps=true`; None if there is none."""
+    """Return the time at the start of a line from a log with `timestamps=true`. Return None if the line has no time."""
     text = line[:_STAMP_BYTES].partition(b" ")[0].decode("ascii", "replace").strip()
     try:
         stamp = datetime.fromisoformat(text)
@@ -82,7 +96,7 @@ def parse_stamp(line: bytes) -> datetime | None:
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """A look that is to be made."""
+    """A look at a job's logs that is requested and has not begun."""
 
     job: ObjectMeta
     pods: tuple[Pod, ...]
@@ -91,11 +105,13 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class _Refused(Exception):
-    """The logs of the namespace may not be read, now or by a refusal that still holds."""
+    """The operator may not read the logs of the namespace: the API server refuses now, or an earlier refusal still
+    applies.
+    """
 
 
 class LogLooker:
-    """A `LogLooks`. Thread-safe. `close()` ends its threads."""
+    """A `LogLooks`. Thread-safe. `close()` ends the object's threads."""
 
     def __init__(self, newest_line: NewestLineOf, *, clock: Clock | None = None) -> None:
         self._newest_line = newest_line
@@ -115,7 +131,7 @@ class LogLooker:
             return self._known.get(uid, _NOTHING_READ)
 
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
-        """Begin to look, unless a look at this job's logs is under way; `done` is called when it is over."""
+        """Begin a look at this job's logs, unless a look is in progress. `done` is called when the look is over."""
         with self._lock:
             if self._pool.closed or job.uid in self._looking:
                 return
@@ -125,18 +141,18 @@ class LogLooker:
         self._pool.submit(self._make_next)
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Forget a job that no longer exists."""
         with self._lock:
             self._known.pop(uid, None)
             self._looking.discard(uid)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Start no more looks, and wait up to `timeout` real seconds for the threads. Idempotent."""
+        """Start no more looks, and wait up to `timeout` seconds of real time for the threads. Idempotent."""
         self._closing.set()
         self._pool.close(timeout)
 
     def _make_next(self) -> None:
-        """Make one of the waiting looks: each call has a look."""
+        """Do one of the waiting looks. There is one call for each look."""
         with self._lock:
             namespace = next(iter(self._waiting))
             looks = self._waiting.pop(namespace)
@@ -189,7 +205,10 @@ class LogLooker:
             look.done()
 
     def _ask(self, pod: Pod) -> Seen:
-        """Request the newest line of a pod, when the bounds on requests allow it. Raises KubeError, _Refused."""
+        """Request the newest line of a pod.
+
+        First wait until the limits on requests allow it. Raises KubeError or _Refused.
+        """
         namespace = pod.metadata.namespace
         if self._is_refused(namespace):
             raise _Refused
@@ -208,7 +227,7 @@ class LogLooker:
             raise _Refused from error
 
     def _is_refused(self, namespace: str) -> bool:
-        """Return whether the last answer of the API server for a namespace was a refusal that still holds."""
+        """Return whether the API server has refused to show logs of a namespace, and the refusal still applies."""
         with self._lock:
             return self._clock.monotonic() < self._refused_until.get(namespace, float("-inf"))
 
@@ -221,10 +240,11 @@ def new_line(
     *,
     stopped: bool = False,
 ) -> NewestLine:
-    """Return the result of a look at a log at `looked`; its newest line has the time `stamp` (None: there is none).
+    """Return the result of a look at a log.
 
-    `before` is the result of the look at `previous`. A line that was not there then is newer than that look, whatever
-    time its node's clock shows.
+    The look was at the time `looked`, and the newest line has the time `stamp` (None: no line). `before` is the result
+    of the previous look, which was at the time `previous`. If a line was not in the log at the previous look, it counts
+    as newer than that look, whatever time the node's clock shows.
     """
     is_new = stamp is not None and (before is None or before.stamp != stamp)
     if stamp is None:

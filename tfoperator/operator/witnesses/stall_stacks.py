@@ -1,8 +1,9 @@
-"""Takes the stacks of a job's threads in a cluster, when it has stalled or its time is over, into the log archive.
+"""Takes the stacks of a job's threads in a cluster when the job has stalled or its time is over.
 
-It runs one command in each pod, by the right `pods/exec`. This right allows any action in those pods, so an
-administrator must enable it (`--stall-stacks`). Syncs and other jobs don't wait for it, beyond the time that the end of
-a stall waits for stacks anyway. One event reports each result.
+Puts them into the log archive. The operator runs a command in each pod. For this, the operator needs the right
+`pods/exec`. This right allows any action in those pods, so an administrator must enable it (`--stall-stacks`). Syncs
+and other jobs don't wait for the stacks. Only the end of a stalled job waits for them, for a limited time. Each result
+is reported by an event.
 """
 
 from __future__ import annotations
@@ -29,13 +30,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_PODS = 16
-"""The maximum number of pods of one job: where a thousand workers wait for each other, a few show the cause."""
+"""The maximum number of pods of a job whose stacks are taken. If a thousand workers wait for each other, the stacks of
+a few show the cause.
+"""
 MAX_BYTES = 1 << 20
-"""The maximum size of one pod's stacks: some hundred threads."""
+"""The maximum size of the stacks of a pod in bytes. Some hundred threads fit."""
 COMMAND_SECONDS = 15.0
-"""Seconds. The command itself stops waiting for a program that does not answer after 5 s."""
+"""Seconds. The time limit of the command in seconds. The command itself stops waiting after 5 s for a program that does
+not answer.
+"""
 TAKE_SECONDS = 25.0
-"""Pods not begun this many seconds after the start are left out: the end of a job waits at most 30 s."""
+"""A pod is left out if its stacks were not begun this many seconds after the start. The end of a job waits at most 30 s
+for stacks.
+"""
 
 _CONCURRENT_PODS = 8
 _MAX_LISTED = 8
@@ -48,24 +55,27 @@ _FORBIDDEN_PROBLEM = (
 
 
 class CommandRunner(Protocol):
-    """Runs commands in containers: `tfoperator.kube.client.Client`."""
+    """Runs commands in containers. `tfoperator.kube.client.Client` implements it."""
 
     def pod_exec(
         self, namespace: str, name: str, container: str, command: Sequence[str], *, timeout: float, max_bytes: int
     ) -> Executed:
-        """Run a command, within `timeout` seconds and `max_bytes` bytes of output. Raises KubeError."""
+        """Run a command, for at most `timeout` seconds and with at most `max_bytes` bytes of output.
+
+        Raises KubeError.
+        """
         ...
 
 
 KeepStacks = Callable[[ObjectMeta, Pod, str, str], object]
-"""Keeps stacks of a job's pod: job, pod, container, text. Raises OSError."""
+"""Keeps the stacks of a job's pod. The arguments are the job, the pod, the container and the text. Raises OSError."""
 Tell = Callable[[ObjectMeta, JobReason, str], object]
-"""Reports something about a job: an event's reason and message."""
+"""Reports an event on a job. The arguments are the job, the event's reason and its message."""
 
 
 @dataclass
 class _Taking:
-    """One request for the stacks of a job's pods. Guarded by the taker's lock."""
+    """A request for the stacks of a job's pods. The lock of the taker guards it."""
 
     job: ObjectMeta
     deadline: float
@@ -78,7 +88,7 @@ class _Taking:
 
 
 class StackTaker:
-    """A `StackKeeper`. Thread-safe; it has no thread before the first stall. `close()` ends its threads."""
+    """A `StackKeeper`. Thread-safe. It starts threads only when a job first stalls. `close()` ends the threads."""
 
     def __init__(
         self,
@@ -100,12 +110,15 @@ class StackTaker:
         self._open: dict[str, _Taking] = {}  # by job uid
 
     def taken(self, uid: str) -> datetime:
-        """Return when the stacks of the job with this UID were last taken; 1970 if never."""
+        """Return the time at which the stacks of the job with this UID were last taken.
+
+        Return 1970 if they were never taken.
+        """
         with self._lock:
             return self._taken.get(uid, _NEVER)
 
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to take stacks, unless that is under way; `done` is called when it is over."""
+        """Begin to take stacks, unless stacks of this job are being taken. `done` is called when this is over."""
         running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
         chosen = running[: self._max_pods]
         with self._lock:
@@ -123,13 +136,13 @@ class StackTaker:
             done()
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Forget a job that no longer exists."""
         with self._lock:
             self._taken.pop(uid, None)
             self._open.pop(uid, None)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Start no more requests, and wait up to `timeout` real seconds for the threads. Idempotent."""
+        """Start no more requests, and wait up to `timeout` seconds of real time for the threads. Idempotent."""
         self._pool.close(timeout)
 
     def _take_one(self, taking: _Taking, pod: Pod) -> None:

@@ -1,4 +1,7 @@
-"""Threads for looks into running pods. They start with the first look, and don't keep the operator from ending."""
+"""Threads that inspect running pods.
+
+The threads start with the first work, and don't prevent the operator from ending.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 
 class WitnessPool:
-    """A pool of threads. Thread-safe. `close()` ends its threads."""
+    """A pool of threads. Thread-safe. `close()` ends the pool's threads."""
 
     def __init__(self, at_once: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
@@ -19,11 +22,11 @@ class WitnessPool:
 
     @property
     def closed(self) -> bool:
-        """Whether the pool is closed for new work."""
+        """Whether the pool accepts no more work."""
         return self._closed
 
     def submit(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Run the work in a free thread; no-op once closed."""
+        """Run the work in a free thread. After `close`, the call does nothing."""
         with self._lock:
             if not self._closed:
                 future = self._pool.submit(work, *arguments)
@@ -31,9 +34,10 @@ class WitnessPool:
                 future.add_done_callback(self._running.discard)
 
     def close(self, timeout: float) -> None:
-        """Start no more work, and wait up to `timeout` real seconds for the threads. Idempotent.
+        """Start no more work, and wait up to `timeout` seconds of real time for the threads. Idempotent.
 
-        A thread that waits for an answer, perhaps because a node is gone, ends when its client is closed.
+        A thread may be waiting for an answer, perhaps because a node is gone. Such a thread ends when its client is
+        closed.
         """
         with self._lock:
             self._closed = True

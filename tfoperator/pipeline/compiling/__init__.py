@@ -1,5 +1,6 @@
-"""A pipeline as a manifest for Argo Workflows or a file for Airflow: each step is a pod that launches it. Pure.
+"""Writes a pipeline as a manifest for Argo Workflows, or as a file for Airflow.
 
-`launch_plan.py` is common to both: the steps, the parameters, and the pods. A pod runs `tfoperator pipeline step`;
-steps exchange data through the metadata store, so the data of a user's container never passes through the orchestrator.
+For each step there is a pod, which launches the step. Pure. The modules for Argo and Airflow both use `launch_plan.py`,
+which has the steps, the parameters and the pods. A pod runs `tfoperator pipeline step`. Steps exchange data through the
+metadata store, so the orchestrator never sees data from a user's container.
 """

@@ -1,8 +1,8 @@
-"""A pipeline as a file for Airflow's DAG folder: a KubernetesPodOperator per step.
+"""Writes a pipeline as a file for Airflow's DAG folder, with a KubernetesPodOperator for each step.
 
-The pipeline's own data are literals in the file; the code around them is the same in every file. Airflow renders
-arguments once, as templates of Jinja, and a kubelet expands `$(...)`: values reach the pod in base64, which contains
-neither `{{` nor `$(`.
+The file contains the pipeline's own data as literals. The code around the literals is the same in every file. Airflow
+renders arguments once as Jinja templates, and a kubelet expands `$(...)`. So values are passed to the pod in base64,
+which contains neither `{{` nor `$(`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONTAINER = "main"
 _RUN_ID = "{{ run_name(run_id) }}"
 _STEP = "STEP"
 _FILE_ENDINGS = (".json", ".yaml", ".yml")
-"""Airflow takes an argument with such an ending for the name of a template's file."""
+"""If an argument has such an ending, Airflow takes the argument for the name of a template file."""
 
 _FILE = '''"""The pipeline {plan.name} as a DAG of Airflow: each task is a pod that launches a step.
 
@@ -120,7 +120,7 @@ with DAG(
 
 
 def airflow_file(plan: LaunchPlan) -> str:
-    """Return the file's text. Raises ComponentError for a step whose name Airflow would misinterpret."""
+    """Return the text of the file. Raises ComponentError if Airflow would misinterpret the name of a step."""
     for step in plan.steps:
         if step.endswith(_FILE_ENDINGS):
             raise ComponentError(f"step {step}: a file of this name would be read by Airflow itself: rename the step")
@@ -146,7 +146,7 @@ def airflow_file(plan: LaunchPlan) -> str:
 
 
 def _parameter(value: Any) -> tuple[Any, str | list[str]]:
-    """Return a default, and the type of the parameter as JSON Schema calls it."""
+    """Return a default, and the name of the parameter's type in JSON Schema."""
     return value, ["null", "string"] if value is None else msgspec.json.schema(type(value))["type"]
 
 

@@ -1,7 +1,7 @@
-"""A pipeline as a Workflow, or a WorkflowTemplate, of Argo.
+"""Writes a pipeline as a Workflow or a WorkflowTemplate of Argo.
 
-Argo substitutes `{{...}}` several times, so a parameter's value with such text would be expanded by a later pass,
-and a kubelet expands `$(...)`. An expression passes each value on in base64, which contains neither `{{` nor `$(`.
+Argo substitutes `{{...}}` in several passes. If a parameter's value contained such text, a later pass would expand it.
+A kubelet also expands `$(...)`. So an expression passes each value on in base64, which contains neither `{{` nor `$(`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ _MAX_WORKFLOW = 50  # 63, minus the random part
 _FIRST_DELAY = "10s"  # doubled after each attempt
 
 FINAL_EXIT_CODES = (1, 2)
-"""Exit codes of a launcher for a permanent failure or invalid input. All others are retried."""
+"""The exit codes with which a launcher reports a permanent failure or invalid input. After all other exit codes, Argo
+retries the step.
+"""
 
 
 def argo_workflow(plan: LaunchPlan, *, template: bool = False) -> Json:
-    """Return the manifest; with `template` a WorkflowTemplate, from which workflows are submitted."""
+    """Return the manifest. With `template`, return a WorkflowTemplate, from which users submit workflows."""
     name = object_name(plan.name, _MAX_WORKFLOW)
     pod = plan.pods.pod_spec()
     values = [f"--encoded-param={key}={{{{=sprig.b64enc(workflow.parameters['{key}'])}}}}" for key in plan.parameters]

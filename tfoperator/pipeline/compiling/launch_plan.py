@@ -1,4 +1,7 @@
-"""An orchestrator's view of a pipeline: steps and their order, parameters, and the pods that launch steps."""
+"""A pipeline in the form that an orchestrator needs.
+
+It has the steps and their order, the parameters, and the pods that launch steps.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +26,34 @@ from tfoperator.pipeline.store.postgresql import database_url
 
 COMMAND = ("tfoperator", "pipeline")
 LABEL = "tfoperator.launcher/pipeline"
-"""The label with the pipeline's name, on everything made from a pipeline."""
+"""The label that contains the pipeline's name. Everything that is made from a pipeline has this label."""
 GRACE_SECONDS = 120
-"""How long a launcher may take to stop its step's container, which has its own grace period; as in runner.yaml."""
+"""The seconds that a launcher may take to stop its step's container. The container has its own grace period within this
+time. The value is the same as in runner.yaml.
+"""
 USER = 65532
-"""The user of launchers; the same as in examples/pipeline/runner.yaml, so that both can use one volume."""
+"""The user ID of launchers. It is the same as in examples/pipeline/runner.yaml, so that both can use one volume."""
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TEMPLATE_SIGNS = ("{{", "}}", "{%", "%}", "{#", "#}")
-"""Text with a meaning for Argo or Airflow. There is no escape that makes both of them leave it unchanged."""
+"""Text that has a meaning for Argo or Airflow. There is no escape that makes both of them leave such text unchanged."""
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A persistent volume claim, and its mount path in launchers."""
+    """A persistent volume claim, and the path at which launchers mount it."""
 
     name: str
     path: str
 
 
 class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
-    """The pods that launch steps. `file` is the pipeline's file in their image, `home` the place of records.
+    """The settings of the pods that launch steps.
 
-    Keys of `secrets` are their variables, such as PGPASSWORD.
+    `file` is the path of the pipeline's file in the pods' image. `home` is the place of the records. `secrets` are the
+    names of Secrets. Their keys become variables of the pods, such as PGPASSWORD.
 
-    `options` are passed to `tfoperator pipeline step`. Raises ComponentError, which names the command's option.
+    `options` are passed to `tfoperator pipeline step`. Raises ComponentError. Its message names the command's option
+    that is wrong.
     """
 
     image: str
@@ -110,9 +117,10 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
-    """A pipeline for an orchestrator. `steps` has the predecessors of each, in an order that can run.
+    """A pipeline in the form that an orchestrator needs.
 
-    `parameters` are JSON values, None for an optional parameter; `others` keep the file's default.
+    `steps` maps each step to its predecessors, in an order in which the steps can run. `parameters` are JSON values;
+    None means that the parameter is optional. `others` are parameters that keep the default of the pipeline's file.
     """
 
     name: str
@@ -122,20 +130,24 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     pods: LauncherPods
 
     def words(self, step: str, run_id: str, orchestrator: str) -> list[str]:
-        """Return the arguments that launch a step, without the parameters, escaped against expansion by a kubelet.
+        """Return the arguments that launch a step, without the parameters.
 
-        `step` and `run_id` are placeholders that the orchestrator replaces.
+        They are escaped, so that a kubelet does not expand them. `step` and `run_id` are placeholders that the
+        orchestrator replaces.
         """
         own = [self.pods.file, step, f"--run-id={run_id}", f"--orchestrator={orchestrator}", f"--home={self.pods.home}"]
         return ["step", *map(verbatim, [*own, f"--steps={steps_digest(self.steps)}", *self.pods.options])]
 
     def last_words(self, run_id: str) -> list[str]:
-        """Return the arguments that end the run."""
+        """Return the arguments of the command that ends the run."""
         return ["finish", run_id, verbatim(f"--home={self.pods.home}")]
 
 
 def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[str], pods: LauncherPods) -> LaunchPlan:
-    """Return the plan. Raises ComponentError for a parameter, pipeline_root or folder of logs that no pod can have."""
+    """Return the plan for an orchestrator.
+
+    Raises ComponentError if a parameter is not allowed, or if pods can't have the pipeline_root or the folder of logs.
+    """
     check_fixed(graph)
     if not (is_object_url(folder := logs_folder(pods.home)) or folder.startswith("/")):
         raise ComponentError(
@@ -169,26 +181,26 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
 
 
 def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
-    """Return a digest of the steps and their predecessors."""
+    """Return a hash of the steps and their predecessors."""
     return fingerprint({name: sorted(after) for name, after in steps.items()})[:16]
 
 
 def logs_folder(home: str) -> str:
-    """Return the directory of logs, or their URL. Raises ComponentError for an invalid home."""
+    """Return the directory of the logs, or the URL of the logs. Raises ComponentError for an invalid home."""
     url = database_url(home)
     return str(PurePosixPath("/", home)) if url is None else url[1]
 
 
 def outside_of_claims(root: str, claims: Iterable[Claim]) -> bool:
-    """Return whether outputs go to a path of a launcher's pod outside of all volumes."""
+    """Return whether outputs are written to a path in a launcher's pod that is outside of all volumes."""
     path = local_path(root)
     return path is not None and not any(PurePosixPath(path).is_relative_to(claim.path) for claim in claims)
 
 
 def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
-    """Return names of letters, digits and '-', of limited length, a letter first; unique and always the same.
+    """Return names that consist of letters, digits and '-', have a limited length and begin with a letter.
 
-    Names that would be equal get a part of their hash.
+    They are unique, and always the same. If two names would be equal, each gets a part of its hash.
     """
     wanted = {name: _plain(name)[:longest].rstrip("-") for name in names}
     count = Counter(wanted.values())
@@ -199,7 +211,7 @@ def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
 
 
 def object_name(name: str, longest: int) -> str:
-    """Return a name for a Kubernetes object: small letters, digits and '-'."""
+    """Return a valid name for a Kubernetes object: lowercase letters, digits and '-'."""
     return _plain(name).lower()[:longest].rstrip("-")
 
 

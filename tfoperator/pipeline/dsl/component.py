@@ -1,7 +1,7 @@
 """Components of a pipeline, their interfaces, and the channels between them.
 
-A spec defines inputs, outputs and parameters of a kind of components, with their types; a channel carries
-artifacts from one component to others, or from outside into a pipeline.
+A spec defines the inputs, outputs and parameters of a kind of component, with their types. A channel carries artifacts
+from a component to other components, or from outside into a pipeline.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from tfoperator.pipeline.values import ITEM, OUTPUT, Value
 
 
 class Channel:
-    """Artifacts of one type. With a `uri`, or `artifacts`, they exist; else `producer` makes an artifact."""
+    """Artifacts of one type, which are passed between components.
+
+    If a channel has a `uri` or `artifacts`, these artifacts exist already. Otherwise its `producer` makes an artifact.
+    """
 
     def __init__(
         self,
@@ -33,14 +36,15 @@ class Channel:
         self.artifacts = (*((Artifact(uri, dict(properties or {})),) if uri else ()), *artifacts)
         self.producer: BaseComponent | None = None
         self.output = ""
-        """The name of the producer's output."""
+        """The name of the output in the producer."""
         self.choices: tuple[Channel, ...] = ()
 
     @property
     def value(self) -> Value:
-        """The content of the artifact, once it is there: a parameter of other components, or a part of a condition.
+        """The content that the artifact will have. It can be a parameter of other components, or a part of a condition.
 
-        Raises ComponentError unless it is the output of a component, and of a type of values (`Integer`, `String` ...).
+        Raises ComponentError unless the artifact is the output of a component, and its type is a type of values
+        (`Integer`, `String` ...).
         """
         if self.producer is None or self.type_name not in VALUES:
             raise ComponentError(f"{self!r} has no value: only an output of type {', '.join(VALUES)} has a value")
@@ -48,7 +52,7 @@ class Channel:
 
     @classmethod
     def first_of(cls, *channels: Channel) -> Channel:
-        """Return the channel of the first of several steps that was not left out."""
+        """Return a channel from several steps. Of the steps that are not skipped, it takes the output of the first."""
         channel = cls(channels[0].type_name)
         channel.choices = channels
         return channel
@@ -59,7 +63,7 @@ class Channel:
 
 
 class Outputs(dict[str, Channel]):
-    """A component's outputs: `component.outputs["model"]`, or `component.outputs.model`."""
+    """The outputs of a component: `component.outputs["model"]`, or `component.outputs.model`."""
 
     def __getattr__(self, name: str) -> Channel:
         if name not in self:
@@ -68,10 +72,12 @@ class Outputs(dict[str, Channel]):
 
 
 class ForEach:
-    """A loop: components with its `item` in a parameter, or with this loop as `each`, run for each of the items.
+    """A loop.
 
-    `items` are a list, or a value: the output of a component, or another loop's item. At most `limit` iterations are
-    under way at once; 0: any number. A component outside gets the outputs of all iterations, as a list.
+    A component runs once for each item if it has the loop's `item` in a parameter, or if it has this loop as `each`.
+    `items` is a list or a value. A value is the output of a component, or the item of another loop. At most `limit`
+    iterations run in parallel; 0 means no limit. A component outside of the loop gets the outputs of all iterations as
+    a list.
     """
 
     def __init__(self, items: Sequence[Any] | Value, limit: int = 0) -> None:
@@ -80,28 +86,31 @@ class ForEach:
 
     @property
     def item(self) -> Value:
-        """The item of the present iteration; `item["name"]` is a member of it."""
+        """The item of the current iteration. `item["name"]` is a member of the item."""
         return Value(ITEM, (self,))
 
 
 class ChannelParameter(msgspec.Struct, frozen=True):
-    """An input or an output. An optional input may be left out."""
+    """The type of an input or an output. Callers may omit an optional input."""
 
     type: ArtifactTypeName
     optional: bool = False
 
 
 class ExecutionParameter(msgspec.Struct, frozen=True):
-    """A parameter: a value of a type that JSON can represent. An optional parameter may be left out, or None."""
+    """A parameter.
+
+    Its value has a type that JSON can represent. Callers may omit an optional parameter, or pass None.
+    """
 
     type: builtins.type[Any]
     optional: bool = False
 
 
 class ComponentSpec:
-    """Base of the classes of `make_spec_class`: an instance holds the arguments of one component, checked.
+    """The base of the classes that `make_spec_class` makes. An instance holds the checked arguments of a component.
 
-    The component itself makes its outputs, whether they are given or not.
+    The component always makes its outputs itself, also if they are passed as arguments.
     """
 
     INPUTS: ClassVar[Mapping[str, ChannelParameter]] = {}
@@ -109,7 +118,10 @@ class ComponentSpec:
     PARAMETERS: ClassVar[Mapping[str, ExecutionParameter]] = {}
 
     def __init__(self, **arguments: Any) -> None:
-        """Raises ComponentError, with a line for each argument that is missing, unknown or of the wrong type."""
+        """Raises ComponentError.
+
+        Its message has a line for each argument that is missing, unknown or of the wrong type.
+        """
         problems: list[str] = []
         known: dict[str, ChannelParameter | ExecutionParameter] = {**self.INPUTS, **self.OUTPUTS, **self.PARAMETERS}
         given = {name: one for name, one in arguments.items() if one is not None}
@@ -133,7 +145,10 @@ def make_spec_class(
     *,
     name: str = "ComponentSpec",
 ) -> type[ComponentSpec]:
-    """Return a class of specs. Raises ComponentError if one name is used twice, TypeError for an invalid type."""
+    """Return a class of specs.
+
+    Raises ComponentError if two arguments have the same name, and TypeError for an invalid type.
+    """
     names = [*(inputs or {}), *(outputs or {}), *(parameters or {})]
     if twice := sorted({key for key in names if names.count(key) > 1}):
         raise ComponentError(f"{', '.join(twice)}: the names of inputs, outputs and parameters must differ")
@@ -168,9 +183,9 @@ def _problems(name: str, wanted: ChannelParameter | ExecutionParameter, given: A
 class BaseComponent:
     """A step of a pipeline. A subclass sets its interface (`SPEC_CLASS`) and its executor (`EXECUTOR_SPEC`).
 
-    `id` is its name in the pipeline, which is also the key of its platform config: the class's name, with
-    `.instance_name` appended if it has an instance name. `with_id` changes it. `inputs` and `outputs` are its channels
-    by name, `exec_properties` its parameters.
+    `id` is the component's name in the pipeline, and the key of its platform config. It is the name of the class. If
+    the component has an instance name, `.instance_name` is appended. `with_id` changes the `id`. `inputs` and `outputs`
+    are the component's channels by name. `exec_properties` are its parameters.
     """
 
     SPEC_CLASS: ClassVar[type[ComponentSpec]] = ComponentSpec
@@ -184,7 +199,7 @@ class BaseComponent:
         custom_executor_spec: ExecutorSpec | None = None,
         **arguments: Any,
     ) -> None:
-        """Raises ComponentError for wrong arguments, or if there is no executor."""
+        """Raises ComponentError if arguments are wrong, or if there is no executor."""
         kind = type(self).__name__
         if spec is not None and arguments:
             raise ComponentError(f"{kind}: give either a spec or its arguments")
@@ -206,25 +221,25 @@ class BaseComponent:
             channel.producer, channel.output = self, name
 
     def when(self, *conditions: Value) -> Self:
-        """Run it only if these hold; return the component itself.
+        """Run the component only if these conditions hold; return the component itself.
 
-        Otherwise the components that read from it are skipped, too.
+        If they don't hold, components that read from this component are skipped, too.
         """
         self.conditions += conditions
         return self
 
     def each(self, *loops: ForEach) -> Self:
-        """Run it in these loops, too; return the component itself."""
+        """Run the component in these loops, in addition to its other loops; return the component itself."""
         self.loops += loops
         return self
 
     def retry(self, policy: RetryPolicy) -> Self:
-        """Try it again by this policy; return the component itself."""
+        """Retry the component by this policy; return the component itself."""
         self.retry_policy = policy
         return self
 
     def with_id(self, name: str) -> Self:
-        """Set the id; return the component itself."""
+        """Set the component's id; return the component itself."""
         self.id = name
         return self
 

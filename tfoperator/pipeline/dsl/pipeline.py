@@ -1,4 +1,4 @@
-"""A pipeline: components, and a root for their outputs."""
+"""A pipeline: its components, and a root folder for their outputs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, Value, mapped
 
 
 class Pipeline(msgspec.Struct, frozen=True):
-    """Components in any order; their channels determine the order of execution.
+    """A pipeline. Its components may be in any order: their channels determine the order of execution.
 
-    `pipeline_root` is the place of outputs: a directory, or its URI. With `enable_cache`, a step is skipped if an
-    earlier success had the same image (by digest), inputs and parameters.
+    `pipeline_root` is the place of the outputs: a directory, or the URI of a directory. With `enable_cache`, a step is
+    skipped if an earlier successful execution had the same image (by digest), inputs and parameters.
     """
 
     pipeline_name: str
@@ -29,7 +29,7 @@ class Pipeline(msgspec.Struct, frozen=True):
 
 
 def graph_of(pipeline: Pipeline | Graph) -> Graph:
-    """Return the pipeline as plain values, in an order in which it can run. Raises ComponentError."""
+    """Return the pipeline as plain values. The steps are in an order in which they can run. Raises ComponentError."""
     if isinstance(pipeline, Graph):
         return pipeline
     if not pipeline.pipeline_root:
@@ -73,14 +73,14 @@ def _source(component: BaseComponent, name: str, channel: Channel, placed: Calla
 
 
 class _Loops:
-    """The loops of a pipeline, with names by their order."""
+    """The loops of a pipeline. Their names contain their number in order."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._names: dict[int, str] = {}
 
     def around(self, component: BaseComponent) -> list[ForEach]:
-        """Return the loops that a component is in, the outer loops first."""
+        """Return the loops that contain a component, the outer loops first."""
         found: list[ForEach] = []
         for value in (*component.exec_properties.values(), *component.conditions):
             found += self._of(value)
@@ -95,7 +95,10 @@ class _Loops:
         return Loop(name, items if isinstance(items, Value) else list(items), loop.limit)
 
     def placed(self, component: BaseComponent, own: list[ForEach], value: Any) -> Any:
-        """Return a value made of plain values: for a component in further loops a list, with each iteration's value."""
+        """Return a value made of plain values.
+
+        If its component is in more loops, the result is a list with the value of each iteration.
+        """
 
         def change(one: Value) -> Value:
             if one.op == ITEM:
@@ -115,7 +118,10 @@ class _Loops:
         return mapped(value, change)
 
     def _of(self, value: Any, *, of_items: bool = False) -> list[ForEach]:
-        """Return the loops that a value is in; for a loop's items also the loops around their component."""
+        """Return the loops that contain a value.
+
+        For the items of a loop, include the loops around the component that makes the items.
+        """
         if not isinstance(value, Value):
             return []
         if value.op == OUTPUT and of_items:

@@ -1,4 +1,7 @@
-"""Types of artifacts with TFX's names. A class with a `TYPE_NAME`, or any text, is a type, too."""
+"""Types of artifacts.
+
+They have the same names as in TFX. A class with a `TYPE_NAME` can also serve as a type, and so can any text.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 
 
 class ArtifactType:
-    """Base of the types; `TYPE_NAME` is the type's name in metadata and messages, by default the class's name.
+    """The base of the types.
 
-    A class that derives from another type is of that type, unless it sets its own `TYPE_NAME`.
+    `TYPE_NAME` is the type's name in metadata and messages. Its default is the name of the class. If a class derives
+    from another type, it counts as that type, unless it sets its own `TYPE_NAME`.
     """
 
     TYPE_NAME: ClassVar[str] = "Artifact"
@@ -25,7 +29,7 @@ class ArtifactType:
 
 
 class ExternalArtifact(ArtifactType):
-    """Data made by no step of a pipeline."""
+    """Data that no step of the pipeline has made."""
 
 
 class Examples(ArtifactType):
@@ -53,7 +57,7 @@ class ModelEvaluation(ArtifactType):
 
 
 class ModelBlessing(ArtifactType):
-    """Whether a model may be used."""
+    """The result of a check whether a model may be used."""
 
 
 class PushedModel(ArtifactType):
@@ -61,32 +65,35 @@ class PushedModel(ArtifactType):
 
 
 class Integer(ArtifactType):
-    """A number, which is the text of the file."""
+    """A whole number. The text of the file is the number."""
 
 
 class Float(ArtifactType):
-    """A number, which is the text of the file."""
+    """A number. The text of the file is the number."""
 
 
 class String(ArtifactType):
-    """The text of the file."""
+    """A text: the content of the file."""
 
 
 class Boolean(ArtifactType):
-    """`true` or `false`, or `1` or `0` as TFX writes it, which is the text of the file."""
+    """A truth value. The text of the file is `true` or `false`, or `1` or `0`, as TFX writes it."""
 
 
 class JsonValue(ArtifactType):
-    """Anything that is JSON."""
+    """Any value that JSON can represent."""
 
 
 _MAX_DEPTH = 100
 VALUES = {"Integer": (int,), "Float": (int, float), "String": (str,), "Boolean": (bool,), "JsonValue": (object,)}
-"""The types whose content is a value that other steps may have as a parameter."""
+"""The types whose content is a value, which other steps may take as a parameter."""
 
 
 def value_of(kind: str, raw: Any) -> Any:
-    """Return the value of one of those types, of the bytes of a file or as JSON has it. Raises ValueError."""
+    """Return a value of one of these types.
+
+    `raw` is the bytes of a file, or a value decoded from JSON. Raises ValueError.
+    """
     value = raw
     if isinstance(raw, bytes):
         text = raw.decode()
@@ -104,7 +111,7 @@ def value_of(kind: str, raw: Any) -> Any:
 
 
 def _truth(text: str) -> str:
-    """Return the JSON of a truth value."""
+    """Return the JSON text for a truth value."""
     return {"1": "true", "0": "false"}.get(text.strip(), text.lower())
 
 
@@ -112,7 +119,7 @@ ArtifactTypeName = type[ArtifactType] | str
 
 
 def type_name(given: ArtifactTypeName) -> str:
-    """Return the name of a type. Raises TypeError for an invalid type."""
+    """Return the name of a type. Raises TypeError if it is not a valid type."""
     name = given if isinstance(given, str) else getattr(given, "TYPE_NAME", None)
     if not isinstance(name, str) or not name:
         raise TypeError(f"{given!r} is not a type of artifacts: a type is a name, or a class with a TYPE_NAME")

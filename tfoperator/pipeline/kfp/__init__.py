@@ -1,10 +1,11 @@
-"""Pipelines of Kubeflow Pipelines v2: the IR that its SDK compiles, as our steps, values, conditions and loops.
+"""Pipelines of Kubeflow Pipelines v2.
 
-TFX writes the same IR: `jobs` has its PipelineJobs and older spellings, and `resolvers` its resolvers.
+The package converts the IR, which the Kubeflow SDK compiles, into our steps, values, conditions and loops. TFX writes
+the same IR: `jobs` handles its PipelineJobs and older spellings, and `resolvers` handles its resolvers.
 
-`spec` has the IR's fields, and refuses others; `container` has its executors with their `resources`, and `reading`
-makes one graph of its nested graphs, with the help of `parts`. `options` has the Kubernetes options of tasks, which
-`pod_options` lays over pods and `machine_options` over containers and processes of this machine; `claims` makes and
-deletes claims, and `settings` chooses by the launcher. The IR: https://github.com/kubeflow/pipelines
-(pipeline_spec.proto).
+`spec` has the fields of the IR, and refuses any other field. `container` has the executors with their `resources`.
+`reading` makes one graph from the IR's nested graphs, with the help of `parts`. `options` has the Kubernetes options of
+tasks. `pod_options` applies them to pods, and `machine_options` applies them to containers and processes of this
+machine. `claims` makes and deletes claims, and `settings` chooses the right module for each launcher. The IR is defined
+in https://github.com/kubeflow/pipelines (pipeline_spec.proto).
 """

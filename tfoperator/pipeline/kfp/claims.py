@@ -1,9 +1,10 @@
-"""Claims that a pipeline makes and deletes: the tasks CreatePVC and DeletePVC of kfp-kubernetes.
+"""Claims that a pipeline makes and deletes, by the tasks CreatePVC and DeletePVC of kfp-kubernetes.
 
-They run no container. In a cluster a launcher makes the PersistentVolumeClaim. On one machine a claim is a folder,
-`.tfoperator/claims/NAME` of the current folder, which steps share and which is kept.
+Tasks of these two kinds run no container. In a cluster a launcher makes the PersistentVolumeClaim. On one machine, a
+claim is a folder: `.tfoperator/claims/NAME` in the current folder. Steps share this folder, and it is kept.
 
-A claim is deleted only if a pipeline has made it: a stranger's file can't delete the claims of others.
+A pipeline can delete only claims that a pipeline has made. So a file from an untrusted author can't delete claims that
+other people have made.
 """
 
 from __future__ import annotations
@@ -33,26 +34,28 @@ from tfoperator.pipeline.kfp.pod_options import claim_spec, storage_class
 
 CLAIMS = Path(".tfoperator", "claims")
 _MADE = ".made"
-"""A folder with an empty file for each claim that a pipeline has made. The names of claims don't begin with a dot."""
+"""The name of a folder. For each claim that a pipeline has made, the folder contains an empty file. No claim can have
+this name, because the names of claims don't begin with a dot.
+"""
 CLAIM_LABEL = "tfoperator.launcher/claim"
-"""The label of claims that pipelines have made: its value is the random part of the names of the launch's objects."""
+"""The label of claims that pipelines have made. Its value is the random part in the names of the launch's objects."""
 IMAGES: Mapping[str, Literal["create", "delete"]] = {"argostub/createpvc": "create", "argostub/deletepvc": "delete"}
-"""By the image that stands for it in a file, the action of a task."""
+"""For each image that marks such a task in a file, the action of the task."""
 _DATA_SOURCE = ("apiGroup", "kind", "name")
 
 _decode = decoder(HasMetadata)
 
 
 class ClaimSpec(ExecutorSpec, frozen=True):
-    """The action of a task on a claim, whose parameters have the names of CreatePVC and DeletePVC."""
+    """The action of a task on a claim. Its parameters have the same names as in CreatePVC and DeletePVC."""
 
     action: Literal["create", "delete"]
 
 
 def claim_folder(name: str, place: Path = CLAIMS) -> Path:
-    """Return the folder of a claim on this machine. Raises ComponentError for a name that no claim can have, or a link.
+    """Return the folder of a claim on this machine.
 
-    The folder need not exist.
+    Raises ComponentError if no claim can have this name, or if the folder is a link. The folder need not exist.
     """
     path = place.absolute() / object_name("the claim", name)
     if os.path.realpath(path) != os.path.join(os.path.realpath(path.parent), path.name):
@@ -61,22 +64,25 @@ def claim_folder(name: str, place: Path = CLAIMS) -> Path:
 
 
 def made_folder(path: Path) -> Path:
-    """Make the folder of a claim; return it. Containers of any user may write there; the folder above is closed."""
+    """Make the folder of a claim, and return it.
+
+    Containers of any user may write to it. The folder above it is private.
+    """
     make_folders(path)
     path.chmod(0o777)
     return path
 
 
 class _ClaimLauncher(BaseComponentLauncher):
-    """Base of the launchers of these tasks."""
+    """The base of the launchers of tasks that make and delete claims."""
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether it is such a task, which has no platform config."""
+        """Return whether it is a task that makes or deletes a claim. Such a task has no platform config."""
         return isinstance(executor_spec, ClaimSpec) and platform_spec is None
 
     def dry_run(self) -> str:
-        """Return the action with its parameters."""
+        """Return the action of the task with its parameters."""
         return yaml.safe_dump(
             {"claim": self._action, "parameters": dict(self.component.exec_properties)}, sort_keys=False
         )
@@ -94,7 +100,9 @@ class _ClaimLauncher(BaseComponentLauncher):
         return self.component.exec_properties.get(name)
 
     def _new_name(self) -> str:
-        """Return the name of the new claim: the given name, or a name that begins with the launch's random part."""
+        """Return the name of the new claim: the name in the parameters, or a name that begins with the launch's random
+        part.
+        """
         what, suffix = f"component {self.component.name}", self._given("pvc_name_suffix")
         if (self._given("pvc_name") in (None, "")) == (suffix in (None, "")):
             raise ComponentError(f"{what}: a new claim must have either pvc_name or pvc_name_suffix")
@@ -132,7 +140,10 @@ class _ClaimLauncher(BaseComponentLauncher):
 
 
 class FolderClaimLauncher(_ClaimLauncher):
-    """Makes and removes claims of this machine, which are folders. Sizes and classes of storage have no effect."""
+    """Makes and removes claims of this machine, which are folders.
+
+    The sizes and storage classes of claims have no effect here.
+    """
 
     kind = "folder-claim"
 

@@ -1,6 +1,7 @@
-"""The executors of an IR: containers, whose placeholders are replaced when inputs are known, and platform configs.
+"""The executors of an IR: containers and their platform configs.
 
-A config has the resources and variables of a container, and the settings for our own platform.
+Placeholders in a container are replaced when its inputs are known. A platform config has the resources and variables of
+a container, and the settings for our own platform.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from tfoperator.pipeline.kfp.resources import resources_of
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
 _KEY = re.compile(r"\.(\w+)|\['([^']+)'\]")
 _FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
-"""Fields of an artifact, by their names in placeholders."""
+"""For each name of an artifact's field in placeholders, the name of the field here."""
 _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
-"""The maximum size of an argument, of Linux."""
+"""The maximum size of an argument of a program on Linux, in bytes."""
 _TFX_OPTION = "--json_serialized_invocation_args"
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
@@ -57,13 +58,15 @@ class _Choice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
 
 class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
-    """A container of the IR. `artifacts` has the types of the inputs and outputs, `values` the outputs that are values.
+    """A container of the IR.
 
-    `contents` has the artifacts of which a program may ask for the content. `old_schema`: its program gets parameters
-    with their types, too. A program that runs before another has the name of its only output in `report`, the file for
-    the document that it writes; `planned` are the outputs of the program after it.
+    `artifacts` has the types of the inputs and outputs. `values` names the outputs that are values. `contents` names
+    the artifacts for which a program may request the content. With `old_schema`, the program also gets parameters with
+    their types. If the program runs before another program, it has a single output, and `report` is the name of this
+    output: the file for the document that the program writes. `planned` names the outputs of the program that runs
+    after it.
 
-    Raises ComponentError for a placeholder of something unknown.
+    Raises ComponentError if a placeholder stands for something unknown.
     """
 
     task: str
@@ -79,9 +82,9 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
 
     @property
     def reads_own_report(self) -> bool:
-        """Whether its program reads the file of its report, if the file exists. TFX's program does: it has an option.
+        """Whether the program reads the file of its own report, if the file exists.
 
-        A program that runs before it may have written the file.
+        TFX's program does, because it has an option for this. A program that runs before it may have written this file.
         """
         return _TFX_OPTION in self.args and not self.report
 
@@ -100,7 +103,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         properties: Mapping[str, Any],
         places: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[list[str], list[str]]:
-        """Return command and arguments, every placeholder replaced once."""
+        """Return the command and the arguments. Each placeholder is replaced once."""
         remote = {path: uri for uri, path in places.items()}
         contents = {name: inputs[name][0].properties.get("value") for name in self.contents if inputs.get(name)}
         inputs, outputs = (
@@ -151,9 +154,10 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         }
 
     def _described(self, name: str, given: Sequence[Artifact], remote: Mapping[str, str]) -> list[Json]:
-        """Return artifacts as a program gets them, without their content.
+        """Return artifacts in the form in which a program gets them, without their content.
 
-        TFX, whose types are schemas, tells artifacts apart by name: there the name is the URI.
+        The programs of TFX, which use schemas as types, distinguish artifacts by their names. For them, the name of an
+        artifact is its URI.
         """
         kind = self.artifacts[name]
         unique = "instanceSchema" in kind
@@ -170,7 +174,10 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     def _value(
         self, placeholder: re.Match[str], whole: Json, contents: Mapping[str, Any] = MappingProxyType({})
     ) -> Any:
-        """Return the value of a placeholder, from `whole`, all data that the executor gets, and contents of inputs."""
+        """Return the value of a placeholder.
+
+        `whole` has all data that the executor gets, and `contents` has the contents of inputs.
+        """
         path = placeholder["path"]
         match None if _KEY.sub("", path) else [name or key for name, key in _KEY.findall(path)]:
             case []:
@@ -195,7 +202,11 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
 
 
 def _structure(word: str) -> str | _Structure:
-    """Return a word, or the structure whose JSON it is. Raises ComponentError for JSON of another structure."""
+    """Return a word.
+
+    If the word is the JSON of a structure, return the structure. Raises ComponentError if the JSON has any other
+    structure.
+    """
     if not word.startswith(('{"Concat":', '{"IfPresent":')):
         return word
     try:
@@ -205,9 +216,9 @@ def _structure(word: str) -> str | _Structure:
 
 
 def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformConfig]:
-    """Return, by platform, the config of an executor. Raises ComponentError.
+    """Return the config of an executor for each platform. Raises ComponentError.
 
-    `ours` is the second document's part for it, in the form of `platforms` of component.yaml.
+    `ours` is the part for this executor in the second document. It has the form of `platforms` in component.yaml.
     """
     variables = {one.get("name", ""): one.get("value", "") for one in container.get("env", ())}
     resources = resources_of(f"executors.{label}.container.resources", container.get("resources", {}))
@@ -231,7 +242,7 @@ def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformCon
 
 
 def retry_of(where: str, given: Json | None) -> RetryPolicy | None:
-    """Return how often a task is tried again, whatever its failure is. Raises ComponentError."""
+    """Return how often a task is retried, whatever its failure is. Raises ComponentError."""
     if given is None:
         return None
     seconds = []

@@ -1,7 +1,8 @@
-"""Finds the demands of a Kubeflow Pipelines file on this machine, beyond the needs of its steps. Pure but for links.
+"""Finds the parts of this machine that a Kubeflow Pipelines file demands, beyond the needs of its steps.
 
-A file of a stranger chooses the folder of its outputs, and the options of its containers. The user must allow a folder
-outside of the current folder, and options by which a container reaches more of the machine.
+The module is pure, except that it follows links. The author of a file chooses the folder of its outputs and the options
+of its containers. The user may not know this author. The user must allow outputs outside of the current folder. The
+user must also allow options that let a container reach more of the machine.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ _HARMLESS = frozenset(
         "mem_limit", "mem_reservation", "memswap_limit", "mem_swappiness", "pids_limit", "ulimits",
     }
 )  # fmt: skip
-"""Options of Docker by which a container gets only processor, memory and GPUs of the machine."""
+"""The options of Docker that give a container only the machine's processors, memory and GPUs."""
 
 
 def foreign_root(graph: Graph, here: Path) -> str:
-    """Return where the pipeline's outputs go, if that is not below `here`; else "".
+    """Return the place of the pipeline's outputs if it is not below `here`. Otherwise return "".
 
-    Objects would be read and written with the user's credentials.
+    An object store counts as outside, because objects would be read and written with the user's credentials.
     """
     root = local_path(graph.root)
     return "" if root is not None and _is_below(root, here) else shown_url(graph.root)
 
 
 def privileges(platforms: Configs, platform: str, here: Path) -> list[str]:
-    """Return the options of the file's containers on this platform that reach more of the machine, with their steps."""
+    """Return the options of the file's containers that reach more of the machine on this platform, with their steps."""
     found = []
     for step, configs in platforms.get(platform, {}).items():
         for config in configs:
@@ -56,13 +57,13 @@ def _reaching(options: Mapping[str, Any], here: Path) -> Iterator[str]:
 
 
 def _sources(volumes: Any) -> Iterator[str]:
-    """Yield the folders of the machine that these volumes mount; a volume of the engine counts by its name."""
+    """Yield the folders of the machine that these volumes mount. For a volume of the engine, yield its name."""
     for volume in volumes if isinstance(volumes, Mapping | list | tuple) else [volumes]:
         source = str(volume) if isinstance(volumes, Mapping) else str(volume).split(":")[0]
         yield source if "/" in source else f"//{source}"
 
 
 def _is_below(path: Path, here: Path) -> bool:
-    """Return whether the path is the folder, or in it, when all links are followed."""
+    """Return whether the path is the folder or in the folder, after all links are followed."""
     top = os.path.realpath(here)
     return os.path.commonpath((top, os.path.realpath(here / path))) == top

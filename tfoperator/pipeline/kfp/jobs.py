@@ -1,7 +1,8 @@
-"""PipelineJobs, which TFX writes, and the spellings of schema 2.0.0, as a pipeline of the schema that is read. No I/O.
+"""Converts PipelineJobs, which TFX writes, and the spellings of schema 2.0.0, to a pipeline of the schema that is read.
 
-TFX's `KubeflowV2DagRunner` writes a PipelineJob: the pipeline, with the settings of one run. Unless it is asked for
-schema 2.1.0, types of parameters and constants have older spellings.
+The module does no I/O. TFX's `KubeflowV2DagRunner` writes a PipelineJob: the pipeline, together with the settings of
+one run. Unless the user requests schema 2.1.0, TFX writes the types of parameters and the constants in an older
+spelling.
 """
 
 from __future__ import annotations
@@ -17,24 +18,28 @@ from tfoperator.launcher.core.component import Json
 from tfoperator.pipeline.kfp.spec import JOB, PIPELINE, check
 
 OLD_SCHEMA = "2.0.0"
-"""The version of the schema whose programs get parameters with the type of each, such as `{"intValue": "1"}`."""
+"""The version of the schema in which programs get each parameter together with its type, such as
+`{"intValue": "1"}`.
+"""
 _OLD_TYPES = {"INT": "NUMBER_INTEGER", "DOUBLE": "NUMBER_DOUBLE", "STRING": "STRING"}
 _INTEGER = re.compile(r"-?\d{1,19}")
 _SUFFIX = "_task"
-"""TFX names the producer of a dynamic property so, and its task without it."""
+"""An ending of names. TFX writes the name of the producer of a dynamic property with this ending, but the name of its
+task without the ending.
+"""
 
 
 class JobSettings(msgspec.Struct, frozen=True):
-    """The settings of a run that a file has: where outputs go, and the values of parameters."""
+    """The settings of a run in a file: the place of the outputs, and the values of parameters."""
 
     root: str = ""
     values: Mapping[str, Any] = {}
 
 
 def pipeline_and_settings(document: Any) -> tuple[Json, JobSettings]:
-    """Return a checked pipeline of a document, in the spellings of schema 2.1.0, and the settings of its run.
+    """Return the checked pipeline of a document, in the spellings of schema 2.1.0, and the settings of its run.
 
-    Raises ComponentError for a field that has no meaning here, and for a value of another form.
+    Raises ComponentError if a field has no meaning here, or if a value has a wrong form.
     """
     settings, pipeline = JobSettings(), document
     if isinstance(document, dict) and "pipelineSpec" in document:
@@ -50,7 +55,7 @@ def pipeline_and_settings(document: Any) -> tuple[Json, JobSettings]:
 
 
 def typed_parameters(values: Mapping[str, Any]) -> Json:
-    """Return the values of parameters as programs of schema 2.0.0 get them: each with its type."""
+    """Return the values of parameters in the form in which programs of schema 2.0.0 get them: each with its type."""
     return {name: _typed(value) for name, value in values.items()}
 
 
@@ -67,7 +72,10 @@ def _of(document: Json, field: str) -> list[tuple[str, Any]]:
 
 
 def _old_value(where: str, given: Json) -> Any:
-    """Return a constant of schema 2.0.0. JSON has its integers as text. Raises ComponentError."""
+    """Return the value of a constant of schema 2.0.0.
+
+    The JSON of this schema has integers as text. Raises ComponentError.
+    """
     if len(given) > 1:
         raise ComponentError(f"{where}: must have only one value, but has {', '.join(given)}")
     value = next(iter(given.values()), None)
@@ -79,7 +87,7 @@ def _old_value(where: str, given: Json) -> Any:
 
 
 def _constant(where: str, given: Json) -> Json:
-    """Return a constant with the newer spelling."""
+    """Return a constant in the newer spelling."""
     if "constantValue" not in given:
         return given
     others = {name: one for name, one in given.items() if name != "constantValue"}

@@ -1,8 +1,8 @@
-"""Kubernetes options of a task for containers and processes of this machine: variables, and folders at mount paths.
+"""Kubernetes options of a task, for containers and processes of this machine: variables, and folders at mount paths.
 
-Claims are folders of the current folder. Secrets and ConfigMaps come only from files that the user names, so a
-stranger's file reads nothing else. Names and keys are checked before they become paths. `ignored` names the options
-that have no meaning here.
+Claims are folders in the current folder. Secrets and ConfigMaps come only from files that the user names. So a pipeline
+file from an untrusted author can't read anything else. Names and keys are checked before they are used in paths.
+`ignored` returns the names of the options that have no meaning here.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ from tfoperator.pipeline.kfp.options import Options, data_key, mount_path, objec
 from tfoperator.pipeline.kfp.pod_options import field_of, keys_of, named
 
 ObjectData = Mapping[tuple[str, str], Mapping[str, bytes]]
-"""The data of Secrets and ConfigMaps, by kind and name."""
+"""The data of Secrets and ConfigMaps. The key is the kind and the name."""
 
 MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
-"""Followed by a mount path in capitals, with `_` for all but letters and digits: the path of the folder's content."""
+"""The beginning of a variable's name. The mount path follows, in capitals, with `_` in place of all characters except
+letters and digits. The variable contains the path of the folder's content.
+"""
 FOLDERS = "mounts"
-"""The folder of a launch with the folders of its mounts."""
+"""The name of a folder in the working directory of a launch. It contains the folders that are mounted."""
 _KINDS = {"secret": ("Secret", "secretKey"), "configMap": ("ConfigMap", "configMapKey")}
 _ON_PODS_ONLY = {
     "nodeSelector", "tolerations", "nodeAffinity", "podAffinity", "imagePullSecret", "activeDeadlineSeconds",
 }  # fmt: skip
 _BY_DOCKER = {"imagePullPolicy", "securityContext", "enabledSharedMemory"}
-"""Options that Docker has, and a process does not."""
+"""Options that Docker supports, but that have no meaning for a process."""
 _PULLS = {"Always": "always", "Never": "never", "IfNotPresent": "missing"}
 
 
@@ -48,7 +50,7 @@ class MachineLayer(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> dict[str, str]:
-        """Variables with the paths of the mounts' folders on this machine, for processes."""
+        """For processes: variables that contain the paths of the mounted folders on this machine."""
         return {
             MOUNT_VARIABLE + re.sub(r"[^A-Z0-9]+", "_", mount.path.upper()).strip("_"): mount.source
             for mount in self.mounts
@@ -56,9 +58,10 @@ class MachineLayer(msgspec.Struct, frozen=True):
 
 
 def read_objects(paths: Iterable[str]) -> dict[tuple[str, str], dict[str, bytes]]:
-    """Return the data of the Secrets and ConfigMaps of manifests. Raises ComponentError, which names the file; OSError.
+    """Return the data of the Secrets and ConfigMaps in manifests.
 
-    Other kinds are refused: a pipeline uses nothing else of a manifest.
+    Raises ComponentError, with the name of the file, and OSError. An object of any other kind is refused, because a
+    pipeline uses no other objects of a manifest.
     """
     found: dict[tuple[str, str], dict[str, bytes]] = {}
     for path in paths:
@@ -112,10 +115,10 @@ def _encoded(texts: Mapping[str, str]) -> dict[str, bytes]:
 def layer_of(
     where: str, options: Options, objects: ObjectData, work: Path | None, facts: Mapping[str, str]
 ) -> MachineLayer:
-    """Return the variables and mounts of a task; make the folders in `work`, the working directory of its launch.
+    """Return the variables and mounts of a task. Make the folders in `work`, the working directory of its launch.
 
-    Without `work` nothing is made, and a value from a Secret or ConfigMap is replaced by a text that names its origin.
-    `facts` are the values of a pod's fields that have a meaning here. Raises ComponentError.
+    Without `work`, no folder is made, and a text that names the Secret or ConfigMap replaces each of its values.
+    `facts` are the values of those fields of a pod that have a meaning here. Raises ComponentError.
     """
     variables = dict(_variables(where, options, objects, facts, shown=work is not None))
     folder = None if work is None else work.absolute() / FOLDERS
@@ -126,9 +129,10 @@ def layer_of(
 
 
 def docker_arguments(where: str, options: Options) -> Json:
-    """Return the arguments of Docker that are the same as these options. Raises ComponentError for a part of a claim.
+    """Return the arguments for Docker that correspond to these options.
 
-    The engine, which may be root, mounts by a path: a program with the claim could exchange the part for a link.
+    Raises ComponentError if a mount is only a part of a claim. The engine, which may run as root, mounts by a path. A
+    program that uses the claim could replace the part by a link.
     """
     if any(item.get("subPath") for item in named(options, "pvcMount")):
         raise ComponentError(
@@ -147,17 +151,20 @@ def docker_arguments(where: str, options: Options) -> Json:
 
 
 def ignored(options: Iterable[str], *, docker: bool) -> list[str]:
-    """Return the names of options that have no meaning for a process, or for a container on Docker."""
+    """Return the names of the options that have no meaning for a process, or for a Docker container."""
     return sorted(_ON_PODS_ONLY.union(() if docker else _BY_DOCKER).intersection(options))
 
 
 def remove_folders(work: Path) -> None:
-    """Remove the folders of a launch, which may hold Secrets. Errors are ignored: the folder is closed to others."""
+    """Remove the mounted folders of a launch, which may contain Secrets.
+
+    Errors are ignored, because other users have no access to the folder.
+    """
     shutil.rmtree(work / FOLDERS, ignore_errors=True)
 
 
 def _data(where: str, item: Json, kind: str, objects: ObjectData) -> Mapping[str, bytes] | None:
-    """Return the data of a Secret or ConfigMap; None if it is optional and missing."""
+    """Return the data of a Secret or ConfigMap. Return None if the object is optional and missing."""
     name = object_name(where, item["name"])
     if (found := objects.get((kind, name))) is None and not item.get("optional", False):
         raise ComponentError(
@@ -220,7 +227,10 @@ def _mounts(where: str, options: Options, objects: ObjectData, folder: Path | No
 
 
 def _part(where: str, claim: Path, part: str, *, make: bool) -> str:
-    """Return the folder of a claim, or a folder in it, which no link leads to. Raises ComponentError."""
+    """Return the folder of a claim, or a folder in the claim.
+
+    If a link leads to it, it is refused. Raises ComponentError.
+    """
     path = claim
     for name in [folder for folder in part.split("/") if folder not in ("", ".")]:
         path /= name
@@ -232,7 +242,7 @@ def _part(where: str, claim: Path, part: str, *, make: bool) -> str:
 
 
 def _filled(folder: Path | None, name: str, data: Mapping[str, bytes]) -> str:
-    """Return a new folder with these files, which the users of all containers can read."""
+    """Return a new folder with these files. The users of all containers can read it."""
     place = Path(_empty(folder, name))
     if folder is not None:
         for key, content in data.items():
@@ -245,7 +255,10 @@ def _filled(folder: Path | None, name: str, data: Mapping[str, bytes]) -> str:
 
 
 def _empty(folder: Path | None, name: str) -> str:
-    """Make an empty folder, unless it exists, because its container may still run; return its path."""
+    """Make an empty folder and return its path.
+
+    If the folder exists, keep it, because its container may still be running.
+    """
     place = (folder or Path(FOLDERS)) / name
     if folder is not None:
         make_folders(place)

@@ -1,7 +1,8 @@
-"""The Kubernetes options of a task, which kfp-kubernetes writes into `platforms.kubernetes.deploymentSpec`. No I/O.
+"""The Kubernetes options of a task. kfp-kubernetes writes them into `platforms.kubernetes.deploymentSpec`.
 
-An option may come from a parameter, or from the output of another task: then it is a value until the step begins. Every
-field is checked, and every size is bounded, because the file may be a stranger's.
+The module does no I/O. The value of an option may come from a parameter, or from the output of another task. Then it is
+known only when the step begins. Every field is checked and every size is limited, because the author of the file may be
+untrusted.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from tfoperator.pipeline.kfp.parts import as_late
 from tfoperator.pipeline.kfp.spec import GIVEN
 
 _MAX_ITEMS = 100
-"""Maximum number of items of each list, and of members of each map."""
+"""The maximum number of items of a list, and of members of a map."""
 _MAX_TEXT = 4096
 _MAX_DEPTH = 20
 _MAX_ANNOTATIONS = 256 << 10
-"""Maximum size of all annotations of an object, of Kubernetes."""
+"""The maximum size of all annotations of an object together, as in Kubernetes."""
 _MAX_NUMBER = 2**31 - 1
-"""The largest ID of a user, and the longest deadline, of Kubernetes."""
+"""The largest user ID and the longest deadline, as in Kubernetes."""
 
 _MATCH = {"key": str, "operator": str, "values": [str]}
 _SELECTOR_TERM = {"matchExpressions": [_MATCH], "matchFields": [_MATCH]}
@@ -86,7 +87,9 @@ FORM = {
     "activeDeadlineSeconds": object,
     "securityContext": {"runAsUser": object, "runAsGroup": object, "runAsNonRoot": bool},
 }
-"""All options of kfp-kubernetes 2.17, by their names in the file. Other fields are refused by their names."""
+"""All options of kfp-kubernetes 2.17, by their names in the file. A file with any other field is refused, with the name
+of the field.
+"""
 
 NODE_AFFINITY = {
     "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_SELECTOR_TERM]},
@@ -94,21 +97,21 @@ NODE_AFFINITY = {
 }
 """The form of `nodeAffinityJson`."""
 TOLERATION_FORM = {**_TOLERATION, "tolerationSeconds": object}
-"""The form of `tolerationJson`, or of each item of it."""
+"""The form of `tolerationJson`, or of each item in it."""
 
 _NAMES = {"secret": ("secretName", "secretNameParameter"), "configMap": ("configMapName", "configMapNameParameter")}
 _CLAIM_REFERENCES: tuple[str, ...] = ("taskOutputParameter", "componentInputParameter")
 _JSON = ("nodeSelectorJson", "tolerationJson", "nodeAffinityJson")
 
 Options = dict[str, Any]
-"""Options by their names in the file. In the items, `name` has the name of the Secret, ConfigMap or claim."""
+"""Options by their names in the file. In an item, `name` is the name of the Secret, ConfigMap or claim."""
 
 
 def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Options:
-    """Return the options of a task, each a value if it is known only in the run.
+    """Return the options of a task. An option that is known only during the run is a value.
 
     `resolve` returns the value of an input: a constant, a parameter of the task's pipeline, or the output of a task.
-    Raises ComponentError, which names the field.
+    Raises ComponentError. Its message names the field.
     """
     check_size(where, given)
     found: Options = {}
@@ -121,7 +124,10 @@ def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Optio
 
 
 def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
-    """Return an item of an option with the values of its inputs; the older spelling of a name counts only alone."""
+    """Return an item of an option with the values of its inputs.
+
+    The older spelling of a name is used only if the newer spelling is missing.
+    """
     kept = {key: value for key, value in item.items() if key not in _REFERENCES}
     for older, newer in _NAMES.values():
         if newer in item:
@@ -149,7 +155,7 @@ _REFERENCES = frozenset(
 
 
 def producers(given: Json) -> set[str]:
-    """Return the tasks whose outputs these options name: the task runs after them."""
+    """Return the tasks whose outputs these options use. The task of the options runs after them."""
     found = set()
     for items in given.values():
         for item in items if isinstance(items, list) else [items]:
@@ -161,7 +167,7 @@ def producers(given: Json) -> set[str]:
 
 
 def check_size(where: str, value: Any, depth: int = 0) -> None:
-    """Raise ComponentError for a text, list or map that is too large, or that is nested too deep."""
+    """Raise ComponentError if a text, list or map is too large or is nested too deep."""
     if depth > _MAX_DEPTH:
         raise ComponentError(f"{where[:200]} has more than {_MAX_DEPTH} levels of nesting")
     if isinstance(value, str) and len(value) > (_MAX_ANNOTATIONS if ".annotations" in where else _MAX_TEXT):
@@ -186,7 +192,7 @@ _OURS = "tfoperator.launcher"
 
 
 def object_name(where: str, name: Any) -> str:
-    """Return the name of a Secret, ConfigMap or claim. Raises ComponentError for a text that can't be such a name."""
+    """Return the name of a Secret, ConfigMap or claim. Raises ComponentError if the text can't be such a name."""
     if not isinstance(name, str) or len(name) > 253 or not _SUBDOMAIN.fullmatch(name):
         raise ComponentError(
             f"{where}: {name!r:.80} is not a valid name of an object: use lower-case letters, digits, - and ."
@@ -234,7 +240,10 @@ def labels_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def annotations_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """Return annotations. Raises ComponentError for a name that Kubernetes refuses, or that belongs to launchers."""
+    """Return annotations.
+
+    Raises ComponentError if a name is not valid in Kubernetes, or if only launchers may set it.
+    """
     for key, value in given.items():
         match = _QUALIFIED.fullmatch(key)
         prefix = match["prefix"] if match is not None else None
@@ -250,7 +259,7 @@ def annotations_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def number(where: str, value: Any, least: int = 0, most: int = _MAX_NUMBER) -> int:
-    """Return a whole number, which protocol buffers write as a text. Raises ComponentError."""
+    """Return a whole number. Protocol buffers write whole numbers as text. Raises ComponentError."""
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,12}", text) or not least <= int(text) <= most:
         raise ComponentError(f"{where}: must be a whole number from {least} to {most}, but is {value!r:.80}")

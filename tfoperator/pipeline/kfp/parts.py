@@ -1,7 +1,8 @@
 """Helpers for reading tasks: their outputs, their order, constants with placeholders, and conditions.
 
-Conditions are a small part of CEL, and never run as code: Python's parser reads them, after CEL's operators are
-replaced by Python's. `!` becomes `~`, which binds as tightly as CEL's `!` does; `not` would bind less tightly.
+Conditions are written in a small part of CEL, and never run as code. CEL's operators are replaced by Python's
+operators, and then Python's parser reads the text. `!` becomes `~`, which has the same precedence as `!` in CEL. `not`
+would have a lower precedence.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _TYPES = {
     "STRUCT": ("JsonValue", {}),
     "TASK_FINAL_STATUS": ("JsonValue", {}),
 }
-"""By type of parameters, our type of values, and an example."""
+"""For each type of parameters: our type of values, and an example."""
 _TITLE = re.compile(r"^title: *['\"]?([\w.-]{1,255})", re.MULTILINE)
 _INPUT = re.compile(r"\.inputs\.parameters\['([^']+)'\]")
 _FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
@@ -50,12 +51,12 @@ _FACTS = {
     ".pipeline_job_schedule_time_utc": "began",
     ".workspace_path": WORKSPACE,
 }
-"""By the path of a placeholder, the fact of a run that it stands for."""
+"""For each path in a placeholder: the fact of a run for which the placeholder stands."""
 _TEXT = object()
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A task: the steps that it became, and its outputs."""
+    """A task that was read: the steps that it became, and its outputs."""
 
     steps: tuple[str, ...]
     parameters: Mapping[str, Any] = {}
@@ -63,9 +64,10 @@ class Made(msgspec.Struct, frozen=True):
 
 
 def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: str) -> Made:
-    """Return the result of an importer: an artifact that exists already, as from outside of the pipeline.
+    """Return the result of an importer.
 
-    `output` is the name of the importer's output.
+    It is an artifact that already exists, and is treated like an artifact from outside of the pipeline. `output` is the
+    name of the importer's output.
     """
     uri = importer.get("artifactUri", {})
     metadata = with_inputs(f"{where}.importer.metadata", importer.get("metadata", {}), parameters)
@@ -81,7 +83,10 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: 
 
 
 def given_artifact(where: str, one: Json, text: str) -> FromOutside:
-    """Return an artifact that is given to a pipeline, by its URI; a list of artifacts, by a JSON list of URIs."""
+    """Return an artifact that the user gives to a pipeline by its URI.
+
+    For a list of artifacts, the text is a JSON list of URIs.
+    """
     uris = [text]
     if one.get("isArtifactList"):
         try:
@@ -94,7 +99,7 @@ def given_artifact(where: str, one: Json, text: str) -> FromOutside:
 
 
 def kind_of(one: Json, field: str) -> str:
-    """Return the type of an artifact: the title of its schema."""
+    """Return the type of an artifact. It is the title of the artifact's schema."""
     schema = one.get(field, {})
     if "schemaTitle" in schema:
         return own_type(str(schema["schemaTitle"]))
@@ -103,9 +108,9 @@ def kind_of(one: Json, field: str) -> str:
 
 
 def own_type(title: str) -> str:
-    """Return the type of artifacts with this title. TFX's types of values are our types of values.
+    """Return the type of artifacts with this title. TFX's types of values become our types of values.
 
-    Raises ComponentError for a title that is no name for a type.
+    Raises ComponentError if the title is not a valid name of a type.
     """
     if not is_name(title):
         raise ComponentError(
@@ -116,7 +121,7 @@ def own_type(title: str) -> str:
 
 
 def final_status(task: str, steps: tuple[str, ...]) -> Value:
-    """Return how a task ended, as Kubeflow Pipelines gives it to an exit task."""
+    """Return how a task ended, in the form in which Kubeflow Pipelines passes it to an exit task."""
     ended = Value(STATUS, steps)
     fields = {
         "state": Value("get", (ended, "state")),
@@ -149,7 +154,10 @@ def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> 
 
 
 def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
-    """Return an output of a DAG: the output of a task in it, or of the first of several tasks that is not skipped."""
+    """Return an output of a DAG.
+
+    It is the output of a task in the DAG, or, of several tasks, the output of the first task that is not skipped.
+    """
     selectors = chosen.get("valueFromOneof", {}).get("parameterSelectors", chosen.get("artifactSelectors", ()))
     side = "artifacts" if "artifactSelectors" in chosen else "parameters"
     if "valueFromParameter" in chosen:
@@ -159,7 +167,7 @@ def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
 
 
 def as_value(where: str, source: Any) -> Any:
-    """Return the output of a step. Raises ComponentError for an importer's artifact."""
+    """Return the output of a step. Raises ComponentError if it is the artifact of an importer."""
     if isinstance(source, FromOutside):
         raise ComponentError(f"{where}: the artifact of an importer can't be used in a choice or as a list here")
     return source
@@ -173,34 +181,34 @@ def member(where: str, known: Mapping[str, Any], name: str, what: str = "") -> A
 
 
 def definitions_of(component: Json, side: str, kind: str) -> dict[str, Json]:
-    """Return the inputs or outputs of a component, its parameters or artifacts."""
+    """Return the inputs or the outputs of a component: its parameters or its artifacts."""
     found: dict[str, Json] = component.get(f"{side}Definitions", {}).get(kind, {})
     return found
 
 
 def type_of(where: str, one: Json) -> tuple[str, Any]:
-    """Return our type of values for a parameter, and an example."""
+    """Return our type of values for a parameter, and an example of a value."""
     if (kind := one.get("parameterType", "STRING")) not in _TYPES:
         raise ComponentError(f"{where}.parameterType: {kind} is not supported here")
     return _TYPES[kind]
 
 
 def typed(one: Json, value: Any) -> Any:
-    """Return a value as its type has it: the IR's numbers are floating-point numbers."""
+    """Return a value in the form of its type. In the IR, all numbers are floating-point numbers."""
     whole = one.get("parameterType") == "NUMBER_INTEGER" and isinstance(value, float) and value.is_integer()
     return int(value) if whole else value
 
 
 def fits(value: Any, example: Any) -> bool:
-    """Return whether a value has the type of an example. An integer is a floating-point number, too."""
+    """Return whether a value has the same type as an example. An integer also counts as a floating-point number."""
     wanted = (int, float) if isinstance(example, float) else type(example)
     return isinstance(value, wanted) and (isinstance(value, bool) == isinstance(example, bool))
 
 
 def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = "") -> Any:
-    """Return a constant with the parameters and the facts of the run that it names, in one pass.
+    """Return a constant in which the named parameters and facts of the run are filled in, in a single pass.
 
-    Lists and structures in it are replaced, too: their values and the names of their members.
+    Lists and structures in the constant are processed, too: their values, and the names of their members.
     """
     of = partial(with_inputs, where, known=known, task=task)
     if isinstance(value, list):
@@ -224,7 +232,7 @@ def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = ""
 
 
 def as_late(value: Any) -> Any:
-    """Return lists and structures with values in them as values; anything else unchanged."""
+    """Return a list or structure as a value if it contains values. Return anything else unchanged."""
     if isinstance(value, list):
         items = list(map(as_late, value))
         return Value("list", tuple(items)) if _has_value(items) else items
@@ -239,7 +247,7 @@ def as_late(value: Any) -> Any:
 
 
 def _named(where: str, placeholder: re.Match[str], known: Mapping[str, Any], task: str) -> Any:
-    """Return the value of a placeholder in a constant; _TEXT if the placeholder stays as it is."""
+    """Return the value of a placeholder in a constant. Return _TEXT if the placeholder is not replaced."""
     path = placeholder["path"]
     if (name := _INPUT.fullmatch(path)) is not None:
         return member(where, known, name[1])
@@ -264,7 +272,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def read_condition(text: str, inputs: Named) -> Any:
-    """Return a condition as a value of the inputs that it names. Raises ComponentError."""
+    """Return a condition as a value that depends on the inputs that the condition names. Raises ComponentError."""
 
     def ours(match: re.Match[str]) -> str:
         found = match[0]
@@ -311,7 +319,7 @@ def _value(node: ast.AST, inputs: Named) -> Any:
 
 
 def _artifact(node: ast.AST, inputs: Named) -> tuple[Any, int]:
-    """Return the source and the number of an artifact of an input."""
+    """Return the source of an input's artifact, and the artifact's number in the input."""
     match node:
         case ast.Subscript(
             value=ast.Attribute(

@@ -1,8 +1,8 @@
-"""Kubernetes options of a task, as a layer over its pod: `layer_of`. No I/O.
+"""Kubernetes options of a task, as a layer that is merged over its pod: `layer_of`. The module does no I/O.
 
-A file may be a stranger's. Its options can't mount a folder of a node, choose a service account, or give a container
-more privileges: such options do not exist. The names of volumes are ours, and the file can't write directives of a
-merge.
+The author of a file may be untrusted. The options in a file can't mount a folder of a node, choose a service account,
+or give a container more privileges, because such options do not exist. This module chooses the names of volumes, and a
+file can't contain directives for the merge.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _FIELD = re.compile(
     r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|podIP|hostIPs|podIPs)",
     re.ASCII,
 )
-"""The fields of a pod that a variable may have, as in a manifest."""
+"""The fields of a pod that a variable may contain, as in a manifest."""
 
 
 class PodLayer(msgspec.Struct, frozen=True):
-    """A layer over a pod, and its deadline in seconds: a TFJob has its own field for that."""
+    """A layer over a pod, and the pod's deadline in seconds. A TFJob has a field of its own for the deadline."""
 
     spec: Json
     labels: dict[str, str]
@@ -54,7 +54,10 @@ class PodLayer(msgspec.Struct, frozen=True):
 
 
 def layer_of(where: str, options: Options) -> PodLayer:
-    """Return the layer over the pod of a task. Raises ComponentError, which names the option and its field."""
+    """Return the layer over the pod of a task.
+
+    Raises ComponentError. Its message names the option and the option's field.
+    """
     volumes: list[Json] = []
     mounts: list[Json] = []
     for source, mount in _volumes(where, options):
@@ -86,12 +89,12 @@ def layer_of(where: str, options: Options) -> PodLayer:
 
 
 def named(options: Options, option: str) -> list[Json]:
-    """Return the items of an option whose object has a name: a task may leave out an optional parameter for it."""
+    """Return the items of an option that name an object. The name is missing if a task omits an optional parameter."""
     return [item for item in options.get(option, ()) if item.get("name") not in (None, "")]
 
 
 def security_of(where: str, options: Options) -> Json:
-    """Return the user, the group, and whether the user may not be root: a file can choose nothing else."""
+    """Return the user, the group, and whether root is forbidden. A file can choose nothing else."""
     given = options.get("securityContext", {})
     found: Json = {
         field: number(f"{where}.securityContext.{field}", given[field])
@@ -102,14 +105,14 @@ def security_of(where: str, options: Options) -> Json:
 
 
 def field_of(where: str, path: str) -> re.Match[str]:
-    """Return the parts of a path of a pod's field. Raises ComponentError for a field that no variable may have."""
+    """Return the parts of the path of a pod's field. Raises ComponentError if a variable may not contain this field."""
     if (match := _FIELD.fullmatch(path)) is None:
         raise ComponentError(f"{where}.fieldPath: {path!r:.80} is not a field of a pod that a variable can have")
     return match
 
 
 def keys_of(where: str, item: Json, key: str) -> list[tuple[str, str]]:
-    """Return the keys of a Secret or ConfigMap, and the variable of each."""
+    """Return the keys of a Secret or ConfigMap, and the name of the variable for each key."""
     return [
         (data_key(f"{where}.keyToEnv", pair.get(key)), variable_name(f"{where}.keyToEnv", pair.get("envVar")))
         for pair in item.get("keyToEnv", ())
@@ -135,7 +138,7 @@ def _variables(where: str, options: Options) -> Iterator[Json]:
 
 
 def _volumes(where: str, options: Options) -> Iterator[tuple[Json, Json]]:
-    """Yield the source of each volume, and its mount."""
+    """Yield the source of each volume, and the mount of the volume."""
     for item in named(options, "pvcMount"):
         place = f"{where}.pvcMount"
         mount: Json = {"mountPath": mount_path(place, item.get("mountPath"))}
@@ -189,7 +192,7 @@ def claim_spec(where: str, modes: Any, size: Any) -> Json:
 
 
 def storage_class(where: str, name: Any) -> str:
-    """Return the name of a class of storage; "" stands for none. Raises ComponentError."""
+    """Return the name of a storage class. "" means that there is no class. Raises ComponentError."""
     return "" if name == "" else object_name(f"{where}.storageClassName", name)
 
 
@@ -209,7 +212,7 @@ _MAX_BYTES = 2.0**63
 
 
 def _placement(where: str, options: Options) -> Json:
-    """Return the fields of a pod spec that choose its node."""
+    """Return the fields of a pod spec that determine the pod's node."""
     found: Json = {}
     place, selector = f"{where}.nodeSelector", options.get("nodeSelector", {})
     chosen = selector.get("nodeSelectorJson")

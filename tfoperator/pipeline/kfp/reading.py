@@ -1,4 +1,7 @@
-"""One graph of an IR's nested graphs: tasks become steps, with the conditions and loops of all that they are in."""
+"""Makes one graph from the nested graphs of an IR.
+
+Tasks become steps, with the conditions and loops of all DAGs around them.
+"""
 
 from __future__ import annotations
 
@@ -53,18 +56,20 @@ _MAX_TASKS = 2000
 _MEMBER = re.compile(r'parseJson\(string_value\)((?:\["[^"\]]+"\])+)')
 _OPTIONS = "platforms.kubernetes.deploymentSpec.executors"
 _STRATEGIES = {"ALL_UPSTREAM_TASKS_SUCCEEDED": False, "ALL_UPSTREAM_TASKS_COMPLETED": True}
-"""Whether a task runs always, once the tasks before it have ended."""
+"""Whether a task runs in any case, after the tasks before it have ended."""
 _PROGRAM_BEFORE, _REPORT = ".pre-cache-check", "executor_output"
-"""The end of the name of the step of a program that runs before another step, and the name of the step's output."""
+"""If a program runs before another step, this is the end of the name of the program's step, and the name of that step's
+output.
+"""
 
 Configs = dict[str, dict[str, list[PlatformConfig]]]
-"""By platform, and then by step."""
+"""Platform configs. The first key is the platform, the second is the step."""
 
 
 def read_ir(path: str, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
     """Return the pipeline of a file, its parameters, and its platform configs by platform and step.
 
-    Raises ComponentError, which names the part of the file; OSError.
+    Raises ComponentError, with the name of the part of the file, and OSError.
     """
     with Path(path).open("rb") as stream:
         data = stream.read(MAX_BYTES + 1)
@@ -144,7 +149,7 @@ class _Reading:
         return found
 
     def _dag(self, component: Json, scope: Step) -> dict[str, Made]:
-        """Read the tasks of a DAG, which is in the conditions and loops of `scope`, and has its inputs."""
+        """Read the tasks of a DAG. The DAG has the conditions, the loops and the inputs of `scope`."""
         if scope.name.count(".") >= _MAX_DEPTH:
             raise ComponentError(f"{scope.name[:200]}: has more than {_MAX_DEPTH} levels of nested DAGs")
         made: dict[str, Made] = {}
@@ -154,7 +159,7 @@ class _Reading:
         return made
 
     def _after_options(self, task: Json) -> Json:
-        """Return the task, which also depends on the tasks whose outputs its Kubernetes options name."""
+        """Return the task. It also depends on the tasks whose outputs its Kubernetes options use."""
         component = self._pipeline.get("components", {}).get(task.get("componentRef", {}).get("name", ""), {})
         named = producers(self._options.get(component.get("executorLabel", ""), {}))
         return {**task, "dependentTasks": sorted(named.union(task.get("dependentTasks", ())))} if named else task
@@ -217,7 +222,10 @@ class _Reading:
     def _looped(
         self, where: str, task: Json, scope: Step, parameters: dict[str, Any], inputs: dict[str, Source]
     ) -> tuple[Loop, ...]:
-        """Return the loops that a task is in, its own last, whose item becomes one of its parameters or inputs."""
+        """Return the loops that contain a task.
+
+        Its own loop is the last; the loop's item becomes a parameter or an input of the task.
+        """
         limit = task.get("iteratorPolicy", {}).get("parallelismLimit", 0)
         if (iterator := task.get("parameterIterator")) is not None:
             items = iterator.get("items", {})
@@ -301,7 +309,7 @@ class _Reading:
     def _parameters(
         self, where: str, name: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
     ) -> dict[str, Any]:
-        """Return the parameters of a task, also parameters that only placeholders in texts name."""
+        """Return the parameters of a task. Include parameters that only a placeholder in a text names."""
         definitions = definitions_of(component, "input", "parameters")
         given = task.get("inputs", {}).get("parameters", {})
         item = task.get("parameterIterator", {}).get("itemInput")
@@ -354,7 +362,7 @@ class _Reading:
 
 
 def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], name: str) -> Value:
-    """Return the source of an artifact that a condition names: by its input, or as `_PRODUCER.OUTPUT`."""
+    """Return the source of an artifact that a condition names, by the name of its input or as `_PRODUCER.OUTPUT`."""
     for key, given in task.get("inputs", {}).get("artifacts", {}).items():
         source = given.get("taskOutputArtifact", {})
         if name == f"_{source.get('producerTask')}.{source.get('outputArtifactKey')}" and name not in inputs:
@@ -364,14 +372,14 @@ def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], 
 
 
 def _last(steps: tuple[str, ...]) -> list[str]:
-    """Return the steps of a task without the programs that run before another of its steps."""
+    """Return the steps of a task. Leave out programs that run before another step of the task."""
     return [one for one in steps if not (one.endswith(_PROGRAM_BEFORE) and one.removesuffix(_PROGRAM_BEFORE) in steps)]
 
 
 def _with_program_before(step: Step, spec: IRContainerSpec, before: Json) -> list[Step]:
-    """Return a step of the program that runs before a step and changes the parameters of that, and the step after it.
+    """Return two steps: a step for the program that runs before a step and changes its parameters, and the step itself.
 
-    It is a step of its own, since the cache of the step is looked up when the program has ended.
+    The program is a step of its own, because the cache of the main step is checked only after the program has ended.
     """
     planned = tuple([key for key in step.outputs if key in spec.artifacts])
     program = msgspec.structs.replace(

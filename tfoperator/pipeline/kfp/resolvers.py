@@ -1,6 +1,6 @@
-"""Resolvers, which TFX writes: artifacts of earlier runs, chosen by a filter. No I/O.
+"""Resolvers, which TFX writes. They choose artifacts of earlier runs by a filter. The module does no I/O.
 
-A filter is a list of conditions with `AND` between them, in ML Metadata's language. TFX writes two of them: the newest
+A filter is a list of conditions in ML Metadata's language, with `AND` between them. TFX writes two filters: the newest
 artifact of a type, and the newest model that was blessed.
 """
 
@@ -26,9 +26,9 @@ _MAX_FILTER = 10_000
 
 
 def resolved(where: str, resolver: Json, inputs: Mapping[str, Source], parameters: Mapping[str, Any]) -> Made:
-    """Return the result of a resolver: for each query the newest artifact of earlier runs, or nothing.
+    """Return the result of a resolver: for each query, the newest matching artifact of earlier runs, or nothing.
 
-    Raises ComponentError for a filter that can't be computed here.
+    Raises ComponentError if a filter can't be computed here.
     """
     artifacts: dict[str, Source] = {}
     for key, query in resolver.get("outputArtifactQueries", {}).items():
@@ -72,7 +72,7 @@ def _conditions(where: str, text: str) -> list[tuple[str, str | float | bool]]:
 
 
 def _value_of(where: str, text: str, inputs: Mapping[str, Source], parameters: Mapping[str, Any]) -> Any:
-    """Return a text, or what its placeholder stands for."""
+    """Return a text. If the text is a placeholder, return the value of the placeholder."""
     if (match := _ARTIFACT_PLACEHOLDER.fullmatch(text)) is not None:
         return Value("property", (as_value(where, member(where, inputs, match[1])), 0, match[2]))
     if (match := _PARAMETER_PLACEHOLDER.fullmatch(text)) is not None:

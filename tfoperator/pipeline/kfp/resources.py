@@ -1,6 +1,7 @@
-"""Processors, memory and accelerators of a container of the IR, for each platform. No I/O.
+"""Processors, memory and accelerators of a container of the IR, for each platform. The module does no I/O.
 
-A field is a constant, or comes from a parameter; where that is the output of a step it is known in the run only.
+A field is a constant, or comes from a parameter. If the parameter comes from the output of a step, its value is known
+only during the run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tfoperator.launcher.core.component import Json
 
 
 class Resources(msgspec.Struct, frozen=True):
-    """The resources of a container: limits and requests in a pod, and the options of Docker."""
+    """The resources of a container: limits and requests for a pod, and options for Docker."""
 
     limits: dict[str, str]
     requests: dict[str, str]
@@ -30,12 +31,12 @@ class Resources(msgspec.Struct, frozen=True):
 
     @property
     def pod(self) -> Json:
-        """A container of a pod with them."""
+        """A pod's container with these resources."""
         return {"name": "main", "resources": {"limits": self.limits, "requests": self.requests}}
 
 
 def resources_of(where: str, given: Json) -> Resources:
-    """Return the resources that a container requests. Raises ComponentError for a value that is no amount."""
+    """Return the resources that a container requests. Raises ComponentError if a value is not an amount."""
     limits, requests = _amounts(where, given, "Limit"), _amounts(where, given, "Request")
     docker: Json = {}
     if "cpu" in limits:
@@ -52,9 +53,10 @@ def resources_of(where: str, given: Json) -> Resources:
 
 
 def with_resources(where: str, given: Json, config: PlatformConfig | None) -> list[PlatformConfig]:
-    """Return configs with these resources for each platform that has resources, or only for the given config's.
+    """Return configs with these resources.
 
-    Raises ComponentError.
+    There is a config for each platform that has resources, or only for the given config's platform. Raises
+    ComponentError.
     """
     found = resources_of(where, given)
     pod = {"containers": [found.pod]}

@@ -1,6 +1,7 @@
-"""The settings of a step beside its container, for the platform of its launcher: resources and Kubernetes options.
+"""The settings of a step that are outside of its container: resources and Kubernetes options.
 
-A setting is known when the file is read, or when the step begins: `check_settings` checks it as soon as it is known.
+They are adapted to its launcher's platform. A setting is known when the file is read, or only when the step begins.
+`check_settings` checks it as soon as it is known.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from tfoperator.pipeline.kfp.resources import resources_of, with_resources
 from tfoperator.pipeline.values import Value
 
 RESOURCES = "resources"
-"""The setting with processors, memory and accelerators; all others are Kubernetes options."""
+"""The name of the setting with processors, memory and accelerators. All other settings are Kubernetes options."""
 
 
 _ORIGIN = "Kubernetes options of the file"
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The part of this machine, and of the run, that a step's container may use.
+    """The parts of this machine and of the run that a step's container may use.
 
-    `objects` are the Secrets and ConfigMaps that the user has given; `work` is the working directory of the launch,
-    None before it is launched; `facts` are the values of fields of a pod.
+    `objects` are the Secrets and ConfigMaps that the user has given. `work` is the working directory of the launch;
+    before the launch, it is None. `facts` are the values of fields of a pod.
     """
 
     objects: ObjectData = {}
@@ -47,12 +48,12 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def known_settings(settings: Mapping[str, Any]) -> Options:
-    """Return the settings that are known by now."""
+    """Return the settings that are known so far."""
     return {name: setting for name, setting in settings.items() if not isinstance(setting, Value)}
 
 
 def check_settings(where: str, settings: Mapping[str, Any]) -> None:
-    """Raise ComponentError for a setting that makes no sense. Values are not checked."""
+    """Raise ComponentError if a setting is not valid. Settings that are still values are not checked."""
     plain = known_settings(settings)
     if resources := plain.pop(RESOURCES, None):
         resources_of(f"{where}: resources", resources)
@@ -67,7 +68,10 @@ def config_with(
     spec: ExecutorSpec,
     machine: Machine,
 ) -> PlatformConfig | None:
-    """Return the config of a step's container with its settings below it. Raises ComponentError."""
+    """Return the config of a step's container.
+
+    The config's own members override the step's settings. Raises ComponentError.
+    """
     options = known_settings(settings)
     resources = options.pop(RESOURCES, None)
     if options:
@@ -96,7 +100,10 @@ def _layers(
     spec: ExecutorSpec,
     machine: Machine,
 ) -> Sequence[PlatformConfig]:
-    """Return the options as a config of the type that the launcher accepts; none if it accepts another type."""
+    """Return the options as a config of the type that the launcher accepts.
+
+    Return nothing if the launcher accepts another type.
+    """
     pod = pod_options.layer_of(where, options)  # which checks all of them
     if isinstance(config, KubernetesPodPlatformConfig):
         _check_parts(where, options, config.pod_spec)
@@ -121,9 +128,9 @@ def _layers(
 
 
 def _check_parts(where: str, options: Options, spec: Mapping[str, Any]) -> None:
-    """Raise ComponentError if the file mounts a claim of which the user's config mounts only a part.
+    """Raise ComponentError if the file mounts a claim, and the user's config mounts only a part of this claim.
 
-    The other parts of it may hold the records of runs, which decide what is used again.
+    Another part of the claim may contain the records of runs. The records decide which results are reused.
     """
     mounts = [mount for container in spec.get("containers") or () for mount in container.get("volumeMounts") or ()]
     parted = {mount.get("name") for mount in mounts if mount.get("subPath") or mount.get("subPathExpr")}
@@ -140,7 +147,10 @@ def _check_parts(where: str, options: Options, spec: Mapping[str, Any]) -> None:
 
 
 def _merged(layer: PlatformConfig, config: PlatformConfig) -> PlatformConfig:
-    """Return the config over the layer. Docker's merge would replace the layer's mounts by the config's."""
+    """Return the config merged over the layer.
+
+    The normal merge of a Docker config would replace the layer's mounts by the config's mounts.
+    """
     merged = layer.merge(config)
     if isinstance(layer, DockerPlatformConfig) and isinstance(config, DockerPlatformConfig):
         both = [*layer.run_kwargs.get("mounts", ()), *config.run_kwargs.get("mounts", ())]

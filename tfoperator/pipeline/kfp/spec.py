@@ -1,4 +1,7 @@
-"""The fields of the IR that have a meaning here. Any other is an error, which names it and where it is."""
+"""The fields of the IR that have a meaning here.
+
+Any other field is an error. The error's message contains the field's name and its place.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 from tfoperator.launcher import ComponentError
 
 _EACH = "*"
-"""Stands for the names of members: each member has this form."""
+"""A key that stands for all names of members: each member has this form."""
 _NAMED = {"name": str, "displayName": str, "description": str}
 _TYPE = {"schemaTitle": str, "schemaVersion": str, "instanceSchema": str}
 _OLD_VALUE = {"stringValue": str, "intValue": object, "doubleValue": float}
@@ -32,7 +35,7 @@ GIVEN = {
     "runtimeValue": {"constant": object, "constantValue": _OLD_VALUE},
     "parameterExpressionSelector": str,
 }
-"""The origin of an input of a task, or of a Kubernetes option."""
+"""The source of an input of a task, or of a Kubernetes option."""
 _TASK = {
     "componentRef": _NAMED,
     "taskInfo": _NAMED,
@@ -97,8 +100,9 @@ JOB = {
     "labels": {_EACH: str},
     "runtimeConfig": {"gcsOutputDirectory": str, "parameters": {_EACH: _OLD_VALUE}, "parameterValues": {_EACH: object}},
 }
-"""A PipelineJob: a pipeline with the settings of a run, which `KubeflowV2DagRunner` of TFX writes. Its labels and names
-have no effect."""
+"""A PipelineJob: a pipeline with the settings of a run. TFX's `KubeflowV2DagRunner` writes it. The labels and names of
+a PipelineJob have no effect.
+"""
 _WORKSPACE = {"size": str, "kubernetes": {"pvcSpecPatch": dict}}
 PLATFORMS = {
     "platforms": {
@@ -109,17 +113,18 @@ PLATFORMS = {
         },
     }
 }
-"""The second document. For our own platform it has, by executor, the same form as `platforms` in component.yaml.
+"""The second document of a file. For our own platform, it has a part for each executor. The part has the same form as
+`platforms` in component.yaml.
 
-For Kubernetes it has the options of kfp-kubernetes: their form is in `options`. A workspace is a folder of
-`pipeline_root` here. The size and the class of storage in the file have no effect.
+For Kubernetes, it has the options of kfp-kubernetes. `options` defines their form. Here, a workspace is a folder of
+`pipeline_root`. The size and the storage class of a workspace in the file have no effect.
 """
 
 
 def check(where: str, value: Any, form: Any) -> None:
-    """Raise ComponentError for a value of another form.
+    """Raise ComponentError if a value does not have this form.
 
-    A form is a type, a list of a form, or members with their forms.
+    A form is a type, or a list with the form of its items, or a map with the forms of its members.
     """
     kind: Any = type(form) if isinstance(form, dict | list) else form
     wanted: Any = (int, float) if kind is float else kind

@@ -1,1 +1,1 @@
-"""Runs pipelines: the steps in order, several at once, on their platforms, by one process that owns the run."""
+"""Runs pipelines: the steps in order, several in parallel, on their platforms. One process owns a run."""

@@ -1,4 +1,4 @@
-"""The base of runners of pipelines, as the TFX design has it: a subclass gets the launcher of each component."""
+"""The base of the runners of pipelines, as in the TFX design. A subclass gets the launcher of each component."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ _LAUNCHES = Path(".tfoperator", "launches")
 
 
 def absolute_graph(pipeline: Pipeline | Graph) -> Graph:
-    """Return a pipeline as plain values, with an absolute path of its root. Raises ComponentError."""
+    """Return a pipeline as plain values. Its root is an absolute path. Raises ComponentError."""
     graph = graph_of(pipeline)
     path = local_path(graph.root)
     return graph if path is None else msgspec.structs.replace(graph, root=str(path.absolute()))
 
 
 def new_run_id(clock: Clock, random: Random) -> str:
-    """Return the id of a new run: the time, so that ids sort by it, and four digits."""
+    """Return the id of a new run: the current time and four hexadecimal digits. So the ids sort by time."""
     return f"{clock.now():%Y%m%d-%H%M%S}-{random.getrandbits(16):04x}"
 
 
 class TfxRunner(BaseComponentRunner):
-    """Base of your own runners: implement `_run(pipeline, component_launcher_infos)`.
+    """The base for your own runners. Implement `_run(pipeline, component_launcher_infos)`.
 
-    The infos are by component, in an order in which they can run. `info.make(context).launch()` runs a component. Its
-    inputs and outputs have their places below `pipeline_root`, with an id of this run: a component reads the outputs
-    that the components before it have written there. `PipelineRunner` resolves values, conditions and loops beyond
-    that, and keeps records.
+    `component_launcher_infos` has an info for each component, in an order in which the components can run.
+    `info.make(context).launch()` runs a component. The inputs and outputs of a component have their places below
+    `pipeline_root`, and the places contain an id of this run. So a component can read the outputs that earlier
+    components have written there. `PipelineRunner` also resolves values, conditions and loops, and keeps records.
     """
 
     def run(self, pipeline: Pipeline | Graph) -> Any:
         """Choose a launcher for each component, make the folders around the outputs, and return the result of `_run`.
 
-        Raises ComponentError, before anything runs, if a component can't be launched, or has to wait for values.
+        Before anything runs, it raises ComponentError if a component can't be launched, or has to wait for the value of
+        another step.
         """
         graph = absolute_graph(pipeline)
         check_fixed(graph)
@@ -65,7 +66,7 @@ class TfxRunner(BaseComponentRunner):
         return self._run(pipeline, infos)
 
     def infos_of(self, graph: Graph, run_id: str) -> dict[str, ComponentLaunchInfo]:
-        """Return by step the launchers of a run, and their configs. Raises ComponentError."""
+        """Return the launchers of a run and their configs, by step. Raises ComponentError."""
         return self.launch_infos([graph.component(step, run_id) for step in graph.steps])
 
     @abc.abstractmethod

@@ -1,4 +1,7 @@
-"""Stops the containers of a killed runner, the last steps first; ends orchestrated runs; removes old runs."""
+"""Stops the containers of a runner that was killed, the last steps first.
+
+Ends orchestrated runs, and removes old runs.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,17 @@ _STOP_REASON = "its runner has died, and a later command has stopped the step"
 
 
 class CannotStop(LauncherError):
-    """The containers of a run can't be stopped now; the run stays interrupted."""
+    """The containers of a run can't be stopped now. The run stays in the state `interrupted`."""
 
 
 def stop_run(
     home: Home, store: MetadataStore, run: RunRecord, context: LaunchContext, *, wait: bool = False
 ) -> RunRecord:
-    """Stop the containers of a run without a runner, and record that it was cancelled.
+    """Stop the containers of a run that has no runner, and record that the run was cancelled.
 
-    Raises RunInProgress if it has a runner, or may have a runner on another machine. With `wait`, it waits for the end
-    of the lease, and raises this error once the lease is renewed. Raises CannotStop if a platform can't be reached.
+    Raises RunInProgress if the run has a runner, or may have a runner on another machine. With `wait`, it waits until
+    the lease ends. If the lease is renewed meanwhile, it raises RunInProgress. Raises CannotStop if a platform can't be
+    reached.
     """
     chosen = partial(connect, run.place.get("kubeconfig"), run.place.get("context"))
     context = dataclasses.replace(
@@ -79,9 +83,9 @@ def stop_run(
 
 
 def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: LaunchContext) -> RunRecord:
-    """End a run whose steps an orchestrator launched: stop their remaining containers, and record the outcome.
+    """End a run whose steps an orchestrator launched. Stop the containers that remain, and record the outcome.
 
-    Raises CannotStop if a platform can't be reached, or a step is still being launched. Idempotent.
+    Raises CannotStop if a platform can't be reached, or if a step is still being launched. Idempotent.
     """
     if run.over:
         return run
@@ -101,10 +105,10 @@ def _undone(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> list[str]:
 
 
 def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, but: str = "") -> bool:
-    """Stop the containers of all runs without a runner, except the run `but`, which will be resumed.
+    """Stop the containers of all runs that have no runner. Skip the run `but`, which will be resumed.
 
-    Failures are reported. Returns whether there are runs that may or may not have a runner. Orchestrated runs are
-    ignored: their orchestrator restarts a dead launcher.
+    Failures are reported by `context.tell`. Returns whether there are runs for which it is not known whether they have
+    a runner. Orchestrated runs are ignored, because their orchestrator restarts a dead launcher.
     """
     unclear = False
     for run in store.runs():
@@ -121,7 +125,7 @@ def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, 
 
 
 def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
-    """Return the runs beyond the newest `keep` of each pipeline that have ended."""
+    """Return the old runs that have ended: of each pipeline, all runs except the newest `keep`."""
     seen: dict[str, int] = defaultdict(int)
     found = []
     for run in map(home.seen, store.runs()):
@@ -132,9 +136,10 @@ def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
 
 
 def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool) -> list[str]:
-    """Remove a run; return the URIs of removed outputs. Raises RunInProgress, and ObjectStoreError with the run kept.
+    """Remove a run; return the URIs of removed outputs.
 
-    Only this run's outputs in `pipeline_root/step/output/run` are removed, except outputs that another run has reused.
+    Raises RunInProgress. Raises ObjectStoreError if outputs can't be removed; then the run is kept. Only the outputs of
+    this run in `pipeline_root/step/output/run` are removed. An output that another run has reused is kept.
     """
     gone: list[str] = []
     removed: list[str] = []

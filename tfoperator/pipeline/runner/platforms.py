@@ -1,8 +1,9 @@
-"""The platforms of containers, and the protection of the records of runs from them. No I/O.
+"""The platforms of containers, and the protection of the records of runs from containers. The module does no I/O.
 
-The records decide what is reused, the lineage, and what is stopped: only the runner may write them,
-not a step. In a cluster steps write outputs to a volume that the runner mounts, too, at the same path, since
-outputs are identified by path. If the records are on that volume, a step must mount only a part of it.
+The records determine which outputs are reused, the lineage, and which containers are stopped. So only the runner may
+write them, and steps must not. In a cluster, steps write their outputs to a volume that the runner also mounts at the
+same path, because outputs are identified by their path. If the records are on this volume, a step must mount only a
+part of it.
 """
 
 from __future__ import annotations
@@ -35,25 +36,30 @@ from tfoperator.pipeline.kfp.container import IRContainerSpec
 from tfoperator.pipeline.kfp.settings import Machine, config_with
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
-"""Volumes that are a pod's own, or that are no storage."""
+"""Kinds of volumes that belong to a single pod, or that are not storage."""
 
 Launchers = tuple[type[BaseComponentLauncher], ...]
 
 _PODS: Launchers = (InProcessComponentLauncher, KubernetesPodComponentLauncher, TFJobComponentLauncher)
 IN_CLUSTER: Launchers = (*_PODS, KubernetesClaimLauncher)
-"""The launchers' own pods have no Docker, and not the programs of the steps."""
+"""The launchers that a launcher's own pod can use. Such a pod has no Docker and does not contain the programs of the
+steps.
+"""
 ON_KUBERNETES: Launchers = (*IN_CLUSTER, DockerComponentLauncher, ProcessComponentLauncher)
-"""A container without a config runs as a pod."""
+"""With these launchers, a container without a config runs as a pod."""
 ON_DOCKER: Launchers = (DockerComponentLauncher, *_PODS, ProcessComponentLauncher, FolderClaimLauncher)
-"""A container without a config runs on Docker. Claims are folders of this machine."""
+"""With these launchers, a container without a config runs on Docker. Claims are folders of this machine."""
 AS_PROCESSES: Launchers = (ProcessComponentLauncher, DockerComponentLauncher, *_PODS, FolderClaimLauncher)
-"""A container without a config runs as a process of this machine. Claims are folders of this machine."""
+"""With these launchers, a container without a config runs as a process of this machine. Claims are folders of this
+machine.
+"""
 
 
 def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
-    """Return the info; on Docker a container sees a local `pipeline_root` at its own path, unless the config has it.
+    """Return the info.
 
-    In clusters the platform config must mount the volume: only the user knows which.
+    On Docker, mount a local `pipeline_root` in the container at its own path, unless the config mounts it. In a
+    cluster, the platform config must mount the volume, because only the user can choose the right volume.
     """
     path = local_path(root)
     if path is None or info.launcher is not DockerComponentLauncher:
@@ -64,7 +70,7 @@ def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
 
 
 def with_settings(info: ComponentLaunchInfo, step: Step, machine: Machine) -> ComponentLaunchInfo:
-    """Return the info with the settings of a step that are known by now. Raises ComponentError."""
+    """Return the info with the settings of a step that are known so far. Raises ComponentError."""
     if not step.settings:
         return info
     spec, where = info.component.executor_spec, f"step {step.name}"
@@ -73,10 +79,11 @@ def with_settings(info: ComponentLaunchInfo, step: Step, machine: Machine) -> Co
 
 
 def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: str) -> None:
-    """Raise ComponentError if a step's container may write to its runner's records at `place`, a path or a URL.
+    """Raise ComponentError if a step's container could write to its runner's records at `place`, a path or a URL.
 
-    That is so if it mounts a whole volume, not its own, on the runner's path. A mounted part (`subPath`) is assumed to
-    be another folder.
+    A container can do this if it mounts a whole volume at the runner's path, and the volume does not belong to the
+    step's pod alone. If the container mounts only a part of the volume (`subPath`), the check assumes that the part is
+    another folder.
     """
     path = local_path(place)
     if path is None or not isinstance(launcher, ObjectComponentLauncher):
@@ -96,9 +103,10 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
 
 
 def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) -> None:
-    """Raise ComponentError if the file of a step's report exists before its program starts, and the program reads it.
+    """Raise ComponentError if the report's file of a step exists before its program starts, and the program reads it.
 
-    The kubelet makes the file of a termination message, empty. TFX's program takes that for a document.
+    The kubelet makes the empty file of a termination message before the program starts. TFX's program would take this
+    empty file for a document.
     """
     spec = step.executor_spec
     if not isinstance(spec, IRContainerSpec) or not spec.reads_own_report:
@@ -117,17 +125,18 @@ def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) 
 
 
 def on_volume(root: str) -> bool:
-    """Return whether `pipeline_root` is on a file system of its own here, and not on this container's file system."""
+    """Return whether `pipeline_root` is on a mounted volume here, and not on this container's own file system."""
     path = local_path(root)
     there = next((one for one in (path, *path.parents) if one.exists()), None) if path is not None else None
     return there is not None and there.stat().st_dev != Path("/").stat().st_dev
 
 
 def shares_root(launcher: BaseComponentLauncher, root: str) -> bool:
-    """Return whether the component's container mounts a volume, not its pod's own, on `pipeline_root`, to write there.
+    """Return whether the component's container can write to `pipeline_root` on a shared volume.
 
-    In a cluster that is the volume of this process, at the same path, since outputs are identified by path. This is
-    never so for a TFJob: all its replicas would write one output.json, of which the leader's counts.
+    A volume that belongs to its pod alone does not count. In a cluster, this volume is also mounted in this process's
+    container at the same path, because outputs are identified by their path. The result is always false for a TFJob:
+    all its replicas would write the same output.json, and only the leader's file counts.
     """
     path = local_path(root)
     if path is None or not isinstance(launcher, KubernetesPodComponentLauncher):
@@ -143,7 +152,7 @@ def shares_root(launcher: BaseComponentLauncher, root: str) -> bool:
 
 
 def _shared_mount(pod: Mapping[str, Any], container: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """Return the mount by which a container may write to a path, if that is of a volume which is not the pod's own."""
+    """Return the mount by which a container may write to a path, if its volume does not belong to the pod alone."""
     shared = {volume.get("name") for volume in _objects(pod.get("volumes")) if _PRIVATE.isdisjoint(volume.keys())}
     mounts = [one for one in _objects(container.get("volumeMounts")) if one.get("mountPath")]
     by_place = {_parts(one["mountPath"]): one for one in mounts}
@@ -152,7 +161,7 @@ def _shared_mount(pod: Mapping[str, Any], container: Mapping[str, Any], path: Pa
 
 
 def _pod_specs(manifest: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the pod specs in an object, wherever its kind has them."""
+    """Yield the pod specs in an object, at any place at which the object's kind has them."""
     if isinstance(manifest, Mapping):
         if isinstance(manifest.get("containers"), list):
             yield manifest
@@ -165,5 +174,5 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _parts(path: Any) -> tuple[str, ...]:
-    """Return the parts of a path; the first part is the root."""
+    """Return the parts of a path. The first part is the root directory."""
     return PurePosixPath("/", str(path or "")).parts

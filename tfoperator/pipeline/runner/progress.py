@@ -1,4 +1,4 @@
-"""A run as its listener sees it: the state of each step, and the outcome of the run."""
+"""The view that a listener gets of a run: the state of each step, and the outcome of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.pipeline.store.records import RunState
 
 
 class StepState(StrEnum):
-    """The progress of a step."""
+    """The state of a step."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -27,12 +27,17 @@ class StepState(StrEnum):
 
     @property
     def done(self) -> bool:
-        """Whether the steps after it can run: it has succeeded, or was skipped since its condition did not hold."""
+        """Whether the steps after this step can run: it has succeeded, or it was skipped because its condition did not
+        hold.
+        """
         return self in (StepState.SUCCEEDED, StepState.CACHED, StepState.LEFT_OUT)
 
 
 class StepView(msgspec.Struct, frozen=True):
-    """The present state of one step. `attempts` are executions of this launch, 0 for reused outputs."""
+    """The current state of a step.
+
+    `attempts` is the number of executions in this launch. It is 0 if outputs were reused.
+    """
 
     name: str
     state: StepState = StepState.WAITING
@@ -45,23 +50,25 @@ class StepView(msgspec.Struct, frozen=True):
 
 
 class Listener:
-    """Is notified about a run, and ignores it here: steps' logs are in files in any case. Override what you need.
+    """The base of listeners, which are notified about a run.
 
-    `step` is called in the thread that runs the pipeline, the others in any.
+    It ignores all notifications, because the logs of steps are kept in files in any case. A subclass overrides the
+    methods that it needs. `step` is called in the thread that runs the pipeline. All other methods may be called in any
+    thread.
     """
 
     def step(self, view: StepView) -> None:
-        """Handle a changed step."""
+        """Handle a step that has changed."""
 
     def log(self, step: str, line: str) -> None:
         """Handle a log line of a step."""
 
     def tell(self, step: str, message: str) -> None:
-        """Handle a message of a step's launcher, or with "" of the runner itself."""
+        """Handle a message of a step's launcher. If `step` is "", the message comes from the runner itself."""
 
 
 class PipelineResult(msgspec.Struct, frozen=True):
-    """An ended run. `results` has the outputs of each step that succeeded."""
+    """A run that has ended. `results` has the outputs of each step that succeeded."""
 
     run_id: str
     pipeline: str
@@ -72,7 +79,7 @@ class PipelineResult(msgspec.Struct, frozen=True):
 
 
 class PipelineFailed(LauncherError):
-    """Not all steps have succeeded. `retryable`: a retry of the same run may help."""
+    """At least one step has not succeeded. `retryable` is true if a retry of the same run may succeed."""
 
     def __init__(self, result: PipelineResult) -> None:
         self.result = result
@@ -89,7 +96,10 @@ class PipelineCancelled(LaunchCancelled):
 
 
 def outcome_of(views: Mapping[str, StepView], *, cancelled: bool, unfinished: Sequence[str]) -> tuple[RunState, str]:
-    """Return the state of a run, and the reason. `unfinished` are steps whose container may still run."""
+    """Return the state of a run, and the reason for this state.
+
+    `unfinished` names the steps whose container may still be running.
+    """
     if all(view.state.done for view in views.values()):
         return "succeeded", ""
     bad = (StepState.FAILED, StepState.RETRYABLE, StepState.CANCELLED)

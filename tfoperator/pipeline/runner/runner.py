@@ -1,4 +1,7 @@
-"""Runs a pipeline: takes ownership of a run, runs each step when its inputs exist, and records the outcome."""
+"""Runs a pipeline.
+
+It takes the ownership of a run, runs each step when the step's inputs exist, and records the outcome.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ from tfoperator.pipeline.store.records import RunRecord
 
 
 class RunOrigin(TypedDict, total=False):
-    """The origin that a new run is recorded with: its file, its parameters, and the address of its platform."""
+    """The origin of a new run, which is recorded: its file, its parameters, and the address of its platform."""
 
     source: str
     parameters: Mapping[str, Any]
@@ -62,7 +65,10 @@ class RunOrigin(TypedDict, total=False):
 
 @contextmanager
 def on_signals(cancel: Callable[[], None]) -> Iterator[None]:
-    """Have signals with Python's default handler call `cancel` while entered. Only the main thread can do that."""
+    """Let signals call `cancel` within the `with` block, if Python's default handler handles these signals.
+
+    Only the main thread can do this. In any other thread, the function does nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -79,12 +85,13 @@ def on_signals(cancel: Callable[[], None]) -> Iterator[None]:
 
 
 class PipelineRunner(TfxRunner):
-    """Runs pipelines from this process, one at a time. `run` from one thread, `cancel` from any.
+    """Runs pipelines from this process, one at a time. Call `run` from one thread. Any thread may call `cancel`.
 
-    `platform_configs` are lists by component, and under `default` for all. `home` has the metadata store and the
-    records of runs: a directory, or `postgresql://HOST/DB?folder=LOGS`. At most `parallel` steps run at once.
-    `context` is the pattern of each step's LaunchContext. Another machine takes over a run whose lease was not renewed
-    for `lease_seconds`. `objects` is the data of Secrets and ConfigMaps for steps that run on this machine.
+    `platform_configs` has a list of configs for each component. The list under `default` applies to all components.
+    `home` is the place of the metadata store and of the records of runs: a directory, or
+    `postgresql://HOST/DB?folder=LOGS`. At most `parallel` steps run at the same time. `context` is the pattern from
+    which the LaunchContext of each step is made. If a lease was not renewed for `lease_seconds`, another machine may
+    take over the run. `objects` is the data of Secrets and ConfigMaps for steps that run on this machine.
     """
 
     def __init__(
@@ -99,7 +106,7 @@ class PipelineRunner(TfxRunner):
         lease_seconds: float = LEASE_SECONDS,
         objects: ObjectData | None = None,
     ) -> None:
-        """Raises ComponentError for invalid configs."""
+        """Raises ComponentError if configs are invalid."""
         super().__init__(launchers, platform_configs)
         self._objects = objects or {}
         self._place = home
@@ -112,7 +119,10 @@ class PipelineRunner(TfxRunner):
         self._cancelled = StopSignal()
 
     def cancel(self) -> None:
-        """Stop the running containers gracefully, start nothing more, and make `run` raise. Does not block."""
+        """Stop the running containers gracefully, and start no more steps.
+
+        `run` then raises PipelineCancelled. The call does not block.
+        """
         with self._lock:
             self._cancelled.set()
             running = list(self._running.values())
@@ -122,11 +132,12 @@ class PipelineRunner(TfxRunner):
     def run(
         self, pipeline: Pipeline | Graph, *, resume: str = "", run_id: str = "", **origin: Unpack[RunOrigin]
     ) -> PipelineResult:
-        """Start a new run, or resume the run `resume` (an id, or `last`). With `run_id`, resume the run of that id,
-        or start it if there is none: a process restarted after a crash does not know which.
+        """Start a new run, or resume the run `resume` (an id, or `last`). With `run_id`, resume the run with this id,
+        or start it if it does not exist. A process that was restarted after a crash can't know which of the two is
+        right.
 
-        `source`, `parameters` and `place` are recorded with a new run. Raises ComponentError before anything is
-        created, PipelineFailed, PipelineCancelled, StoreError.
+        `source`, `parameters` and `place` are recorded for a new run. Raises ComponentError before anything is created.
+        Also raises PipelineFailed, PipelineCancelled and StoreError.
         """
         graph = absolute_graph(pipeline)
         return self._run(graph, self.infos_of(graph, "RUN"), resume=resume, run_id=run_id, **origin)
@@ -167,7 +178,8 @@ class PipelineRunner(TfxRunner):
     def _run_steps(self, parts: RunParts) -> tuple[dict[str, StepView], dict[str, StepLaunch]]:
         """Run the steps to their end; return the final state of each step, and the launches.
 
-        When the items of a loop are known, the steps of the run are recorded, with the predecessors of each step.
+        When the items of a loop become known, the new steps of the run are recorded, with the predecessors of each
+        step.
         """
         progress = Progress(parts)
         launches: dict[str, StepLaunch] = {}
@@ -200,7 +212,7 @@ class PipelineRunner(TfxRunner):
         return progress.views, launches
 
     def _admit(self, launch: StepLaunch) -> bool:
-        """Register a starting step, so that `cancel` reaches it; return False if nothing may start any more."""
+        """Register a step that starts, so that `cancel` can stop it. Return False if no step may start any more."""
         with self._lock:
             if not self._cancelled.is_set():
                 self._running[launch.name] = launch.launcher
@@ -231,11 +243,12 @@ class PipelineRunner(TfxRunner):
     def run_step(
         self, pipeline: Pipeline | Graph, step: str, *, run_id: str, orchestrator: str, **origin: Unpack[RunOrigin]
     ) -> StepView:
-        """Launch one step of a run, or resume it: `orchestrator` (Argo, Airflow) decides the order, and retries.
+        """Launch one step of a run, or resume the step.
 
-        Other processes may launch other steps of the run meanwhile. The first of them starts the run; `finish_run`
-        ends it. The step's outcome is returned, not raised. Raises ComponentError before anything is created,
-        StoreError.
+        `orchestrator` (Argo, Airflow) determines the order and the retries. At the same time, other processes may
+        launch other steps of the run. The first of these processes starts the run, and `finish_run` ends it. The method
+        returns the outcome of the step, and does not raise it as an exception. Raises ComponentError before anything is
+        created. Also raises StoreError.
         """
         graph = absolute_graph(pipeline)
         origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
@@ -268,7 +281,10 @@ class PipelineRunner(TfxRunner):
             return view
 
     def check(self, pipeline: Pipeline | Graph) -> dict[str, str]:
-        """Return the launches of a run, by step; raise ComponentError with all errors. Makes no request."""
+        """Return the launches of a run, by step.
+
+        If there are errors, raise ComponentError with all of them. The call makes no request.
+        """
         graph = absolute_graph(pipeline)
         infos = self.infos_of(graph, "RUN")
         return {step.name: self._chosen(infos, graph, step, "RUN", self._context).dry_run() for step in graph.steps}
@@ -281,7 +297,10 @@ class PipelineRunner(TfxRunner):
         run_id: str,
         context: LaunchContext,
     ) -> BaseComponentLauncher:
-        """Return the launcher of a step, which may be an iteration of a step for which a launcher was chosen."""
+        """Return the launcher of a step.
+
+        For an iteration of a loop, use the launcher that was chosen for its pattern.
+        """
         info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
         if is_object_url(graph.root):
             context = dataclasses.replace(context, objects=graph.root)
@@ -292,7 +311,10 @@ class PipelineRunner(TfxRunner):
         return launcher
 
     def _without_effect(self, infos: Mapping[str, ComponentLaunchInfo], graph: Graph) -> dict[str, list[str]]:
-        """Return the Kubernetes options that the chosen launchers ignore, and the steps that have each."""
+        """Return the Kubernetes options that the chosen launchers ignore.
+
+        For each option, return the steps that have it.
+        """
         found: dict[str, list[str]] = {}
         for step in graph.steps:
             for option in without_effect(step.settings, infos[step.name].launcher, step.executor_spec):
@@ -314,7 +336,7 @@ class PipelineRunner(TfxRunner):
 
 
 def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: RunOrigin) -> RunRecord:
-    """Return the record of a new run, without `run_id` with an id of its own."""
+    """Return the record of a new run. If `run_id` is None, the run gets a new id."""
     now = context.clock.now()
     if run_id is not None and not is_run_id(run_id):
         raise ComponentError(
@@ -333,7 +355,10 @@ def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: R
 
 
 def _resumed_run(home: Home, store: MetadataStore, wanted: str, new: RunRecord) -> RunRecord:
-    """Return the record of the run `wanted`, to resume it. Raises ComponentError if `new` would be another run."""
+    """Return the record of the run `wanted` for resuming it.
+
+    Raises ComponentError if `new` describes a different run.
+    """
     run = home.find(store, wanted, new.pipeline)
     if run.place.get(ORCHESTRATOR) != new.place.get(ORCHESTRATOR):
         raise ComponentError(f"run {run.id} belongs to {run.place.get(ORCHESTRATOR) or 'a runner'}, which continues it")

@@ -1,4 +1,6 @@
-"""The steps of a run: the launch of each step with its outcome, the steps that can start, and the state of each."""
+"""The steps of a run: the launch of each step with its outcome, the steps that can start, and the state of
+each step.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class RunParts:
-    """A run that is worked on: its data, its steps, its record, and how steps are launched; for one thread."""
+    """The parts of a run in progress: its data, its steps, its record, and the function that chooses launchers.
+
+    Only one thread may use it.
+    """
 
     home: Home
     store: MetadataStore
@@ -54,23 +59,23 @@ class RunParts:
     choose: Callable[[Graph, Step, str, LaunchContext], BaseComponentLauncher]
 
     def record(self, state: RunState = "running", **changes: Any) -> None:
-        """Record the run; the default is a run that goes on. Raises OwnershipLost, StoreError."""
+        """Record the run. The default state is `running`. Raises OwnershipLost or StoreError."""
         self.run = msgspec.structs.replace(self.run, **{"state": state, "message": "", "ended": None, **changes})
         self.store.put_run(self.run)
 
 
 class StepLaunch:
-    """One launch of a step. Call `run` from one thread; its log lines may come from several."""
+    """A launch of a step. Call `run` from one thread. The step's log lines may come from several threads."""
 
     def __init__(self, parts: RunParts, step: Step) -> None:
         home, run, pattern, listener = parts.home, parts.run, parts.pattern, parts.listener
         self.name = step.name
         self.result: LaunchResult | None = None
         self.unfinished = False
-        """Whether its container may still run, without a launcher."""
+        """Whether the step's container may still be running, although it has no launcher."""
         self._listener = listener
         self.view = StepView(step.name, StepState.RUNNING, tuple(sorted(step.after)), pattern.clock.now())
-        """The step as it begins."""
+        """The state of the step at its beginning."""
         self._keep_line = home.logs.append_to(run.id, step.name)
         metadata = MetadataDriver(parts.store, run, step)
         tmp_path = f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else ""
@@ -97,7 +102,10 @@ class StepLaunch:
             self.launcher = parts.choose(parts.graph, step, run.id, self.context)
 
     def run(self) -> StepView:
-        """Launch it; return the outcome. Raises only errors that a signal's handler raises in the main thread."""
+        """Launch the step and return its outcome.
+
+        The method raises only the errors that the handler of a signal raises in the main thread.
+        """
         try:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
@@ -136,7 +144,7 @@ _OPEN = (StepState.WAITING, StepState.RUNNING)
 
 
 class Progress:
-    """The steps of a run as they become known, and the state of each. Used by one thread."""
+    """The steps of a run as far as they are known, and the state of each step. Only one thread may use it."""
 
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
@@ -148,12 +156,12 @@ class Progress:
         self._unfold()
 
     def see(self, view: StepView) -> None:
-        """Take a changed state."""
+        """Record the changed state of a step, and notify the listener."""
         self.views[view.name] = view
         self._parts.listener.step(view)
 
     def startable(self) -> list[Step]:
-        """Return the steps that can start now; steps whose condition does not hold are skipped."""
+        """Return the steps that can start now. Skip steps whose condition does not hold."""
         while True:
             self._unfold()
             ended = [name for name, view in self.views.items() if view.state not in _OPEN]
@@ -167,9 +175,9 @@ class Progress:
                 return [self._chosen[one.name] for one in chosen]
 
     def skip(self, *, all_of_them: bool = False) -> bool:
-        """Skip the waiting steps after a failure, except steps that run in any case.
+        """Skip the steps that wait, after a failure. Steps that run in any case are not skipped.
 
-        Returns whether steps were skipped, and steps that run in any case still wait.
+        Returns true if steps were skipped, and steps that run in any case are still waiting.
         """
         waiting = [one for one in self._steps if self.views[one.name].state is StepState.WAITING]
         skipped = [one for one in waiting if all_of_them or not one.always]
@@ -197,7 +205,7 @@ class Progress:
             self._parts.record(steps={name: view.after for name, view in views.items()})
 
     def _wanted(self, step: Step) -> bool:
-        """Return whether a step is to run; otherwise record its end without a run."""
+        """Return whether a step is to run. If not, record that it has ended without a run."""
         settings: dict[str, Any] = {}
         try:
             if not all(evaluate(one, self._lookup) for one in step.when):
@@ -217,7 +225,7 @@ class Progress:
         return wanted
 
     def fail(self, step: Step, message: str) -> None:
-        """Record that a step that could start can't be launched."""
+        """Record that a step was ready to start but can't be launched."""
         self._end(step, StepState.FAILED, message)
 
     def _end(self, step: Step, state: StepState, message: str) -> None:

@@ -1,7 +1,7 @@
-"""Artifacts, executions and runs, and their relations: in ML Metadata's tables, in SQLite or PostgreSQL.
+"""Artifacts, executions, runs, and their relations. They are in the tables of ML Metadata, in SQLite or PostgreSQL.
 
-`records.py` has the values, `tables.py` the tables, `database.py` the transactions and the differences between the
-engines' statements. `sqlite_file.py` and `postgresql.py` have the transactions of each engine. `runs.py` and
-`executions.py` have the reads and writes of `metadata_store.py`, which also has lineage. `properties.py` has the values
-of properties. SQLAlchemy is imported here and nowhere else.
+`records.py` has the values and `tables.py` has the tables. `database.py` has the transactions, and the statements that
+differ between the engines. `sqlite_file.py` and `postgresql.py` have the transactions for one engine each. `runs.py`
+and `executions.py` have the reads and writes for `metadata_store.py`. That module also has the lineage. `properties.py`
+converts the values of properties. Only this package imports SQLAlchemy.
 """

@@ -1,4 +1,8 @@
-"""A database, its transactions, and these as methods; and the statements that differ between SQLite and PostgreSQL."""
+"""A database and its transactions.
+
+The module also has decorators that make a method a transaction, and the statements that differ between SQLite and
+PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 MAX_ID = 2**31 - 1
-"""The greatest id: ML Metadata's columns have 32 bits on PostgreSQL."""
+"""The largest id. On PostgreSQL, ML Metadata's columns have 32 bits."""
 _MAX_NAME = 255
 _ADVISORY_LOCK = 0x7F0
 _SECONDS = {
@@ -34,7 +38,7 @@ _PAUSE = 0.5
 
 
 class StoreError(LauncherError):
-    """The metadata can't be read or written; the message names the store. `passing`: a retry may succeed."""
+    """The metadata can't be read or written; the message names the store. `passing` is true if a retry may succeed."""
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
@@ -42,44 +46,50 @@ class StoreError(LauncherError):
 
 
 class UnusablePlace(StoreError, ComponentError):
-    """There is no store at this place, and a store can't be made there: the place is bad input."""
+    """There is no store at this place, and a store can't be made there. The place is wrong input."""
 
 
 def named(name: str) -> str:
-    """Return a name, if both engines take it. Raises StoreError."""
+    """Return a name if both engines accept it. Raises StoreError."""
     if not is_name(name):
         raise StoreError(f"{name[:40]!r}: a name may have at most {_MAX_NAME} characters of Unicode, without NUL")
     return name
 
 
 def is_name(name: str) -> bool:
-    """Return whether both engines take a name: of a type, a context or a property."""
+    """Return whether both engines accept a name of a type, a context or a property."""
     return len(name) <= _MAX_NAME and storable(name)
 
 
 def storable(text: str) -> bool:
-    """Return whether both engines take a text: PostgreSQL refuses NUL, and both refuse halves of surrogate pairs."""
+    """Return whether both engines accept a text. PostgreSQL refuses NUL, and both refuse halves of surrogate pairs."""
     return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def upsert(db: Connection, table: Table) -> Any:
-    """Return an INSERT that may have an `on_conflict_...`."""
+    """Return an INSERT statement to which an `on_conflict_...` clause can be added."""
     return sqlite.insert(table) if db.dialect.name == "sqlite" else postgresql.insert(table)
 
 
 def exclusively(db: Connection) -> None:
-    """Exclude other writers that call this, until the transaction's end; SQLite has only one writer at a time."""
+    """Exclude all other writers that call this function, until the end of the transaction.
+
+    SQLite has only one writer at a time anyway.
+    """
     if db.dialect.name == "postgresql":
         db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
 
 
 def database_seconds(db: Connection) -> ColumnElement[float]:
-    """Return the seconds since 1970 by the database's clock, not as of the transaction's beginning."""
+    """Return the seconds since 1970 by the database's clock.
+
+    It is the current time, not the time at which the transaction began.
+    """
     return literal_column(_SECONDS[db.dialect.name], Float(53))
 
 
 def make_tables(db: Connection) -> None:
-    """Make the missing tables. Raises StoreError if the tables have another schema of ML Metadata."""
+    """Make the tables that are missing. Raises StoreError if the tables belong to another schema of ML Metadata."""
     metadata.create_all(db)
     found = db.execute(select(mlmd_env.c.schema_version)).scalar()
     if found is None:
@@ -91,15 +101,16 @@ def make_tables(db: Connection) -> None:
 
 
 class Database(abc.ABC):
-    """A SQLite file, or a database of PostgreSQL. Thread-safe. Every transaction is atomic and durable."""
+    """A database: a SQLite file, or a database of PostgreSQL. Thread-safe. Every transaction is atomic and durable."""
 
     retries: ClassVar[float] = 0.0
-    """Seconds for which a transaction is tried again while the database is away."""
+    """Seconds for which a transaction is retried while the database does not answer."""
 
     def __init__(self, place: str, engine: Engine, *, read_only: bool) -> None:
-        """Make the tables if necessary; for reading only, they must exist. `place` is its name for users.
+        """Make the tables if they are missing.
 
-        Raises StoreError.
+        If the database is only read, the tables must exist. `place` is the name of the database that users see. Raises
+        StoreError.
         """
         self.place = place
         self._engine = engine
@@ -129,21 +140,24 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def _version(self, db: Connection) -> int:
-        """Return the version of the tables, 0 if there are none."""
+        """Return the version of the tables. Return 0 if there are no tables."""
 
     @abc.abstractmethod
     def _make(self) -> None:
-        """Make the tables, unless another process has done it."""
+        """Make the tables, unless another process has made them meanwhile."""
 
     @abc.abstractmethod
     def _transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
-        """Return a connection in a transaction, rolled back after any error. Raises SQLAlchemyError, StoreError."""
+        """Return a connection in a transaction.
+
+        An error rolls the transaction back. Raises SQLAlchemyError or StoreError.
+        """
 
     def run(self, work: Callable[[Connection], T], *, write: bool) -> T:
-        """Return the result of `work`, run in one transaction: all or nothing.
+        """Run `work` in one transaction, which writes all or nothing; return its result.
 
-        It may run more than once, the last time perhaps after a success whose answer was lost. Raises StoreError, and
-        the errors of `work`.
+        `work` may run more than once. The last run may come after a success, if the answer of the database was lost.
+        Raises StoreError, and all errors of `work`.
         """
         if write and self._read_only:
             raise StoreError(f"{self.place} is opened read-only")
@@ -159,20 +173,21 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def changes(self) -> str:
-        """Return a text that changes with each write by any process; "" if there is no store. Takes no lock.
+        """Return a text that changes with each write by any process.
 
-        Raises StoreError.
+        Return "" if there is no store. The call takes no lock. Raises StoreError.
         """
 
     def wait(self, seconds: float) -> float:
-        """Wait until a write, or for some seconds; return how many of `seconds` are left. From one thread at a time.
+        """Wait for a write, at most for `seconds`.
 
-        A database without notifications returns at once.
+        Return the seconds that the caller still has to wait. Only one thread at a time may call it. A database without
+        notifications returns `seconds` at once.
         """
         return seconds
 
     def _watching(self) -> Any:
-        """Return the driver's side of a connection that stays open for `changes` or `wait`, to notice writes."""
+        """Return the driver's object for a connection that stays open. `changes` or `wait` notice writes by it."""
         if self._watcher is None:
             self._watcher = self._engine.connect()
         return self._watcher.connection.driver_connection
@@ -203,7 +218,7 @@ class Database(abc.ABC):
 def _in_transaction(
     method: Callable[Concatenate[Any, Connection, P], T], *, write: bool
 ) -> Callable[Concatenate[Any, P], T]:
-    """Return the method of a class with a `database` as one transaction. It is called without the connection."""
+    """Return a method as one transaction. Its class has a `database`. Callers omit the connection."""
 
     @wraps(method)
     def called(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
@@ -214,4 +229,6 @@ def _in_transaction(
 
 
 reads, writes = partial(_in_transaction, write=False), partial(_in_transaction, write=True)
-"""Make a method a transaction that only reads, or a transaction that wakes the waiters for a write."""
+"""Decorators for methods. `reads` makes a method a transaction that only reads. `writes` makes it a transaction that
+writes, and wakes the waiting processes.
+"""

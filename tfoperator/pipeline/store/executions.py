@@ -1,4 +1,4 @@
-"""Executions and artifacts: the reads and writes of a store, and its rows as values."""
+"""Executions and artifacts: how a store reads and writes them, and how its rows become values."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ class Executions:
     def executions(
         self, db: Connection, run_id: str, steps: Collection[str] | None = None
     ) -> dict[str, ExecutionRecord]:
-        """Return the last execution of each step of a run, or of each of `steps`, by step."""
+        """Return the last execution of each step of a run, by step.
+
+        With `steps`, return only the executions of these steps.
+        """
         wanted = executions_in(RUN, run_id).order_by(executions.c.id)
         if steps is not None:
             wanted = wanted.where(our_executions.c.step.in_(steps))
@@ -93,9 +96,9 @@ class Executions:
 
     @reads
     def makers(self, db: Connection, run_id: str) -> dict[int, Maker]:
-        """Return, by artifact of a run, the execution that made it, if any.
+        """Return, for each artifact of a run, the execution that made it, if there is one.
 
-        An execution that reused it is not its producer.
+        An execution that reused the artifact does not count as its producer.
         """
         used = select(events.c.artifact_id).where(_event_of(executions_in(RUN, run_id))).correlate(None)
         cached = executions.c.last_known_state == EXECUTION_STATES.index("CACHED")
@@ -104,9 +107,10 @@ class Executions:
 
     @writes
     def begin_execution(self, db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> ExecutionRecord:
-        """Return a new execution, RUNNING or CACHED, with its artifacts; artifacts without an id are made.
+        """Return a new execution with its artifacts.
 
-        If this step already has an execution in this state, that is returned unchanged: its launcher was killed.
+        Its state is RUNNING or CACHED. Artifacts that have no id are created. If this step already has an execution in
+        this state, return that execution unchanged: the launcher of the step was killed.
         """
         fence(db, run)
         state = EXECUTION_STATES.index(new.state)
@@ -136,7 +140,7 @@ class Executions:
 
     @writes
     def publish(self, db: Connection, run: RunRecord, outcome: ExecutionRecord, at: datetime) -> None:
-        """Record the outcome of an execution, or that it goes on. Idempotent. Raises OwnershipLost."""
+        """Record the outcome of an execution, or record that it continues. Idempotent. Raises OwnershipLost."""
         fence(db, run)
         before, row = _execution(db, outcome.id), executions.c.id == outcome.id
         state, now = EXECUTION_STATES.index(outcome.state), milliseconds(at)
@@ -163,10 +167,11 @@ class Executions:
     def newest_artifacts(
         self, db: Connection, run: RunRecord, kind: str, wanted: Mapping[str, Any]
     ) -> list[ArtifactRecord]:
-        """Return the newest artifact of a type that the run's pipeline has put out before the run began, or nothing.
+        """Return the newest artifact of a type that the run's pipeline made before the run began.
 
-        `wanted` has the values of `uri`, and of properties as `properties.NAME`. A number is equal to the integer, and
-        to the floating-point number. Artifacts whose data were removed are left out.
+        Return nothing if there is none. `wanted` has the value of `uri`, and the values of properties under the keys
+        `properties.NAME`. A number matches an integer and a floating-point number with the same value. Artifacts whose
+        data was removed are left out.
         """
         pipeline = context_named(PIPELINE, run.pipeline).scalar_subquery()
         made_here = select(attributions.c.artifact_id).where(attributions.c.context_id == pipeline)
@@ -182,7 +187,10 @@ class Executions:
 
     @writes
     def external_artifact(self, db: Connection, one: ArtifactRecord, now: datetime) -> ArtifactRecord:
-        """Return an artifact made by no step, with its id; the same for the same type, URI and properties."""
+        """Return an artifact that no step has made, with its id.
+
+        For the same type, URI and properties, return the same artifact.
+        """
         exclusively(db)
         made = select(events.c.id).where(events.c.artifact_id == artifacts.c.id, events.c.type == EVENTS["OUTPUT"])
         wanted = _ARTIFACTS.where(artifacts.c.uri == one.uri, types.c.name == named(one.type), ~made.exists())
@@ -191,7 +199,7 @@ class Executions:
 
     @writes
     def mark_deleted(self, db: Connection, uris: Sequence[str]) -> None:
-        """Record that the data at these URIs was removed: it is never reused."""
+        """Record that the data at these URIs was removed. After this, it is never reused."""
         for uri in uris:
             db.execute(_with_state(artifacts.c.uri == uri, "DELETED"))
 
@@ -203,7 +211,7 @@ def _execution(db: Connection, number: int) -> ExecutionRecord:
 
 
 def _has(field: str, value: Any) -> ColumnElement[bool]:
-    """Return whether an artifact has a value in a field: `uri`, or `properties.NAME`."""
+    """Return an expression: whether an artifact has a value in a field, which is `uri` or `properties.NAME`."""
     if field == "uri":
         return artifacts.c.uri == str(value).replace("\0", "")
     owned = select(artifact_properties.c.name).where(
@@ -214,7 +222,7 @@ def _has(field: str, value: Any) -> ColumnElement[bool]:
 
 
 def _event_of(wanted: Select[Any]) -> ColumnElement[bool]:
-    """Return whether an event is of the executions that a query finds."""
+    """Return an expression: whether an event belongs to one of the executions that a query finds."""
     return events.c.execution_id.in_(wanted.with_only_columns(executions.c.id))
 
 
@@ -269,7 +277,7 @@ def _execution_records(db: Connection, wanted: Select[Any]) -> list[ExecutionRec
 
 
 def _new_artifact(db: Connection, new: ArtifactRecord, now: datetime, within: Iterable[int] = ()) -> int:
-    """Create an artifact in some contexts; return its id."""
+    """Create an artifact in some contexts, and return its id."""
     type_id = type_id_of(db, new.type, "artifact")
     values = {"type_id": type_id, "uri": new.uri, "state": ARTIFACT_STATES.index(new.state), **times(now)}
     number = inserted(db, insert(artifacts).values(**values))
@@ -283,11 +291,11 @@ def _new_artifact(db: Connection, new: ArtifactRecord, now: datetime, within: It
 def _add_events(
     db: Connection, execution: int, direction: str, paths: Sequence[tuple[str, int, int]], now: datetime
 ) -> None:
-    """Record that an execution reads or makes artifacts: name, position and artifact of each.
+    """Record that an execution reads or makes artifacts. For each artifact there is a name and a position.
 
-    ML Metadata has one event for an artifact, with a path of steps: here name and position for each of its uses. ML
-    Metadata reads only one value of a row of a path. Our rows have the position in the row of the name, since rows have
-    no order.
+    ML Metadata has one event for each artifact, with a path of steps. Here, the path contains the name and the position
+    of each use of the artifact. In each row of a path, ML Metadata reads only one value. In our tables, the row of the
+    name also contains the position, because rows have no order.
     """
     for artifact in dict.fromkeys(artifact for _, _, artifact in paths):
         values = {"artifact_id": artifact, "execution_id": execution, "type": EVENTS[direction]}
@@ -301,7 +309,10 @@ def _add_events(
 def _settle_output(
     db: Connection, name: str, before: Sequence[ArtifactRecord], outcome: ExecutionRecord, at: datetime
 ) -> None:
-    """Replace planned outputs by the actual outputs; a planned output that does not exist is abandoned."""
+    """Replace the planned outputs by the actual outputs.
+
+    A planned output that does not exist gets the state ABANDONED.
+    """
     now = outcome.outputs.get(name, ()) if outcome.state == "COMPLETE" else ()
     for old, new in zip(before, now, strict=False):
         row = artifacts.c.id == old.id

@@ -1,4 +1,7 @@
-"""The metadata store, whose methods are one transaction each, which may run more than once; and lineage in it."""
+"""The metadata store.
+
+Each method is one transaction, which may run more than once. The module also has the lineage of artifacts.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,26 @@ from tfoperator.pipeline.store.runs import Runs
 from tfoperator.pipeline.store.sqlite_file import SQLiteFile
 
 _MAX_ARTIFACTS = 1000
-"""Maximum number of artifacts in one direction, to bound the tree."""
+"""The maximum number of artifacts in one direction. It limits the size of the tree."""
 _DEEPEST = 100
-"""Maximum depth: a model trained on for ever has endless ancestors, but Python's calls and JSON's levels are
-limited."""
+"""The maximum depth of the tree. If a model is trained again and again, it has endless ancestors, but Python limits the
+depth of calls, and JSON readers limit the number of levels.
+"""
 
 
 class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
-    """Artifacts, executions and runs. Thread-safe; several processes may share the database.
+    """A store of artifacts, executions and runs. Thread-safe. Several processes may use the database at the same time.
 
-    With `read_only` it creates nothing, and every write is a StoreError. Writes for a run name the `term` of the lease
-    under which they are made. Once another holder has taken the lease over, they raise OwnershipLost.
+    With `read_only`, the store creates nothing, and every write raises StoreError. A write for a run contains the
+    `term` of the lease under which it is made. If another holder has taken over the lease, the write raises
+    OwnershipLost.
     """
 
     def __init__(self, place: Path | str, *, read_only: bool = False) -> None:
-        """Open a file, or with a text libpq's URL. Raises StoreError, ComponentError."""
+        """Open a file.
+
+        If `place` is a text, it is the URL of a database in libpq's format. Raises StoreError or ComponentError.
+        """
         made = SQLiteFile(place, read_only=read_only) if isinstance(place, Path) else None
         self.database = made or PostgreSQL(str(place), read_only=read_only)
 
@@ -42,10 +50,11 @@ class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """One artifact, its executions, and the next artifacts: the other inputs or outputs of these; as far as known.
+    """An artifact, its executions, and the next artifacts in the tree.
 
-    `repeated`: it is elsewhere in the tree, with its subtree. `cut`: its subtree is not
-    followed, since the tree has reached its limit.
+    The next artifacts are the other inputs or outputs of these executions, as far as they are known. `repeated` is true
+    if the artifact is elsewhere in the tree, with its subtree. `cut` is true if the subtree is left out, because the
+    tree has reached its limit.
     """
 
     artifact: ArtifactRecord
@@ -56,7 +65,11 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 def lineage_of(store: MetadataStore, artifact: ArtifactRecord, *, downstream: bool = False) -> Lineage:
-    """Return its ancestors (its producer and, through the inputs of that, theirs), or its descendants."""
+    """Return the lineage of an artifact: its ancestors.
+
+    They are its producer, the inputs of the producer, their producers, and so on. With `downstream`, return its
+    descendants.
+    """
     return _follow(store, artifact, "INPUT" if downstream else "OUTPUT", set(), 0)
 
 

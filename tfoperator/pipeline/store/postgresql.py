@@ -1,4 +1,4 @@
-"""Records in a database of PostgreSQL: its connections and transactions, and notification of writes."""
+"""Records in a PostgreSQL database: connections, transactions, and notifications about writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfoperator.pipeline.store.database import Database, exclusively, make_table
 from tfoperator.pipeline.store.tables import VERSION
 
 _CHANNEL = "tfoperator"
-"""Of notifications about writes."""
+"""The name of the channel for notifications about writes."""
 _CONNECTING: dict[str, Any] = {
     "connect_timeout": "5",
     "keepalives_idle": "10",
@@ -29,17 +29,17 @@ _CONNECTING: dict[str, Any] = {
     # A holder of a lock that hangs must not keep it.
     "options": "-c lock_timeout=15s -c statement_timeout=30s -c idle_in_transaction_session_timeout=15s",
 }
-"""How soon a cut connection is noticed: before a lease runs out."""
+"""Options of a connection. They determine how soon a broken connection is noticed: before a lease expires."""
 
 
 class PostgreSQL(Database):
-    """A database on a server. Each process has a few connections."""
+    """A database on a PostgreSQL server. Each process has only a few connections."""
 
     retries = 25.0
-    """Less than a lease."""
+    """Seconds; shorter than the time of a lease."""
 
     def __init__(self, url: str, *, read_only: bool) -> None:
-        """Raises ComponentError, too."""
+        """Also raises ComponentError."""
         if find_spec("psycopg") is None:
             raise ComponentError("records in PostgreSQL need psycopg: pip install 'tfoperator[postgres]'")
         import psycopg
@@ -61,7 +61,7 @@ class PostgreSQL(Database):
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
-        """See `Database`. A reader sees one state of the whole store."""
+        """See `Database`. A reader sees the state of the whole store at one moment."""
         options: dict[str, Any] = {} if write else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._engine.connect().execution_options(**options) as db, db.begin():
             yield db
@@ -69,7 +69,10 @@ class PostgreSQL(Database):
                 db.exec_driver_sql(f"NOTIFY {_CHANNEL}")
 
     def changes(self) -> str:
-        """See `Database`. It changes with every transaction of the server, of other databases, too."""
+        """See `Database`.
+
+        The text changes with every transaction of the server, also with transactions of other databases.
+        """
         with self._in_words(), self._engine.connect() as db:
             return str(db.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())
 
@@ -92,9 +95,9 @@ class PostgreSQL(Database):
 
 
 def database_url(place: str) -> tuple[str, str] | None:
-    """Return libpq's URL of `postgresql://HOST/DB?folder=LOGS`, and the folder; None for a directory.
+    """Return the URL in libpq's format and the folder, from `postgresql://HOST/DB?folder=LOGS`.
 
-    Raises ComponentError for other URLs, and for an empty text.
+    Return None for a directory. Raises ComponentError for any other URL, and for an empty text.
     """
     if not place:
         raise ComponentError("the place of the pipelines' records must not be empty: name a directory, such as .")

@@ -1,7 +1,7 @@
-"""Values of properties as ML Metadata has them: a row each, with a column for each type.
+"""Converts values of properties to the form of ML Metadata: a row for each property, with a column for each type.
 
-Values without a column on both engines (a list, an integer of more than 32 bits, NaN, text with NUL) are JSON in the
-column for text. `byte_value`, which ML Metadata does not read, marks them.
+Some values have no column on both engines: a list, an integer of more than 32 bits, NaN, text with NUL. They are stored
+as JSON in the column for text. `byte_value` marks such values. ML Metadata does not read this column.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _JSON = b"json"
 _COLUMNS = {INT: "int_value", DOUBLE: "double_value", STRING: "string_value", BOOLEAN: "bool_value"}
 
 Kinds = dict[str, int]
-"""By name, the data type of the properties that a type has."""
+"""For each property of a type, by name: its data type."""
 
 
 def put_properties(db: Connection, table: Table, owner: int, type_id: int, values: Mapping[str, Any]) -> None:
-    """Set the properties of an artifact, execution or context, in place of the present properties."""
+    """Set the properties of an artifact, execution or context. They replace the existing properties."""
     owners = table.c[0]
     db.execute(delete(table).where(owners == owner))
     if not values:
@@ -41,9 +41,10 @@ def put_properties(db: Connection, table: Table, owner: int, type_id: int, value
 
 
 def property_rows(values: Mapping[str, Any], kinds: Kinds) -> Iterator[dict[str, Any]]:
-    """Yield the columns of each property, without its owner. Adds properties that the type does not have to `kinds`.
+    """Yield the columns of each property, without the column of its owner.
 
-    A property whose value is of another kind than the type's property is a custom property.
+    If the type does not have a property, it is added to `kinds`. If the value of a property has another data type than
+    the type's property, it becomes a custom property.
     """
     for name, value in values.items():
         kind, columns = _columns(value)
@@ -62,7 +63,7 @@ def properties_of(db: Connection, table: Table, owners: Select[Any]) -> Mapping[
 
 
 def has_value(value: Any) -> ColumnElement[bool]:
-    """Return whether a property of an artifact is equal to a text, a truth value or a finite number."""
+    """Return an expression: whether a property of an artifact equals a text, a truth value or a finite number."""
     columns = artifact_properties.c
     if isinstance(value, bool):
         return columns.bool_value == value
@@ -74,7 +75,7 @@ def has_value(value: Any) -> ColumnElement[bool]:
 
 
 def _columns(value: Any) -> tuple[int, dict[str, Any]]:
-    """Return a value's data type, and its columns."""
+    """Return the data type of a value, and its columns."""
     if isinstance(value, bool):
         return BOOLEAN, {"bool_value": value}
     if isinstance(value, int) and -(2**31) <= value < 2**31:

@@ -1,4 +1,4 @@
-"""Artifacts, executions and runs as values. States are ML Metadata's."""
+"""Artifacts, executions and runs as values. The names of the states are those that ML Metadata uses."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from typing import Any, Literal
 import msgspec
 
 ArtifactState = Literal["PENDING", "LIVE", "ABANDONED", "DELETED"]
-"""PENDING: to be written; LIVE: exists; ABANDONED: its execution failed; DELETED: removed by `clean`."""
+"""PENDING: it will be written. LIVE: it exists. ABANDONED: its execution failed. DELETED: the command `clean` removed
+it.
+"""
 
 ExecutionState = Literal["RUNNING", "COMPLETE", "CACHED", "FAILED", "CANCELED"]
 
 RunState = Literal["running", "succeeded", "failed", "interrupted", "cancelled"]
-"""interrupted: a container of it may still run, until the next run, `stop` or `--resume` handles it."""
+"""interrupted: a container of the run may still be running, until the next run, `stop` or `--resume` handles it."""
 
 
 class ArtifactRecord(msgspec.Struct, frozen=True):
-    """A piece of data. `made`: it existed at its URI, on this machine, when it was published."""
+    """A piece of data, which a step has made or reads.
+
+    `made` is true if the data existed at its URI on this machine when it was published.
+    """
 
     id: int
     type: str
@@ -30,7 +35,7 @@ class ArtifactRecord(msgspec.Struct, frozen=True):
 
 
 class ExecutionRecord(msgspec.Struct, frozen=True):
-    """One execution of a step. Outputs that are new have no id."""
+    """An execution of a step. An output that is new has no id."""
 
     id: int
     run_id: str
@@ -48,18 +53,20 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
 
 
 class Maker(msgspec.Struct, frozen=True):
-    """The producer of an artifact; `run` is empty if it was removed."""
+    """The producer of an artifact. `run` is empty if the run was removed."""
 
     run: str
     step: str
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """The lease of a run or step, as read. `term` counts the holders; `holder` is "" if there is none.
+    """The lease of a run or step at the time at which it was read.
 
-    `kernel` identifies a machine since its last start. There, a holder of the lease also holds a lock of the kernel, so
-    an earlier holder there is dead. `until` is in seconds since 1970, `left` in seconds at the time of the read; both
-    by the database's clock.
+    `term` is the number of holders so far. `holder` is "" if the lease has no holder. `kernel` identifies a machine
+    since its last boot. On that machine, the holder of the lease also holds a lock of the kernel. So a process that
+    gets the lock can be sure that an earlier holder on the same machine is dead. `until` is the end of the lease in
+    seconds since 1970. `left` is the number of seconds that were left at the time of the read. Both are by the
+    database's clock.
     """
 
     term: int = 0
@@ -72,20 +79,24 @@ class Lease(msgspec.Struct, frozen=True):
 
     @property
     def overdue(self) -> bool:
-        """Whether its holder has not renewed it in time: it hangs, is gone, or can't reach the store."""
+        """Whether the holder has not renewed the lease in time.
+
+        Then the holder hangs, is gone, or can't reach the store.
+        """
         return bool(self.holder) and self.left <= 0
 
     @property
     def end(self) -> datetime:
-        """When it expires, in the database's time, unless it is renewed."""
+        """The time at which the lease expires, by the database's clock, unless it is renewed."""
         return datetime.fromtimestamp(self.until, UTC)
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """One run of a pipeline. `steps` are its steps in order; each with its predecessors.
+    """A run of a pipeline. `steps` are the steps of the run in order, each with its predecessors.
 
-    `place` is the address of its platform, to stop its containers. `term` is the term of the run's lease, under which
-    it is written, and `step_terms` are the terms of steps that are launched one by one. `lease` is only read.
+    `place` is the address of the run's platform. It is needed to stop the run's containers. `term` is the term of the
+    run's lease, under which the record is written. `step_terms` are the terms of the leases of steps that are launched
+    one by one. `lease` is read, but never written with the record.
     """
 
     id: str
@@ -106,10 +117,10 @@ class RunRecord(msgspec.Struct, frozen=True):
 
     @property
     def over(self) -> bool:
-        """Whether it has ended and can't go on."""
+        """Whether the run has ended and can't continue."""
         return self.state not in ("running", "interrupted")
 
     @property
     def owner(self) -> Lease | None:
-        """Its lease as it was read, None if it is over or has no holder."""
+        """The run's lease as it was read. It is None if the run is over, or if the lease has no holder."""
         return self.lease if not self.over and self.lease.holder else None

@@ -1,4 +1,4 @@
-"""Runs, their leases and launches: reads and writes; and types and contexts, of which there is one of a name."""
+"""Reads and writes runs, their leases and their launches. Also types and contexts: there is only one of each name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ from tfoperator.pipeline.store.tables import (
 RUN, PIPELINE, NODE = "pipeline_run", "pipeline", "node"
 """Types of contexts."""
 _RATE_MARGIN = 1.05
-"""The maximum ratio of the speeds of two machines' clocks: a holder counts its lease by its own."""
+"""The maximum ratio between the speeds of two machines' clocks. A holder measures the time of its lease by its own
+clock.
+"""
 
 
 def type_named(name: str, kind: str) -> Any:
@@ -57,7 +59,7 @@ _RUN_OF = (
     .scalar_subquery()
     .label("run")
 )
-"""The run of an execution; NULL if the run was removed."""
+"""The run of an execution. It is NULL if the run was removed."""
 EXECUTIONS = (
     select(executions, types.c.name.label("kind"), our_executions, _RUN_OF)
     .join(types, types.c.id == executions.c.type_id)
@@ -78,13 +80,16 @@ class Runs:
 
     @reads
     def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
-        """Return the runs, the newest first: all, or only a pipeline's, among the newest `most` in total."""
+        """Return the runs, the newest first.
+
+        Read only the newest `most` runs, and return all of them or only a pipeline's.
+        """
         found = [_run_record(row) for row in db.execute(_runs(db).order_by(contexts.c.id.desc()).limit(most))]
         return [run for run in found if pipeline in ("", run.pipeline)]
 
     @reads
     def execution_states(self, db: Connection, most: int | None = None) -> Mapping[str, Mapping[str, ExecutionState]]:
-        """Return, by run, the states of its executions by step, for all runs or `most` of them: the newest."""
+        """Return the states of executions by run and by step. Return all runs, or only the newest `most` runs."""
         found: dict[str, dict[str, ExecutionState]] = defaultdict(dict)
         newest = select(our_runs.c.context_id).order_by(our_runs.c.context_id.desc()).limit(most)
         wanted = (
@@ -101,7 +106,7 @@ class Runs:
 
     @writes
     def put_run(self, db: Connection, run: RunRecord) -> None:
-        """Record a run, or its changed state. Raises OwnershipLost."""
+        """Record a new run, or the changed state of a run. Raises OwnershipLost."""
         fence(db, run)
         context, _ = run_contexts(db, run, run.began)
         plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=Lease()))
@@ -110,7 +115,10 @@ class Runs:
 
     @writes
     def forget_run(self, db: Connection, run_id: str) -> None:
-        """Remove a run from the list. Its artifacts stay known: other runs may have used them."""
+        """Remove a run from the list of runs.
+
+        The artifacts of the run stay in the store, because other runs may have used them.
+        """
         number = context_named(RUN, run_id).scalar_subquery()
         for table in (associations, attributions, parent_contexts, our_runs):
             db.execute(delete(table).where(table.c.context_id == number))
@@ -121,13 +129,17 @@ class Runs:
 
     @reads
     def lease(self, db: Connection, name: str) -> Lease:
-        """Return the lease of a run, or of RUN/STEP, as it is now."""
+        """Return the current lease of a run, or of a step (RUN/STEP)."""
         row = db.execute(select(*_lease(db)).where(leases.c.name == name)).first()
         return Lease() if row is None else Lease(*row)
 
     @writes
     def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float) -> int:
-        """Take it, if it is free; return its term, 0 if another holder has it. A holder on my kernel must be dead."""
+        """Take the lease if it is free.
+
+        Return its term, or 0 if another holder has the lease. If the holder's `kernel` is my kernel, the holder must be
+        dead.
+        """
         who = {"holder": mine.holder, "host": mine.host[:255], "process": mine.process, "kernel": mine.kernel}
         free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds(db))
         if mine.kernel:
@@ -140,7 +152,7 @@ class Runs:
 
     @writes
     def renew_lease(self, db: Connection, name: str, holder: str, seconds: float) -> bool:
-        """Renew it, or with no seconds give it back; return whether it still belonged to this holder."""
+        """Renew the lease. With 0 seconds, release it. Return whether the lease still belonged to this holder."""
         mine = update(leases).where(leases.c.name == name, leases.c.holder == holder)
         until = database_seconds(db) + seconds * _RATE_MARGIN
         return db.execute(mine.values(until=until) if seconds else mine.values(holder="")).rowcount > 0
@@ -156,7 +168,7 @@ class Runs:
 
     @writes
     def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
-        """Record a step's launch, or with None forget it. Raises OwnershipLost."""
+        """Record a step's launch. With None, delete the record. Raises OwnershipLost."""
         fence(db, run)
         db.execute(delete(launches).where(launches.c.run == run.id, launches.c.step == step))
         if record is not None:
@@ -181,9 +193,10 @@ def _run_record(row: Any) -> RunRecord:
 
 
 def fence(db: Connection, run: RunRecord) -> None:
-    """Raise OwnershipLost if another has taken over the lease of the run, or of a step, under which it is written.
+    """Raise OwnershipLost if another holder has taken over a lease under which the caller writes.
 
-    Until the end of the transaction, other holders can't take it.
+    The leases are those for the run and for its steps. Until the end of the transaction, no other holder can take the
+    lease.
     """
     wanted = {named(run.id): run.term} | {f"{run.id}/{step}": term for step, term in run.step_terms.items()}
     query = select(leases.c.name, leases.c.term).where(leases.c.name.in_(list(wanted))).order_by(leases.c.name)
@@ -208,13 +221,13 @@ def executions_in(kind: str, name: str) -> Select[Any]:
 
 
 def type_id_of(db: Connection, name: str, kind: str) -> int:
-    """Return the id of a type, which is created if necessary."""
+    """Return the id of a type. Create the type if it is missing."""
     new = insert(types).values(name=named(name), type_kind=KINDS[kind])
     return _only(db, type_named(name, kind), lambda: inserted(db, new))
 
 
 def context_id(db: Connection, kind: str, name: str, now: datetime, *parents: int) -> int:
-    """Return the id of a context, which is created if necessary, as a child of others."""
+    """Return the id of a context. Create the context if it is missing, as a child of other contexts."""
     name = named(name)
 
     def make() -> int:
@@ -228,13 +241,13 @@ def context_id(db: Connection, kind: str, name: str, now: datetime, *parents: in
 
 
 def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, int]:
-    """Return the contexts of a run and of its pipeline."""
+    """Return the context of a run, and the context of its pipeline."""
     pipeline = context_id(db, PIPELINE, run.pipeline, now)
     return context_id(db, RUN, run.id, now, pipeline), pipeline
 
 
 def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
-    """Return the id that a query finds; if it finds nothing, make the row, which exists only once."""
+    """Return the id that a query finds. If it finds nothing, make the row. There is only one such row."""
     known = db.execute(query).scalar()
     if known is None:
         exclusively(db)
@@ -243,15 +256,15 @@ def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
 
 
 def inserted(db: Connection, statement: Insert) -> int:
-    """Insert one row; return its id."""
+    """Insert a row and return its id."""
     return int(db.execute(statement.returning(statement.table.c.id)).scalar_one())
 
 
 def times(now: datetime) -> dict[str, int]:
-    """Return the columns of a new row that have its time."""
+    """Return the columns of a new row that contain its time."""
     return dict.fromkeys(("create_time_since_epoch", "last_update_time_since_epoch"), milliseconds(now))
 
 
 def milliseconds(now: datetime) -> int:
-    """Return a time as rows have it."""
+    """Return a time in the form that rows have."""
     return round(now.timestamp() * 1000)

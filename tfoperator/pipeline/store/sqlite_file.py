@@ -1,4 +1,4 @@
-"""Records in a file of SQLite: its connections and transactions, the turns of its writers, and notices of changes."""
+"""Records in a SQLite file: its connections and transactions, the lock of its writers, and the detection of changes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from tfoperator.pipeline.store.database import Database, StoreError, UnusablePla
 from tfoperator.pipeline.store.tables import VERSION
 
 _BUSY_SECONDS = 30.0
-"""How long a writer waits for others; a write takes milliseconds."""
+"""The maximum seconds that a writer waits for other writers. A write takes milliseconds."""
 
 
 class SQLiteFile(Database):
-    """A file, shared by the processes of one machine, which a kill leaves readable: SQLite's WAL, `synchronous=FULL`.
+    """A file that the processes of one machine share.
 
-    Writers wait in turn for a lock beside it. SQLite itself lets a waiting writer sleep ever longer, and others pass
-    it. Once the file is there, only SQLite may open it and the files that SQLite keeps beside it: closing it again
-    would end all locks that SQLite has on it for this process, and writes of others would be lost.
+    A killed process leaves it readable: it has SQLite's WAL and `synchronous=FULL`. Writers wait for a lock in a
+    separate file in the same folder, and get the lock in turn. SQLite alone would let a waiting writer sleep longer and
+    longer, while other writers overtake it. After the file was made, only SQLite may open it, or the files that SQLite
+    keeps in addition to it. If another part of this process closed such a file, all locks that SQLite has on it for
+    this process would end, and writes of other processes would be lost.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        """Make the file if necessary."""
+        """Make the file if it does not exist."""
         self._path = path
         url = URL.create("sqlite", database=str(path))
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
@@ -73,18 +75,21 @@ class SQLiteFile(Database):
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
-        """See `Database`. A reader takes no lock that a writer waits for."""
+        """See `Database`. A reader takes no lock that delays a writer."""
         turn = self._turn() if write else nullcontext()
         with turn, self._engine.connect().execution_options(write=write) as db, db.begin():
             yield db
 
     def _turn(self) -> BinaryIO:
-        """Wait for the lock of writers; return the file that holds it until it is closed."""
+        """Wait for the lock of writers. Return the open file that holds the lock; closing the file releases it."""
         if (held := hold_lock(self._path.with_suffix(".turn"), _BUSY_SECONDS)) is None:
             raise StoreError(f"{self._path}: other writers have locked it for {_BUSY_SECONDS:.0f} s")
         return held
 
     def changes(self) -> str:
-        """See `Database`. By a connection of its own, which sees the writes of all other connections."""
+        """See `Database`.
+
+        The method reads by a connection of its own, which sees the writes of all other connections.
+        """
         with self._in_words(), self._lock:
             return str(self._watching().execute("PRAGMA data_version").fetchone()[0])

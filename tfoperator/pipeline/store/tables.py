@@ -1,8 +1,9 @@
-"""The tables of ML Metadata's schema 10, which its own library opens, and beside them our tables, `tfoperator_*`.
+"""The tables of ML Metadata's schema 10, which ML Metadata's own library can open.
 
-ML Metadata: https://github.com/google/ml-metadata. Names are in lower case, since PostgreSQL converts the names in ML
-Metadata's statements to lower case, and SQLite ignores the case. ML Metadata enforces no relations between tables. Its
-indexes of properties are left out: PostgreSQL's indexes refuse texts over 2.7 KB, and our queries don't need them.
+In addition, there are our own tables, `tfoperator_*`. ML Metadata: https://github.com/google/ml-metadata. Names are in
+lower case. PostgreSQL converts the names in ML Metadata's statements to lower case, and SQLite ignores the case. ML
+Metadata enforces no relations between tables. The tables have none of ML Metadata's indexes of properties: PostgreSQL's
+indexes refuse texts over 2.7 KB, and our queries don't need them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 VERSION = 2
-"""The version of these tables. Tables of another version are refused."""
+"""The version of these tables. A database with tables of another version is refused."""
 MLMD_SCHEMA = 10
 
 ARTIFACT_STATES: Any = ("UNKNOWN", "PENDING", "LIVE", "MARKED_FOR_DELETION", "DELETED", "ABANDONED", "REFERENCE")
@@ -20,7 +21,7 @@ EXECUTION_STATES: Any = ("UNKNOWN", "NEW", "RUNNING", "COMPLETE", "FAILED", "CAC
 EVENTS = {"INPUT": 3, "OUTPUT": 4}
 KINDS = {"execution": 0, "artifact": 1, "context": 2}
 INT, DOUBLE, STRING, BOOLEAN = 1, 2, 3, 6
-"""ML Metadata's numbers of states, kinds and data types."""
+"""The numbers that ML Metadata uses for states, kinds and data types."""
 
 metadata = sa.MetaData()
 _NAME = sa.String(255)
@@ -31,12 +32,12 @@ def _table(name: str, *columns: sa.schema.SchemaItem, **options: Any) -> sa.Tabl
 
 
 def _key(name: str, kind: Any = sa.Integer, **options: Any) -> sa.Column[Any]:
-    """Return a column of the primary key."""
+    """Return a column that is a part of the primary key."""
     return sa.Column(name, kind, primary_key=True, **options)
 
 
 def _required(name: str, kind: Any = sa.Integer, **options: Any) -> sa.Column[Any]:
-    """Return a column that each row has a value of."""
+    """Return a column that must have a value in each row."""
     return sa.Column(name, kind, nullable=False, **options)
 
 
@@ -74,7 +75,7 @@ def _properties(name: str) -> sa.Table:
 
 
 def _pairs(name: str, other: str) -> sa.Table:
-    """Return the table of the members of contexts."""
+    """Return the table that relates contexts to their members."""
     columns = _key("id"), _required("context_id"), _required(other, index=True)
     return _table(name, *columns, sa.UniqueConstraint("context_id", other), sqlite_autoincrement=True)
 

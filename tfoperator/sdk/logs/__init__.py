@@ -1,1 +1,4 @@
-"""The past and present logs of a job's replicas: runs of containers, through restarts and deletions."""
+"""The past and current logs of a job's replicas.
+
+They consist of runs of containers, and include runs before restarts and of deleted pods.
+"""

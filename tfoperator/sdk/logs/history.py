@@ -1,7 +1,8 @@
-"""The logs of replicas, from their present pods or from the operator's log archive.
+"""The logs of replicas, from their current pods or from the operator's log archive.
 
-A replica's runs form one row: first the runs of deleted pods, then the runs of the present pod. The last run
-is its log and the last but one its previous run, wherever they are stored.
+The runs of a replica form one sequence: first the runs of its deleted pods, then the runs of its current pod. The last
+run in the sequence is the replica's log, and the run before it is the replica's previous log. It does not matter where
+they are stored.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from tfoperator.sdk.states import pod_order
 class ReplicaLog(msgspec.Struct, frozen=True):
     """The log of one run of a replica's container.
 
-    `text` is None if there is none: the run has not started, or never existed. `archived` is its record if it was found
-    in the archive, and `container` the run of it. `pod` is trimmed; an archived pod has only name and labels.
+    `text` is None if there is no log, because the run has not started or never existed. If the log is from the archive,
+    `archived` is the record of its pod, and `container` is the run in this record. `pod` has only some of its fields.
+    For an archived pod, it has only the name and the labels.
     """
 
     pod: Pod
@@ -42,10 +44,10 @@ def add_archived(
     archived: Iterable[ArchivedPod],
     wanted: LogOptions,
 ) -> list[ReplicaLog]:
-    """Return one log per replica, in the order of `pod_order`.
+    """Return one log for each replica, in the order of `pod_order`.
 
-    `texts` has the logs of present pods, by name; `archived` pods come oldest first. A pod whose node
-    has no log (any more) may have it in the archive.
+    `texts` has the logs of the current pods, by name. In `archived`, the oldest pod comes first. If a pod's node does
+    not have the log (any more), the archive may have it.
     """
     present = {pod.metadata.uid for pod in pods}
     kept: dict[str, ArchivedPod] = {}
@@ -70,7 +72,10 @@ def add_archived(
 
 
 def _find(records: Sequence[ArchivedPod], back: int, wanted: LogOptions) -> ReplicaLog | None:
-    """Return the last run but `back` of those pods, of which the oldest comes first."""
+    """Return the last run of these pods, or an earlier run: `back` is the number of runs after it.
+
+    The oldest pod comes first.
+    """
     runs = [
         (record, run)
         for record in reversed(records)

@@ -1,4 +1,7 @@
-"""Follows the logs of a job to its end, including containers that start later or again, and recreated pods."""
+"""Follows the logs of a job to its end.
+
+This includes containers that start or restart later, and pods that are created again.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,17 @@ _QUEUE_SIZE = 256  # messages, mostly batches of lines, that the iterating threa
 _GRACE = 5.0  # seconds for containers that run after the job's end: parameter servers may run for ever
 
 _Item = Callable[[], object] | list[LogLine]
-"""News, as a call for the iterating thread, or lines for its caller."""
+"""A change, as a function that the iterating thread calls, or lines for the caller of the iterator."""
 
 
 class JobLogStream:
-    """The `LogLine`s of a job's pods as they are written; iterate in one thread, once; also a context manager.
+    """An iterator over the `LogLine`s of a job's pods as they are written.
 
-    Iteration ends when the job has ended and its logs are read, of a single replica when its pod has succeeded, or when
-    `close()` is called (from any thread); it raises KubeError if the server refuses. `which` selects pods.
-    `on_wait` is called in the iterating thread with a description of the awaited state when it changes; "" at the end.
-    Lines of one container come in order, each once, despite broken connections.
+    Iterate only once and in one thread. It is also a context manager. Iteration ends when the job has ended and its
+    logs are read, or when any thread calls `close()`. For a single replica, it ends when the replica's pod has
+    succeeded. It raises KubeError if the server refuses a request. `which` selects pods. When the stream waits for a
+    different state, it calls `on_wait` in the iterating thread with a description of this state. At the end of a wait,
+    it calls it with "". The lines of a container come in order and only once, even if connections break.
     """
 
     def __init__(
@@ -78,11 +82,11 @@ class JobLogStream:
         self.close()
 
     def close(self) -> None:
-        """End the iteration soon. Idempotent, thread-safe, does not block."""
+        """Make the iteration end soon. The call is idempotent and thread-safe, and does not block."""
         self._stop.set()
 
     def __iter__(self) -> Iterator[LogLine]:
-        """Yield each line with its replica, pod and container."""
+        """Yield each line with its replica, its pod and its container."""
         try:
             self._start("log-watch-pods", self._watch_pods)
             self._start("log-watch-job", self._watch_job)
@@ -122,7 +126,7 @@ class JobLogStream:
             self._begin(pod)
 
     def _ended(self, run: ContainerRun | None, error: KubeError | None) -> None:
-        """Record that a thread, and with it the reader of a run, has ended; `error` if the server refuses."""
+        """Record that the thread of a reader has ended. `error` is set if the server refused the request."""
         if run is not None:
             self._active.pop(run, None)
         if error is not None:
@@ -218,7 +222,7 @@ class JobLogStream:
         return pod.metadata.is_controlled_by(self._job.metadata.uid) and self._which.matches(pod)
 
     def _put(self, item: _Item) -> None:
-        """Pass news to the iterating thread; block while its queue is full."""
+        """Pass a change to the iterating thread. Block while the queue of this thread is full."""
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=0.2)

@@ -1,4 +1,4 @@
-"""Lines of logs, and the logs so far."""
+"""Lines of logs, and functions that read the current content of logs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARALLEL_READS = 8
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """Which container's log is read, of which run, and which lines of it: see `TFJobClient.get_job_logs`."""
+    """Options for reading a log: the container, the run, and the lines. See `TFJobClient.get_job_logs`."""
 
     container: str = ""
     previous: bool = False
@@ -31,7 +31,7 @@ class LogOptions(msgspec.Struct, frozen=True):
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One line of a container's log, without its line end."""
+    """A line of a container's log, without its line end."""
 
     pod: str
     replica: str  # worker-0
@@ -40,7 +40,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[str, str]:
-    """Return the pods' logs so far, by pod, in their order; pods without such a log are left out."""
+    """Return the current logs of pods, by pod, in the order of the pods. Pods without such a log are left out."""
 
     def read(pod: Pod) -> str | None:
         status = container_status(pod, wanted.container)
@@ -69,7 +69,10 @@ def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[s
 
 
 def end_of(pieces: Iterable[bytes], most: int | None) -> bytes:
-    """Return the last `most` bytes of a stream, which may be larger than the memory of this machine; None: all."""
+    """Return the last `most` bytes of a stream, which may be larger than this machine's memory.
+
+    With None, return all bytes.
+    """
     kept: deque[bytes] = deque()
     size = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Reads the log of one run of one container to its end, despite broken connections and responses that end too early."""
+"""Reads the log of one run of a container to its end, even if connections break or responses end too early."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 _RETRY_SECONDS = 1.0  # seconds between attempts to continue
 _FINAL_TRIES = 3  # after the run's end
 SETTLE = 3.0
-"""Seconds within which a pod's status reports the end of a container after its log has ended."""
+"""After a container's log has ended, the pod's status shows the end of the container within this many seconds."""
 
 
 class ContainerRun(msgspec.Struct, frozen=True):
-    """One run of one container: each start has its own log."""
+    """A run of a container. Each start of the container has its own log."""
 
     pod_uid: str
     container: str
@@ -36,7 +36,10 @@ class ContainerRun(msgspec.Struct, frozen=True):
 
 
 def present_run(pod: Pod, container: str = "") -> ContainerRun | None:
-    """Return the pod's present run of the container (by default the container that trains); None without a log yet."""
+    """Return the pod's current run of the container.
+
+    The default is the container that trains. Return None if there is no log yet.
+    """
     status = container_status(pod, container)
     if status is None or not has_started(status):
         return None
@@ -47,7 +50,7 @@ class _State(Enum):
     RUNNING = "running"
     ENDED = "ended"
     STARTED_AGAIN = "started again"
-    """Its log is from now on the log of the container's previous run."""
+    """From now on, the run's log is the log of the container's previous run."""
     GONE = "gone"
 
 
@@ -62,14 +65,16 @@ def _state(pod: Pod, run: ContainerRun) -> _State:
 
 
 def is_running(pod: Pod, run: ContainerRun) -> bool:
-    """Return whether exactly this run of the container is running."""
+    """Return whether the container is running, and its current run is this run."""
     return _state(pod, run) is _State.RUNNING
 
 
 class RunLogReader:
-    """Call `read()` in a thread; `close()` from any ends it. `sink` gets the lines: each once, despite cuts.
+    """Reads the log of a run.
 
-    A server without time stamps repeats lines after a cut if only `tail_lines` were requested.
+    Call `read()` in a thread. Any thread can end it by calling `close()`. `sink` receives each line once, even if
+    connections break. If a server sends no time stamps and only `tail_lines` were requested, lines are repeated after a
+    connection broke.
     """
 
     def __init__(
@@ -96,12 +101,15 @@ class RunLogReader:
         self._opened = False
 
     def close(self) -> None:
-        """End it at once. Idempotent, does not block."""
+        """End the reading at once. The call is idempotent and does not block."""
         self._stop.set()
         self._log.close()
 
     def read(self) -> None:
-        """Read until there is no more. Raises KubeError if the server refuses, or fails the first request."""
+        """Read until the log has no more lines.
+
+        Raises KubeError if the server refuses a request, or if the first request fails.
+        """
         late = 0  # connections since the run's end
         try:
             while not self._stop.is_set():
@@ -137,7 +145,7 @@ class RunLogReader:
         return log
 
     def _read(self) -> bool:
-        """Read one response; return False if it was cut off, or refused, and a retry is worthwhile."""
+        """Read one response. Return False if it broke off or was refused, and a retry may succeed."""
         name = self._pod.metadata.name
         try:
             self._log.read()
@@ -154,7 +162,10 @@ class RunLogReader:
         return False
 
     def _look_at_pod(self, settle: float) -> None:
-        """Read the run's state; its end may become visible `settle` seconds after its log's end."""
+        """Read the state of the run.
+
+        The status may show the end of the run only `settle` seconds after the end of its log.
+        """
         give_up = self._clock.monotonic() + settle
         while not self._stop.is_set():
             try:

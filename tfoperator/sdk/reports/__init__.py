@@ -1,1 +1,4 @@
-"""Facts of a cluster and its log archive for `tfoperator.report`: why a job failed, and which replica failed first."""
+"""Collects the facts for `tfoperator.report` from a cluster and its log archive.
+
+They show why a job failed, and which replica failed first.
+"""

@@ -1,4 +1,4 @@
-"""The replica that caused a job's failure, and its last lines, as in the job's report."""
+"""The replica that caused a job's failure (the culprit), and its last lines, as in the job's report."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from tfoperator.report.blame import first_failure, suspects
 from tfoperator.sdk.reports.job_report import job_facts
 
 LINES = 20
-"""Maximum lines of a log in an error: a traceback and the lines before it."""
+"""The maximum number of log lines in an error. They suffice for a traceback and the lines before it."""
 MAX_SUSPECTS = 64
-"""Maximum replicas whose logs are read to find the first failure: an error must not cost a thousand requests."""
+"""The maximum number of replicas whose logs are read to find the first failure. An error must not cost a thousand
+requests.
+"""
 
 _LINE_LENGTH = 2000
 
 
 class Culprit(msgspec.Struct, frozen=True):
-    """The replica whose failure came first: `worker-1`, its exit code and its last log lines, the newest last."""
+    """The replica that failed first: its name (`worker-1`), its exit code and its last log lines.
+
+    The newest line is the last.
+    """
 
     replica: str
     exit_code: int
@@ -33,9 +38,10 @@ class Culprit(msgspec.Struct, frozen=True):
 
 
 def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], client: Client) -> Culprit | None:
-    """Return the replica that failed first, with the end of its log; None if none has failed. Raises OSError.
+    """Return the replica that failed first, with the end of its log.
 
-    Only the logs of replicas that may have failed first are read.
+    Return None if no replica has failed. Raises OSError. The function reads only the logs of replicas that may have
+    failed first.
     """
     archived = list(archived)
     suspected = frozenset(suspects(job_facts(job, pods, archived, None).replicas)[:MAX_SUSPECTS])

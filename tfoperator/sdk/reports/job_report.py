@@ -1,4 +1,4 @@
-"""The data about a job in a cluster and its log archive, as the facts of a report."""
+"""Converts the data about a job in a cluster and its log archive to the facts for a report."""
 
 from __future__ import annotations
 
@@ -61,19 +61,21 @@ _LAST_LINES = 20  # lines of a replica that has not failed: its report shows onl
 _ARCHIVED_RUNS = 20  # of each replica: the last runs
 _SIGNALLED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 _STOPPED_REASON = "DeadlineExceeded"
-"""A pod's reason when the operator, or its own deadline, ended it."""
+"""The pod's reason if the operator or the pod's own deadline ended it."""
 
 
 class LogPlace(Protocol):
-    """Returns where a person finds the log of a pod's container, or of its run before."""
+    """Returns the place at which a user finds the log of a pod's container, or the log of the container's
+    previous run.
+    """
 
     def __call__(self, pod: Pod, container: str, *, previous: bool) -> str:
-        """Return a file, or a command."""
+        """Return the path of a file, or a command."""
         ...
 
 
 def kubectl_logs(pod: Pod, container: str, *, previous: bool) -> str:
-    """Return the command that shows the log of a cluster's pod."""
+    """Return the command that shows the log of a pod in the cluster."""
     return (
         f"kubectl logs {pod.metadata.name} -n {pod.metadata.namespace}"
         + (f" -c {container}" if container != DEFAULT_CONTAINER_NAME else "")
@@ -91,12 +93,13 @@ def job_facts(
     events: Sequence[JobEvent] = (),
     place: LogPlace = kubectl_logs,
 ) -> JobFacts:
-    """Return the facts about the job: two runs of each present pod, and those in the archive.
+    """Return the facts about the job. They include two runs of each current pod, and the runs in the archive.
 
-    One or two logs per pod are read; without a client none: facts from statuses alone need no request. An unavailable
-    log is empty: its node is gone, or this user may not read logs. The `events` of the job and its pods have the cause
-    of a volume that is not mounted, and what took replicas from the job. Without `now` the facts are about replicas
-    that have, or had, a pod. `place` names the logs of present pods.
+    For each pod, one or two logs are read. Without a client, no log is read: facts that come only from statuses need no
+    request. If a log is not available, it is empty: the node is gone, for example, or this user may not read logs.
+    `events` are the events of the job and its pods. They show why a volume is not mounted, and why the job lost
+    replicas by disruptions. Without `now`, there are only facts about replicas that have or had a pod. `place` returns
+    the places of the current pods' logs.
     """
     present = {pod.metadata.uid for pod in pods}
     old: dict[str, list[ArchivedPod]] = {}
@@ -122,7 +125,7 @@ def job_facts(
 
 
 def _without_pods(job: TFJob, others: Set[str]) -> Iterator[ReplicaFacts]:
-    """Yield the facts about replicas without a pod that wait, if the job is to have pods now."""
+    """Yield the facts about replicas that have no pod and wait for one, if the job should have pods now."""
     if is_multikueue(job) or final_condition(job) is not None or is_held(job):
         return
     reasons = reasons_without_pods(job)
@@ -177,7 +180,10 @@ def _restarts(job: TFJob, pod: Pod, seen: int) -> int:
 
 
 def _decisive(pod: Pod) -> ContainerStatus | None:
-    """Return the container that trains; if its pod failed or never ran it, another container that failed."""
+    """Return the container that trains.
+
+    If the pod failed or never ran this container, return another container that has failed.
+    """
     own = container_status(pod)
     if own is not None and (_failed(own) or _waits_again(own) or replica_phase(pod) in ("Running", "Succeeded")):
         return own
@@ -195,7 +201,10 @@ def _failed(status: ContainerStatus) -> bool:
 
 
 def _waits_again(status: ContainerStatus) -> bool:
-    """Return whether the container has run, and waits for its next run, which a pod that was stopped never has."""
+    """Return whether the container has run and waits for its next run.
+
+    This is never true for a pod that was stopped.
+    """
     ran = status.last_state is not None and status.last_state.terminated is not None
     return ran and _terminated(status) is None
 
@@ -212,7 +221,10 @@ def _state(pod: Pod) -> FinalState:
 
 
 def _was_stopped(pod: Pod) -> bool:
-    """Whether the operator, its own deadline, or the end of its run has ended the pod while its replica ran."""
+    """Whether the pod's replica was running when the pod was ended.
+
+    The operator, the pod's own deadline or the end of the run may have ended it.
+    """
     if pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_RUN:
         return True
     return pod.status.reason == _STOPPED_REASON and not stopped_with_replica(pod)
@@ -263,7 +275,7 @@ def _run(
 
 
 def _tail(client: Client, pod: Pod, container: str, lines: int, *, previous: bool) -> tuple[str, ...]:
-    """Return the last lines of a container's run; none if they are not available. One request."""
+    """Return the last lines of a container's run. Return no lines if they are not available. One request."""
     meta = pod.metadata
     end = b""
     try:
@@ -280,9 +292,10 @@ def _archived_tail(record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ..
 
 
 def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:
-    """Return whether a run ended because its pod was being deleted. An earlier failure may have caused the deletion.
+    """Return whether a run ended because its pod was being deleted.
 
-    Times have whole seconds: within the same second, a signal's exit code decides.
+    An earlier failure may have been the reason for the deletion. Times have whole seconds. If both times are in the
+    same second, the exit code decides: an exit code that a signal causes means that the deletion ended the run.
     """
     if requested is None or ended is None:
         return requested is not None
@@ -292,7 +305,10 @@ def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | 
 def _archived_runs(
     client: Client | None, records: Sequence[ArchivedPod], below: float = math.inf
 ) -> Iterator[RunFacts]:
-    """Yield the archive's runs of pods, the oldest first, of each pod those with a number `below`."""
+    """Yield the runs of pods in the archive, the oldest first.
+
+    Of each pod, yield only the runs with a number `below`.
+    """
     containers = [(record, _archived_container(record)) for record in records]
     found = [
         (record, container, run)
@@ -316,7 +332,7 @@ def _archived_runs(
 
 
 def _stacks_in(record: ArchivedPod) -> str:
-    """Return the file with the stacks of a pod's threads; empty if none were taken."""
+    """Return the file with the stacks of a pod's threads. Return "" if no stacks were taken."""
     return next((f"{record.folder}/{container.stacks}" for container in record.containers if container.stacks), "")
 
 

@@ -1,1 +1,1 @@
-"""A folder of this machine that travels with a job to its replicas, without an image of its own."""
+"""A folder of this machine that is sent with a job to its replicas. It needs no image of its own."""

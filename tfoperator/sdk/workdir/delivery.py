@@ -1,8 +1,10 @@
-"""Brings a packed folder to the replicas of a job: in a ConfigMap, or through an object store and a link to it.
+"""Brings a packed folder to the replicas of a job.
 
-The job is created first, and its pods wait for the objects that this module creates. The job owns these objects:
-a client that dies at any moment leaves nothing behind, and Kubernetes removes them with the last job that owns them. An
-object in a store is removed by the next `sweep` when no job with its hash is left. Jobs of one hash share all of it.
+It uses a ConfigMap, or an object store and a Secret with a link to the object. The job is created first. Its pods wait
+for the objects that this module then creates. The job owns these objects. So a client that dies at any moment leaves
+nothing behind: Kubernetes removes the objects together with the last job that owns them. An object in a store is
+removed by the next `sweep`, when no job with the object's hash exists any more. Jobs with the same hash share all these
+objects.
 """
 
 from __future__ import annotations
@@ -32,22 +34,27 @@ from tfoperator.sdk.workdir import in_replica
 from tfoperator.sdk.workdir.packing import IGNORE_FILE, MAX_BYTES, mebibytes, pack
 
 STORE_VARIABLE = "TFOPERATOR_WORKDIR_STORE"
-"""Names the URL below which larger folders are kept; see `tfoperator.object_store`."""
+"""The environment variable that contains the URL below which larger folders are stored. See
+`tfoperator.object_store`.
+"""
 
 _IN_CONFIG_MAP = (1 << 20) - 1024  # bytes; API servers take 1 MiB
 _LINK_DAYS = 7  # the longest that stores allow
 _ATTEMPTS = 30  # each fails as another job's succeeds
 _KEY = LABEL_WORKDIR + "-key"
-"""Annotation of a Secret with a link: the object's key below the namespace's URL."""
+"""An annotation of a Secret with a link. Its value is the key of the object below the namespace's URL."""
 
 
 class Folder:
-    """A folder, packed for the jobs that are created with it. Immutable."""
+    """A folder that is packed for the jobs that are created with it. Immutable."""
 
     def __init__(
         self, path: str | os.PathLike[str], requirements: str = "", program: str = "", max_bytes: int = MAX_BYTES
     ) -> None:
-        """`requirements` and `program` are files in it. Raises WorkdirError, OSError with the file's name."""
+        """`requirements` and `program` are files in the folder.
+
+        Raises WorkdirError. Raises OSError with the name of the file.
+        """
         self.package = pack(Path(path), max_bytes)
         self.name = f"workdir-{self.package.digest[:20]}"
         self._requirements, self.program = (file and os.path.relpath(file, path) for file in (requirements, program))
@@ -65,7 +72,10 @@ class Folder:
             )
 
     def mounted(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Return a job whose replicas run their commands in the folder. Raises WorkdirError if one has no command."""
+        """Return a job in which the replicas run their commands in the folder.
+
+        Raises WorkdirError if a replica type has no command.
+        """
         job: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(manifest))  # in which replicas share nothing
         script, size = verbatim(inspect.getsource(in_replica)), str(len(self.package.content))
         start = ["python3", "-c", script, self.package.digest, size, verbatim(self._requirements)]
@@ -90,7 +100,10 @@ class Folder:
         return {**job, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), LABEL_WORKDIR: self.name}}}
 
     def deliver(self, client: Client, job: ObjectMeta) -> None:
-        """Make what the job's pods wait for, else delete the job. Raises WorkdirError, KubeError, ObjectStoreError."""
+        """Make the objects for which the job's pods wait.
+
+        If that fails, delete the job. Raises WorkdirError, KubeError or ObjectStoreError.
+        """
         try:
             for _ in range(_ATTEMPTS):
                 with suppress(ConflictError, NotFoundError):  # somebody changed or removed it in between
@@ -105,7 +118,10 @@ class Folder:
             raise
 
     def _carry(self, client: Client, job: ObjectMeta) -> None:
-        """Create the ConfigMap or Secret, or become one more owner of it. Raises ConflictError, NotFoundError."""
+        """Create the ConfigMap or Secret.
+
+        If it exists, add this job as an owner. Raises ConflictError or NotFoundError.
+        """
         resource, place = SECRETS if self._store else CONFIG_MAPS, job.namespace
         try:
             there = client.get(resource, place, self.name, decode_metadata).metadata
@@ -128,7 +144,7 @@ class Folder:
             client.create(resource, place, body, decode_metadata)
 
     def _upload(self, client: Client, job: ObjectMeta, secret: ObjectMeta) -> tuple[str, str]:
-        """Return key and link of an object that no sweep removes while the job is there."""
+        """Return the key and the link of an object. A sweep does not remove this object while the job exists."""
         sweep(client, job.namespace, self._store)
         objects = _objects(client, job.namespace, self._store)
         # A sweep may have seen neither this job nor an earlier job, and may then remove the earlier job's object. It
@@ -142,9 +158,10 @@ class Folder:
 
 
 def sweep(client: Client, namespace: str, store: str = "") -> None:
-    """Remove the folders in a store (by default `$TFOPERATOR_WORKDIR_STORE`) that no job of the namespace has any more.
+    """Remove the folders in a store that no job of the namespace has any more.
 
-    Without a store it does nothing. Raises KubeError, ObjectStoreError.
+    The default store is `$TFOPERATOR_WORKDIR_STORE`. Without a store, the function does nothing. Raises KubeError or
+    ObjectStoreError.
     """
     store = store or os.environ.get(STORE_VARIABLE, "")
     if store:
@@ -155,7 +172,7 @@ def sweep(client: Client, namespace: str, store: str = "") -> None:
 
 
 def _objects(client: Client, namespace: str, store: str) -> Objects:
-    """Return the objects of this namespace alone: others, and other clusters, may use the same store."""
+    """Return the objects of this namespace only. Other namespaces and other clusters may use the same store."""
     return Objects(f"{store.rstrip('/')}/{client.get(NAMESPACES, '', namespace, decode_metadata).metadata.uid}")
 
 

@@ -1,8 +1,9 @@
-"""Unpacks a folder that came with a TFJob, then becomes the program: in a replica, by `python3 -c` and this text.
+"""Unpacks a folder that was sent with a TFJob, and then replaces itself with the program.
 
-It imports nothing of ours; Python 3.8 will do. Arguments: the archive's SHA-256 and size, a file of pip's or an empty
-word, the program with its arguments. Each start unpacks anew, and the folder gets its name when it is complete. The
-program starts in it, with it on PYTHONPATH.
+In a replica, `python3 -c` runs this text. The script imports no code of this project, and runs with Python 3.8 or
+later. The arguments are the archive's SHA-256 and size, a requirements file for pip or an empty word, and the program
+with its arguments. Each start of a container unpacks the folder again. The folder gets its name only when it is
+complete. The program starts in the folder, and PYTHONPATH contains the folder.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ PATIENCE, PAUSE = 300.0, 2.0  # seconds that a store may not answer, and between
 
 
 def main(digest: str, size: str, requirements: str, *command: str) -> None:
-    """Do all of it. Only an exit returns."""
+    """Unpack the folder, install the packages, and run the program.
+
+    The function never returns: it runs the program, or exits.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # process 1 of a container ignores it otherwise
     try:
         folder = unpack(digest, int(size))
@@ -46,7 +50,7 @@ def main(digest: str, size: str, requirements: str, *command: str) -> None:
 
 
 def unpack(digest: str, size: int) -> str:
-    """Return the unpacked folder."""
+    """Unpack the folder, and return its path."""
     archive, fresh, folder = (os.path.join(PLACE, name) for name in ("archive", "incomplete", "folder"))
     for left in (fresh, folder, OWN):  # by an earlier start in this pod
         shutil.rmtree(left, ignore_errors=True)
@@ -69,7 +73,7 @@ def unpack(digest: str, size: int) -> str:
 
 
 def copy(archive: str, size: int, until: float) -> str:
-    """Return the hash of the copied bytes; an empty hash while a store does not answer."""
+    """Return the hash of the copied bytes. Return an empty hash while a store does not answer."""
     link, hashed = Path(SOURCE, "link"), hashlib.sha256()
     try:
         url = link.read_text() if link.exists() else Path(SOURCE, "archive").as_uri()
@@ -88,7 +92,10 @@ def copy(archive: str, size: int, until: float) -> str:
 
 
 def install(requirements: str) -> None:
-    """Install packages beside the image's, which stay unchanged and are used where they are suitable."""
+    """Install packages in addition to the packages of the image.
+
+    The image's packages stay unchanged, and are used if they are suitable.
+    """
     import venv  # which some images lack
 
     home = os.path.join(PLACE, "packages")
@@ -105,7 +112,7 @@ def install(requirements: str) -> None:
 
 
 def fail(text: str) -> NoReturn:
-    """Say why, and exit with 1."""
+    """Print the reason, and exit with 1."""
     sys.exit(f"tfoperator: {text}")
 
 

@@ -1,9 +1,10 @@
-"""Packs a folder: which files travel, and one archive of them whose bytes depend on their names and contents alone.
+"""Packs a folder: chooses the files, and makes an archive of them.
 
-The files that travel are the files that git sees (tracked, or neither tracked nor ignored); without git, all files. In
-both cases the files that `.tfoperatorignore` names, by the rules of a .gitignore, are left out. Git's own folder and
-tfoperator's runs never travel;
-`tfoperator.progress` does, for programs that report and images that lack it.
+The bytes of the archive depend only on the files' names and contents. With git, the archive contains the files that git
+tracks, and the files that git neither tracks nor ignores. Without git, it contains all files. In both cases, it leaves
+out the files that `.tfoperatorignore` names by the rules of a .gitignore. The archive never contains git's own folder
+and tfoperator's runs. It contains `tfoperator.progress`, for programs that report their progress in images that lack
+this package.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tfoperator.sdk.errors import WorkdirError
 
 IGNORE_FILE = ".tfoperatorignore"
 MAX_BYTES = 100 << 20
-"""The default limit of a folder's size before compression."""
+"""The default limit of a folder's size before compression, in bytes."""
 
 _MAX_RULES = 1 << 20  # bytes of the file with the rules
 _HEADER = 512  # bytes of a file in an archive, beside its content
@@ -38,7 +39,9 @@ _SECRET = re.compile(r"(.*/)?(\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.
 
 
 class Package(msgspec.Struct, frozen=True):
-    """A packed folder: the gzipped tar, its SHA-256 in hex, the files' names, and those that may be secrets."""
+    """A packed folder: the gzipped tar, its SHA-256 in hex, the names of the files, and the files that may
+    be secrets.
+    """
 
     content: bytes
     digest: str
@@ -47,7 +50,10 @@ class Package(msgspec.Struct, frozen=True):
 
 
 class _Entry(NamedTuple):
-    """A file's traits: if they are equal, the file is unchanged. Programs can't set `changed`; a rename changes it."""
+    """The properties of a file.
+
+    If they are equal, the file is unchanged. Programs can't set `changed`, and a rename changes it.
+    """
 
     mode: int
     size: int
@@ -57,11 +63,12 @@ class _Entry(NamedTuple):
 
 
 def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
-    """Pack a folder, all of it as it is at one time. Raises WorkdirError, OSError with the file's name.
+    """Pack a folder in the state that all its files have at one time.
 
-    Only files whose parents are folders below this folder are read, whatever git or the folder name.
+    Raises WorkdirError. Raises OSError with the name of the file. A file is read only if all its parent folders are
+    real folders below this folder, whatever names git or the folder list.
 
-    A folder that changes meanwhile is packed once more. If it changes again, it is refused.
+    If the folder changes meanwhile, it is packed a second time. If it changes again, the function refuses it.
     """
     changed: list[str] = []
     for _ in range(2):
@@ -86,7 +93,7 @@ def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
 
 
 def _survey(folder: Path) -> dict[str, _Entry]:
-    """Return what travels, sorted by name."""
+    """Return the files to pack, sorted by name."""
     with opened_folder(folder) as root:
         ignored = _rules(folder, root)
         names = _of_git(folder, ignored)
@@ -106,9 +113,9 @@ def _survey(folder: Path) -> dict[str, _Entry]:
 
 
 def _is_behind(name: str, names: Set[str]) -> bool:
-    """Return whether a parent of the file is itself among what travels: a folder that became a link, or a file.
+    """Return whether a parent of the file is itself a file to pack: a folder that was replaced by a link or a file.
 
-    Git still knows the files that the folder had.
+    In this case, git still lists the files that the folder contained.
     """
     return any(str(parent) in names for parent in PurePosixPath(name).parents)
 
@@ -133,19 +140,23 @@ def _rules(folder: Path, root: int) -> Callable[[str], bool]:
 
 
 _GIT_ENVIRONMENT = {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
-"""With these, git fetches nothing for a repository that lacks objects: its settings may name a program to fetch by."""
+"""With these variables, git fetches nothing if a repository lacks objects. The repository's settings may name a program
+that fetches.
+"""
 
 _GIT_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
-"""A repository's own settings may name programs. A bare repository may be made of files that another one tracks."""
+"""The settings of a repository may name programs, which git would run. A bare repository may consist of files that
+another repository tracks.
+"""
 
 
 _GIT_ERROR = re.compile(rb"^(error|fatal):", re.MULTILINE)
 
 
 def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
-    """Return the files that git sees, including files of submodules; None if the folder is not git's.
+    """Return the files that git lists, including files of submodules. Return None if the folder does not belong to git.
 
-    Folders that are ignored, of which git lists the name alone, are left out.
+    Ignored folders are left out. For them, git lists only the name of the folder.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _GIT_ENVIRONMENT
     command = ["git", *_GIT_SETTINGS, "ls-files", "-coz", "--exclude-standard"]
@@ -169,10 +180,10 @@ def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
 
 
 def _in_folder(folder: Path, name: str, ignored: Callable[[str], bool]) -> set[str]:
-    """Return the files of a name that git has listed: the name itself, or for a folder the files in it.
+    """Return the files for a name that git has listed: the name itself, or the files in the folder if it is a folder.
 
-    Such a folder is a repository of its own, or a submodule that was not fetched. Raises WorkdirError for any other
-    folder: git does not list the files in it.
+    Such a folder is another repository, or a submodule that was not fetched. Raises WorkdirError for any other folder,
+    because git does not list the files in it.
     """
     try:
         components(name)

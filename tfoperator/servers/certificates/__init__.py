@@ -1,1 +1,1 @@
-"""X.509 server certificates: made, read, watched in files and served."""
+"""X.509 server certificates: making them, reading them, watching their files, and serving with them."""

@@ -1,8 +1,8 @@
-"""A certificate renewed by another program, such as cert-manager: read from a directory, and again when it changes.
+"""Handles a certificate that another program renews, such as cert-manager.
 
-The files are checked every few seconds: a mounted Secret's files are symbolic links that change elsewhere. A
-certificate and its key are read separately, so a pair that doesn't match may be an update in progress: it is
-read again.
+It is read from a directory, and read again when it changes. The files are checked every few seconds. The files of a
+mounted Secret are symbolic links, which change at another place. A certificate and its key are read separately. If they
+don't match, an update may be in progress, so they are read again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MAX_BYTES = 1 << 20
 
 
 class CertificateFiles(Repetition):
-    """Calls `on_certificate`, from its own thread, with `tls.crt` and `tls.key` of a directory. `start`, `stop` once.
+    """Calls `on_certificate`, from its own thread, with `tls.crt` and `tls.key` of a directory.
 
-    `on_certificate` raises CertificateError for an unusable certificate. Missing or invalid files are reported once;
-    the previous certificate stays in use.
+    Call `start` and `stop` once each. `on_certificate` raises CertificateError if a certificate can't be used. Missing
+    or invalid files are reported once; the previous certificate stays in use.
     """
 
     def __init__(
@@ -37,7 +37,10 @@ class CertificateFiles(Repetition):
         on_expiry: Callable[[datetime], None],
         clock: Clock,
     ) -> None:
-        """`owner` names the certificate in log lines; `on_expiry` receives the expiry of the certificate in use."""
+        """`owner` names the certificate in log lines.
+
+        `on_expiry` receives the time at which the certificate in use expires.
+        """
         self._folder = folder
         self._on_certificate = on_certificate
         self._owner = owner

@@ -1,7 +1,7 @@
-"""Makes and reads X.509 certificates in PEM form: authorities, and server certificates that they sign.
+"""Makes and reads X.509 certificates in PEM form: certificate authorities, and server certificates that they sign.
 
-P-256 keys: every API server accepts them, and a handshake costs the server a tenth of RSA's. Times come from the
-caller. A certificate's resolution is whole seconds.
+The keys are P-256 keys. Every API server accepts them, and a handshake costs the server a tenth of the cost with RSA.
+The caller passes the times. The times in a certificate have whole seconds.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _CLOCK_SKEW = timedelta(hours=1)
-"""An API server whose clock is behind must not see a certificate that is not valid yet."""
+"""A new certificate is valid from this long before now: an API server whose clock is behind would otherwise refuse it
+as not valid yet.
+"""
 
 _PEM_HEADER = b"-----BEGIN CERTIFICATE-----"
 
 
 class CertificateError(ValueError):
-    """The PEM text is no valid certificate or key. The message never contains any of it."""
+    """The PEM text is not a valid certificate or key. The message never contains a part of this text."""
 
 
 class KeyPair(msgspec.Struct, frozen=True):
-    """A certificate (followed by intermediate certificates, if any) and its private key, both PEM."""
+    """A certificate and its private key, both in PEM form. Intermediate certificates may follow the certificate."""
 
     certificate: bytes
     key: bytes
@@ -38,7 +40,7 @@ class KeyPair(msgspec.Struct, frozen=True):
 
 
 class CertificateFacts(msgspec.Struct, frozen=True):
-    """The facts of a certificate: its validity, and its host names and addresses."""
+    """Facts about a certificate: its validity, and its host names and addresses."""
 
     begins: datetime
     ends: datetime
@@ -46,7 +48,7 @@ class CertificateFacts(msgspec.Struct, frozen=True):
 
 
 def make_authority(common_name: str, now: datetime, validity: timedelta) -> KeyPair:
-    """Return a new certificate authority, which may sign only server certificates."""
+    """Return a new certificate authority. It may sign only server certificates."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(common_name)
     builder = (
@@ -59,9 +61,9 @@ def make_authority(common_name: str, now: datetime, validity: timedelta) -> KeyP
 
 
 def make_certificate(authority: KeyPair, hosts: Collection[str], now: datetime, validity: timedelta) -> KeyPair:
-    """Return a new server certificate for these host names and IP addresses; it doesn't outlast its authority.
+    """Return a new server certificate for these host names and IP addresses. It expires no later than its authority.
 
-    Raises CertificateError for an invalid authority.
+    Raises CertificateError if the authority is not valid.
     """
     issuer, issuer_key = _certificate(authority.certificate), _key(authority.key)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -78,7 +80,7 @@ def make_certificate(authority: KeyPair, hosts: Collection[str], now: datetime, 
 
 
 def facts(certificate: bytes) -> CertificateFacts:
-    """Return the facts of the (first) certificate of a PEM text. Raises CertificateError."""
+    """Return the facts about the first certificate of a PEM text. Raises CertificateError."""
     found = _certificate(certificate)
     try:
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -91,7 +93,7 @@ def facts(certificate: bytes) -> CertificateFacts:
 
 
 def is_issued_by(certificate: bytes, authority: bytes) -> bool:
-    """Return whether an authority's key signed a certificate. Raises CertificateError."""
+    """Return whether the key of an authority signed a certificate. Raises CertificateError."""
     try:
         _certificate(certificate).verify_directly_issued_by(_certificate(authority))
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
@@ -100,7 +102,7 @@ def is_issued_by(certificate: bytes, authority: bytes) -> bool:
 
 
 def check_key(pair: KeyPair) -> None:
-    """Raise CertificateError unless the key is the certificate's."""
+    """Raise CertificateError unless the key belongs to the certificate."""
     certificate = _certificate(pair.certificate)
     try:
         public_key = certificate.public_key()
@@ -111,7 +113,7 @@ def check_key(pair: KeyPair) -> None:
 
 
 def split(bundle: bytes) -> tuple[bytes, ...]:
-    """Return the certificates of a PEM text one by one, as bytes that can be compared."""
+    """Return the certificates of a PEM text one by one, as bytes that can be compared with other certificates."""
     return tuple(_PEM_HEADER + rest.rstrip() + b"\n" for rest in bundle.split(_PEM_HEADER)[1:])
 
 

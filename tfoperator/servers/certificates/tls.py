@@ -1,4 +1,7 @@
-"""A server's TLS context from PEM in memory, and its servers: the key is not written to disk if possible."""
+"""The TLS context of a server, made from PEM text in memory.
+
+The key is not written to disk, if the system permits that.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from tfoperator.servers.http.server import HttpServer
 
 
 class TlsServer(HttpServer):
-    """A server that answers over TLS, once it has a certificate: there are no answers in plain text. Thread-safe."""
+    """A server that answers over TLS as soon as it has a certificate. It never answers in plain text. Thread-safe."""
 
     _context: ssl.SSLContext | None = None
 
     def show(self, certificate: KeyPair) -> None:
-        """Use this certificate from the next connection on. Raises CertificateError if it is unusable."""
+        """Use this certificate for all new connections. Raises CertificateError if the certificate can't be used."""
         self._context = server_context(certificate)
 
     def context(self) -> ssl.SSLContext | None:
@@ -28,12 +31,15 @@ class TlsServer(HttpServer):
         return self._context
 
     def is_ready(self) -> bool:
-        """Return whether there is a certificate."""
+        """Return whether the server has a certificate."""
         return self._context is not None
 
 
 def server_context(certificate: KeyPair) -> ssl.SSLContext:
-    """Return a context for HTTP/1.1 over TLS 1.2 or later. Raises CertificateError if the pair can't be used."""
+    """Return a context for HTTP/1.1 over TLS 1.2 or later.
+
+    Raises CertificateError if the certificate and the key can't be used.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -49,7 +55,10 @@ def server_context(certificate: KeyPair) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """Yield a path for OpenSSL, which reads only files: in memory on Linux, where a pod may have no writable disk."""
+    """Yield a path for OpenSSL, which reads only files.
+
+    On Linux, the file is in memory, because a pod may have no writable disk.
+    """
     if sys.platform == "linux":
         number = os.memfd_create("certificate", os.MFD_CLOEXEC)
         with os.fdopen(number, "wb") as file:

@@ -1,1 +1,4 @@
-"""The operator's health and metrics endpoints, and their access control; `secure_metrics` is imported only if used."""
+"""The operator's endpoints for health and metrics, and the access control of metrics.
+
+`secure_metrics` is imported only if it is used.
+"""

@@ -1,10 +1,11 @@
-"""Access to metrics: the API server authenticates tokens by TokenReview and authorizes by SubjectAccessReview.
+"""Access control for metrics.
 
-As controller-runtime's filter `WithAuthenticationAndAuthorization`: a scraper needs the verb `get` on the
-nonResourceURL. The API server's answers are cached for a short time, and unknown clients can't cause more
-than a few reviews a second: to the API server they are the operator's own requests.
+The API server authenticates tokens by TokenReview, and authorizes requests by SubjectAccessReview. The access control
+works as controller-runtime's filter `WithAuthenticationAndAuthorization`: a scraper needs the verb `get` on the
+nonResourceURL. The API server's answers are cached for a short time. Unknown clients can cause only a few reviews a
+second, because the API server counts reviews as the operator's own requests.
 
-If the API server gives no answer, access is refused (503).
+If the API server gives no answer, the request is refused (503).
 """
 
 from __future__ import annotations
@@ -29,18 +30,22 @@ from tfoperator.kube.protocol.verbs import ApiClient
 logger = logging.getLogger(__name__)
 
 ALLOWED_SECONDS = 60.0
-"""How long a revoked right may still be used; controller-runtime caches a token as long."""
+"""The maximum seconds for which a revoked right may still be used. controller-runtime caches a token for
+the same time.
+"""
 REFUSED_SECONDS = 10.0
-"""How long a refusal is cached."""
+"""The seconds for which a refusal is cached."""
 KNOWN_SECONDS = 3600.0
-"""How long a token counts as known after its last success: its reviews don't count for the limits of unknown tokens."""
+"""The seconds for which a token counts as known after its last success. The reviews of a known token do not count
+towards the limits for unknown tokens.
+"""
 ANSWER_SECONDS = 4.0
-"""How long a request waits for the API server, less than a scraper's own time-out."""
+"""The seconds that a request waits for the API server. This is less than the time-out of a scraper."""
 REMEMBERED = 1024
 STRANGERS_PER_SECOND, STRANGERS_AT_ONCE = 5.0, 10
-"""Reviews of tokens without a success so far, from all sources together."""
+"""The limits on reviews of tokens that had no success yet, for all sources together: per second, and at once."""
 SOURCE_PER_SECOND, SOURCE_AT_ONCE = 0.5, 5
-"""The same, from one source."""
+"""The limits on reviews of such tokens from a single source."""
 ASKING = 2
 MAX_WAITING = 32
 MAX_TOKEN = 12 << 10
@@ -49,7 +54,10 @@ _REPORT_SECONDS = 60.0
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The result for a request: OK, UNAUTHORIZED, FORBIDDEN or SERVICE_UNAVAILABLE; and its user, where known."""
+    """The result for a request: OK, UNAUTHORIZED, FORBIDDEN or SERVICE_UNAVAILABLE.
+
+    It also has the user, if the user is known.
+    """
 
     status: HTTPStatus
     user: str = ""
@@ -85,7 +93,10 @@ _UNAVAILABLE = Access(HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def bearer_token(authorization: str) -> str:
-    """Return the token in a request's `Authorization` header; empty if it has no possible token."""
+    """Return the token in the `Authorization` header of a request.
+
+    Return "" if the header contains no possible token.
+    """
     scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or len(token) > MAX_TOKEN or not _TOKEN.fullmatch(token):
@@ -111,9 +122,10 @@ def review(client: ApiClient, token: str, path: str, verb: str) -> Access:
 
 
 class AccessReviews:
-    """Decides about requests. Call its methods in the thread of one event loop, which `check` never blocks.
+    """Decides whether requests are permitted.
 
-    Tokens are cached by their hash, and never logged.
+    Call its methods in the thread of one event loop. `check` never blocks this loop. Tokens are cached by their hash.
+    They are never logged.
     """
 
     def __init__(self, client: ApiClient, *, clock: Clock) -> None:
@@ -128,7 +140,10 @@ class AccessReviews:
         self._next_report = 0.0
 
     async def check(self, token: str, *, path: str, verb: str, source: str) -> Access:
-        """Return whether the owner of this token ("" for none) may do this. `source` is the request's origin."""
+        """Return whether the owner of this token ("" if there is none) may do this.
+
+        `source` identifies the sender of the request.
+        """
         if not token:
             return _UNAUTHORIZED
         key = hashlib.sha256(f"{verb} {path} {token}".encode()).digest()
@@ -149,7 +164,7 @@ class AccessReviews:
             return _UNAVAILABLE
 
     def close(self) -> None:
-        """End the threads; the client should be closed before, so that no current review delays this."""
+        """End the threads. Close the client first, so that a review in progress does not delay this."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _may_ask(self, key: bytes, source: str) -> bool:

@@ -1,4 +1,4 @@
-"""The HTTP endpoints: `/healthz`, `/readyz` and `/metrics`, which serve GET on fixed paths."""
+"""The HTTP endpoints `/healthz`, `/readyz` and `/metrics`. They serve only GET, and only these paths."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from tfoperator.servers.http.messages import Answer, Refusal, Request
 from tfoperator.servers.http.server import HttpServer
 
 LIMITS = Limits(connections=512, per_source=16, request_seconds=5.0)
-"""A kubelet has two concurrent probes at most, and a Prometheus one request."""
+"""The maximum number of connections. A kubelet makes at most two probes at the same time, and a Prometheus makes one
+request.
+"""
 
 
 class _Page:
-    """Makes a page in a separate thread, so that no other page waits for it.
+    """Makes a page in a separate thread, so that other pages do not wait for it.
 
-    It makes one page at a time: requests that arrive meanwhile share the next page, so that many clients cost no more
-    than one client that repeats its request.
+    The maker makes only one page at a time. Requests that arrive meanwhile share the next page. So many clients cost no
+    more than a single client that repeats its request.
     """
 
     def __init__(self, make: Callable[[], Answer], path: str) -> None:
@@ -43,12 +45,12 @@ class _Page:
 
 
 class Endpoint(HttpServer):
-    """Answers GET for some paths at one address. `start()` once, then `stop()`."""
+    """Answers GET requests for some paths at one address. Call `start()` once, then `stop()`."""
 
     def __init__(
         self, address: Address, routes: Mapping[str, Callable[[], Answer]], *, name: str, limits: Limits = LIMITS
     ) -> None:
-        """Listens at once. Raises ListenError. Port 0 selects a free port."""
+        """The constructor already listens. Raises ListenError. With port 0, it selects a free port."""
         self._pages = {path: _Page(make, path) for path, make in routes.items()}
         super().__init__(address.host, address.port, name=name, limits=limits)
 
@@ -64,7 +66,7 @@ class Endpoint(HttpServer):
         return await page.get() if page else Answer(b"not found\n", HTTPStatus.NOT_FOUND)
 
     def stop(self) -> None:
-        """Stop listening, end waiting requests and all threads. Idempotent."""
+        """Stop listening, and end waiting requests and all threads. Idempotent."""
         super().stop()
         for page in self._pages.values():
             page.close()

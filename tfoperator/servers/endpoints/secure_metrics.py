@@ -1,7 +1,7 @@
-"""`/metrics` over HTTPS, for clients that the API server authorizes (`--metrics-secure`).
+"""Serves `/metrics` over HTTPS, for clients that the API server authorizes (`--metrics-secure`).
 
-Imported only if enabled. The certificate comes from files, or is generated here: then it encrypts,
-but does not authenticate the server.
+The module is imported only if this is enabled. The certificate comes from files, or is generated here. A generated
+certificate encrypts the connection, but does not authenticate the server.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ _REFUSED = {
 
 
 class SecureEndpoint(TlsServer, Endpoint):
-    """An endpoint whose clients need TLS, a bearer token, and the right to GET the path. `start()` once, then `stop()`.
+    """An endpoint.
 
-    With `cert_dir` it serves `tls.crt` and `tls.key` from there, read again when they change, and refuses clients
-    until they exist; else a generated certificate. `client` is closed by `stop()`.
+    Its clients need TLS, a bearer token, and the right to GET the path. Call `start()` once, then `stop()`. With
+    `cert_dir`, it serves with `tls.crt` and `tls.key` from this directory, and reads them again when they change. Until
+    they exist, it refuses clients. Without `cert_dir`, it serves with a generated certificate. `stop()` closes
+    `client`.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class SecureEndpoint(TlsServer, Endpoint):
         limits: Limits = LIMITS,
         clock: Clock | None = None,
     ) -> None:
-        """Listens at once. Raises ListenError. Port 0 selects a free port."""
+        """The constructor already listens. Raises ListenError. With port 0, it selects a free port."""
         self._clock = clock or SystemClock()
         self._client = client
         self._reviews = AccessReviews(client, clock=self._clock)
@@ -69,13 +71,13 @@ class SecureEndpoint(TlsServer, Endpoint):
         return super().context()
 
     def start(self) -> None:
-        """Start to answer."""
+        """Start to answer requests."""
         super().start()
         if self._files is not None:
             self._files.start()
 
     async def respond(self, request: Request) -> Answer:
-        """Return the page of a path, to authorized clients."""
+        """Return the page of a path, for authorized clients only."""
         if not self.serves(request):
             return await super().respond(request)  # which refuses it, without a review
         token = bearer_token(request.headers.get("authorization", ""))
@@ -86,7 +88,7 @@ class SecureEndpoint(TlsServer, Endpoint):
         return Answer(f"{said}\n".encode(), access.status)
 
     def stop(self) -> None:
-        """Stop listening and reviewing, and end every thread. Idempotent."""
+        """Stop listening and reviewing requests, and end all threads. Idempotent."""
         if self._files is not None:
             self._files.stop()
         self._client.close()

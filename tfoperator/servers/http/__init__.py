@@ -1,1 +1,4 @@
-"""The HTTP server of the operator's endpoints, its webhook and the page; any client can reach it."""
+"""The HTTP server for the operator's endpoints, for its webhook and for the page.
+
+Any client can connect to it, so it limits clients.
+"""

@@ -1,4 +1,7 @@
-"""Accepts the connections of one listening socket, also after the process ran out of file descriptors."""
+"""Accepts the connections of a listening socket.
+
+It continues even after the process has used all its file descriptors.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,26 @@ _ACCEPTED_PER_TURN = 32
 _RETRY_SECONDS = 0.1
 _LET_IN_PER_TURN = 8
 _PAUSE_SECONDS = 0.005
-"""A newcomer at a full server ends the oldest connection. Thus the rate of newcomers is bounded, 1,600 a second: a
-request that comes at once is read before its connection is the oldest, for 128 places last for 80 ms, and for 16 turns
-of the loop however busy that is. Other connections wait here. Sources that had no answer yet get only a quarter of the
-turns, even if other turns are free: a handshake of TLS costs them nothing and the server a millisecond."""
+"""If a server is full, a new connection ends the oldest connection. So the rate of new connections is limited to 1,600
+a second. With this limit, a full set of 128 connections lasts for 80 ms, and for 16 turns of the loop, however busy the
+loop is. So if a client sends its request at once, the server reads the request before the connection is the oldest. All
+further connections wait here. Sources that had no answer yet get only a quarter of the turns, even if the remaining
+turns are free. A TLS handshake costs such a source nothing, but costs the server a millisecond.
+"""
 _MOST_WAITING = 1024
-"""As many as in the kernel's queue for a socket, where a probe would wait behind 1,000 strangers for seconds."""
+"""The maximum number of connections that wait here. It is as many as in the kernel's queue for a socket. In the
+kernel's queue, a probe would wait for seconds behind 1,000 connections of unknown sources.
+"""
 
 
 class Acceptor:
-    """Passes each connection to `let_in`, with its source; connections of sources that `knows` come first.
+    """Passes each connection to `let_in`, together with its source.
 
-    `out_of_files` is called when no connection can be accepted, to make room where that is possible.
+    Connections of sources for which `knows` returns true come first. `out_of_files` is called when no connection can be
+    accepted. It should close connections if that is possible.
 
-    Call all methods in the loop's thread, except `stop()` where it was never started. It owns the socket.
+    Call all methods in the thread of the loop. If the object was never started, any thread may call `stop()`. The
+    object owns the socket.
     """
 
     def __init__(
@@ -56,7 +65,7 @@ class Acceptor:
         self._stopped = False
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start to accept, unless it was stopped meanwhile."""
+        """Start to accept connections, unless `stop` was called meanwhile."""
         if not self._stopped:
             self._loop = loop
             self._listen(loop)
@@ -79,7 +88,10 @@ class Acceptor:
         loop.add_reader(self._socket, self._accept, loop)
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept waiting connections; not all at once, which would block the loop for the open connections."""
+        """Accept waiting connections.
+
+        It does not accept all of them at once, because this would block the loop for the open connections.
+        """
         for _ in range(_ACCEPTED_PER_TURN):
             if len(self._known) + len(self._strangers) >= self._most_waiting:
                 self._pause(loop, _PAUSE_SECONDS)
@@ -103,7 +115,10 @@ class Acceptor:
             self._let_some_in(loop)
 
     def _let_some_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let in the next waiting connections: each fourth turn is a stranger's, and the others are known sources'."""
+        """Let in the next waiting connections.
+
+        Every fourth turn belongs to an unknown source, and the remaining turns belong to known sources.
+        """
         self._next = None
         if self._known or self._strangers:
             self._next = loop.call_later(_PAUSE_SECONDS, self._let_some_in, loop)

@@ -1,4 +1,7 @@
-"""The open connections of a server, and which to close for a new connection. Used only in the loop's thread."""
+"""The open connections of a server.
+
+Decides which connection to close when a new connection needs its place. Only the thread of the loop uses it.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,13 @@ _MAX_KNOWN = 1024
 
 
 class Connection:
-    """One connection. While it is `busy` its request is complete and its response is being computed.
+    """One connection. A connection. It is `busy` while its request is complete and its response is being computed.
 
-    `streaming`: with a response that has no end, so that stopping does not wait for it. `received` are the bytes of the
-    request's body, until the response is computed, and `unsent` are the bytes of the response, until its last byte is
-    sent. `handed_over`: asyncio made a transport of the socket, and closes it. `left`: its client has ended it, or its
-    half.
+    `streaming` is true if it sends a response that has no end. Then stopping the server does not wait for the response.
+    `received` is the number of bytes of the request's body, until the response is computed. `unsent` is the number of
+    bytes of the response, until its last byte is sent. `handed_over` is true if asyncio has made a transport of the
+    socket. Then asyncio closes the socket. `left` is true if the client has closed the connection, or its own half of
+    the connection.
     """
 
     def __init__(self, plain: socket.socket, source: str, now: float) -> None:
@@ -39,13 +43,16 @@ class Connection:
         self.transport: asyncio.WriteTransport | None = None
 
     def left_by_client(self) -> None:
-        """End the stream that it sends, which has lost its reader. Requests that came before are answered."""
+        """End the stream that the connection sends, because its reader is gone.
+
+        Requests that came before are still answered.
+        """
         self.left = True
         if self.streaming and self.task is not None:
             self.task.cancel()
 
     def close(self) -> None:
-        """Close it, unless it ended in an orderly way already."""
+        """Close the connection, unless it has already ended normally."""
         if self.transport is not None:
             self.transport.abort()
         if not self.handed_over:
@@ -58,9 +65,10 @@ class Connection:
 
 
 class Places:
-    """The open connections, the oldest first.
+    """The open connections of a server, the oldest first.
 
-    Subclasses decide which connection has to end for another; here all may stay.
+    A subclass decides which connection must end when another connection needs its place. In this class, all connections
+    may stay.
     """
 
     def __init__(self) -> None:
@@ -70,47 +78,47 @@ class Places:
         return iter(tuple(self._all))
 
     def add(self, connection: Connection) -> None:
-        """Add it, until its end."""
+        """Add a connection. It stays until it ends."""
         self._all[connection] = None
 
     def forget(self, connection: Connection) -> None:
-        """Remove a connection that ended. Idempotent."""
+        """Remove a connection that has ended. Idempotent."""
         self._all.pop(connection, None)
 
     def end(self, connection: Connection) -> None:
-        """End it, even if it is busy."""
+        """End the connection, even if it is busy."""
         self.forget(connection)
         if connection.task is not None:
             connection.task.cancel()
 
     def knows(self, source: str) -> bool:  # noqa: ARG002 - subclasses look at it
-        """Return whether this source is let in before others."""
+        """Return whether connections of this source are let in before other connections."""
         return True
 
     def make_room(self, source: str, now: float) -> bool:  # noqa: ARG002 - subclasses look at them
-        """Return whether this source may have one more connection, perhaps after ending another."""
+        """Return whether this source may have another connection. The call may end an existing connection for this."""
         return True
 
     def trust(self, connection: Connection) -> None:
-        """Note that the server trusts the sender of a request on this connection."""
+        """Record that the server trusts the sender of a request on this connection."""
 
     def answered(self, connection: Connection) -> None:
-        """Note that this source has requested a page that is served here."""
+        """Record that this source has requested a page that the server has."""
 
     def bound_unsent(self) -> bool:
-        """End connections with too many unsent bytes of responses; return whether a connection was ended."""
+        """End connections that have too many unsent bytes of responses. Return whether it ended a connection."""
         return False
 
     def bound_received(self) -> bool:
-        """End a connection with too many bytes of requests; return whether a connection was ended."""
+        """End a connection that has too many bytes of requests. Return whether it ended a connection."""
         return False
 
     def out_of_files(self) -> None:
-        """End connections that may be ended, for the process has no free file descriptor."""
+        """End the connections that may be ended, because the process has no free file descriptor."""
 
 
 class PlacesBySource(Places):
-    """A bounded number of connections, in all and per source, for servers that any machine can reach."""
+    """A limited number of connections, in total and for each source. It is for servers that any machine can reach."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
@@ -118,21 +126,23 @@ class PlacesBySource(Places):
         self._known: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had an answer
 
     def answered(self, connection: Connection) -> None:
-        """Note that this source has requested a page that is served here."""
+        """Record that this source has requested a page that the server has."""
         self._known[connection.source] = None
 
     def knows(self, source: str) -> bool:
-        """Return whether this source had an answer."""
+        """Return whether this source has had an answer before."""
         return source in self._known
 
     def make_room(self, source: str, now: float) -> bool:
-        """Return whether this source may have one more connection, after ending a connection that waits for its client.
+        """Return whether this source may have another connection.
 
-        Only a complete request whose response is computed, or a stream, holds its place in a full server. A connection
-        that rests, that still sends a request, or that does not read its response is ended, the oldest first: a client
-        that sends its request at once is served before its connection is the oldest, however many others come. While
-        sources that had an answer have half of the places or less, connections of other sources end each other: a
-        handshake takes time, and API servers begin one for each review whose connection was ended.
+        For this, it may end a connection that waits for its client. In a full server, a connection keeps its place only
+        in two cases: its request is complete and the response is being computed, or it is a stream. All other
+        connections may be ended, the oldest first: a connection that is idle, that still sends a request, or whose
+        client does not read the response. A client that sends its request at once is served before its connection is
+        the oldest, however many other clients connect. While the sources that had an answer have at most half of the
+        places, only connections of sources without an answer are ended. The reason is that a handshake takes time, and
+        an API server begins a new handshake for each review whose connection was ended.
         """
         own = [one for one in self._all if one.source == source]
         if len(own) >= self._limits.per_source:
@@ -141,7 +151,7 @@ class PlacesBySource(Places):
         return len(self._all) < self._limits.connections or self._end_oldest(self._all, now)
 
     def _end_oldest(self, connections: Iterable[Connection], since: float) -> bool:
-        """End the connection that has waited longest for its client, if it has since then."""
+        """End the connection that has waited longest for its client, if it has waited since the time `since`."""
         idle = [one for one in connections if not one.busy]
         strangers = [one for one in idle if one.source not in self._known]
         few_known = 2 * (len(idle) - len(strangers)) <= self._limits.connections
@@ -152,9 +162,11 @@ class PlacesBySource(Places):
         return True
 
     def bound_unsent(self) -> bool:
-        """End the connections that read least while all unsent responses exceed the limit, or a source's half of it.
+        """End connections while the unsent responses exceed a limit.
 
-        Returns whether one was ended. One response may be larger than that.
+        The limit applies to all responses together, and half of it to the responses to one source. End the connections
+        first that have read least. Returns whether it ended a connection. A single response may be larger than the
+        limit.
         """
         limit, ended = self._limits.unsent, False
         while True:
@@ -168,9 +180,10 @@ class PlacesBySource(Places):
             ended = True
 
     def bound_received(self) -> bool:
-        """End a connection that still sends if all received bodies exceed the limit, or a source's half of it.
+        """End a connection that is still sending, if the received bodies exceed a limit.
 
-        Returns whether one was ended.
+        The limit applies to all bodies together, and half of it to the bodies from one source. Returns whether it ended
+        a connection.
         """
         limit, held = self._limits.received, Counter[str]()
         for one in self._all:

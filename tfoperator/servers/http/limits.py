@@ -1,4 +1,4 @@
-"""Limits on the clients of a server, and the source that a connection counts for."""
+"""The limits for the clients of a server, and the source to which a connection belongs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import NamedTuple
 import msgspec
 
 _BACKLOG = 4096
-"""The kernel's accept queue: when it is full, it drops new connections of any client, for a second."""
+"""The length of the kernel's accept queue. When this queue is full, the kernel drops new connections of all clients for
+a second.
+"""
 
 
 class Address(NamedTuple):
-    """Where a server listens; host "" is every interface."""
+    """The address on which a server listens. The host "" means every network interface."""
 
     host: str
     port: int
@@ -23,17 +25,18 @@ class Address(NamedTuple):
 
 
 class ListenError(OSError):
-    """The server can't listen on the address; the message names it."""
+    """The server can't listen on the address. The message names the address."""
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Limits on clients. Sizes are in bytes, times in seconds.
+    """The limits for clients. Sizes are in bytes, and times are in seconds.
 
-    `per_source` are connections from one IPv4 address or one IPv6 network of 64 bits. `received` bounds the bodies that
-    were received and not answered yet, and `unsent` the responses that clients have not read yet, of all connections
-    together. `head` bounds a request's line and headers; Go's clients send some hundreds. `idle_seconds` is how long a
-    connection may be idle after a request; 0 means that each connection has one request. With `waits_for_readers` a
-    client may take as long as it likes to read a response: somebody looks at a log, page by page.
+    `per_source` limits the connections from one IPv4 address, or from one IPv6 network of 64 bits. `received` limits
+    the bodies that were received and not answered yet. `unsent` limits the responses that clients have not read yet.
+    Both count all connections together. `head` limits the size of a request's line and headers. Clients written in Go
+    send some hundred bytes. `idle_seconds` is how long a connection may be idle after a request. 0 means that each
+    connection has only one request. With `waits_for_readers`, a client may read a response as slowly as it likes,
+    because a user may look at a log page by page.
     """
 
     connections: int = 128
@@ -49,7 +52,10 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def source_of(address: str) -> str:
-    """Return the source of a connection: an IPv4 address, or an IPv6 network of 64 bits, which one machine can fill."""
+    """Return the source of a connection.
+
+    It is an IPv4 address or an IPv6 network of 64 bits, because one machine can use all addresses of such a network.
+    """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -62,7 +68,7 @@ def source_of(address: str) -> str:
 
 
 def listen(host: str, port: int, name: str) -> socket.socket:
-    """Return a socket that listens and does not block. Raises ListenError."""
+    """Return a socket that listens. Its calls do not block. Raises ListenError."""
     where, family = (f"[{host}]:{port}", socket.AF_INET6) if ":" in host else (f"{host}:{port}", socket.AF_INET)
     try:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 requests and responses as values, and their encoding. No I/O."""
+"""HTTP/1.1 requests and responses as values, and functions that encode and decode them. The module does no I/O."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A complete request. `path` is without the query, `query` undecoded, `source` its sender.
+    """A complete request. `path` does not contain the query. `query` is not decoded. `source` identifies the sender.
 
-    The names of `headers` are in lower case, and values of one name are joined by a comma. `last`: the client sends no
-    further request on its connection. `takes_chunks`: the client speaks HTTP/1.1, not 1.0. `trusted` is what
-    `HttpServer.trusts` returned; a request that is not trusted comes without its body.
+    The names of `headers` are in lower case. If a name occurs several times, its values are joined by commas. `last` is
+    true if the client sends no more requests on this connection. `takes_chunks` is true if the client speaks HTTP/1.1,
+    and false for HTTP/1.0. `trusted` is the value that `HttpServer.trusts` returned. If it is false, the request has no
+    body here.
     """
 
     method: str
@@ -32,14 +33,14 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def has_body(self) -> bool:
-        """Whether the head announces a body."""
+        """Whether the request's head announces a body."""
         return "transfer-encoding" in self.headers or self.headers.get("content-length", "0").strip("0") != ""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response. `headers` are added to the usual headers, and have no control characters.
+    """A response. `headers` are sent in addition to the usual headers. They contain no control characters.
 
-    `last`: the connection ends after it.
+    With `last`, the connection ends after this response.
     """
 
     body: bytes
@@ -54,11 +55,11 @@ def _nothing() -> None:
 
 
 class StreamedAnswer(msgspec.Struct, frozen=True):
-    """A response of unknown length, which is closed when the client leaves.
+    """A response of unknown length. It is closed if the client leaves.
 
-    The next chunk is taken from `chunks` when the last chunk was sent, so a slow client slows it down. `over` is called
-    once when the response has ended, also when its first chunk was never taken: a generator that never began has no
-    end of its own.
+    The next chunk is taken from `chunks` only when the previous chunk was sent. So a slow client slows down the source
+    of the chunks. `over` is called once when the response has ended, even if no chunk was taken. It is needed because a
+    generator that was never started can't run code at its end.
     """
 
     chunks: AsyncGenerator[bytes, None]
@@ -68,25 +69,30 @@ class StreamedAnswer(msgspec.Struct, frozen=True):
 
 
 class WebSocket(Protocol):
-    """The server's end of a WebSocket. Belongs to the event loop.
+    """The server's side of a WebSocket. Only the event loop may use it.
 
-    Iterate over it once for the client's messages; text comes as UTF-8. The iteration ends with the connection, also
-    after a client's mistake.
+    Iterate over it, only once, to get the client's messages. A text message comes as UTF-8 bytes. The iteration ends
+    when the connection ends, and also after an error of the client.
     """
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def send(self, data: bytes) -> None:
-        """Send a message, and wait until the client has room. Raises ConnectionError when it is gone."""
+        """Send a message, and wait until the client can receive more. Raises ConnectionError if the client is gone."""
 
     async def close(self) -> None:
-        """Send a close message, and wait a moment for the client's. Idempotent; `send` fails afterwards."""
+        """Send a close message, and wait a moment for the client's close message.
+
+        The call is idempotent. After it, `send` fails.
+        """
 
 
 class WebSocketAnswer(msgspec.Struct, frozen=True):
-    """A WebSocket instead of a response. `talk` is called with it once it is open, and its end closes it.
+    """A WebSocket in place of a response.
 
-    `subprotocols` are those that are spoken here, the best first. `most` bounds the bytes of a message.
+    When the WebSocket is open, `talk` is called with it. When `talk` returns, the WebSocket is closed. `subprotocols`
+    are the subprotocols that the server supports, the preferred one first. `most` is the maximum number of bytes of a
+    message.
     """
 
     talk: Callable[[WebSocket], Awaitable[None]]
@@ -95,7 +101,10 @@ class WebSocketAnswer(msgspec.Struct, frozen=True):
 
 
 class Refusal(Exception):
-    """A refused request: the client gets the message, and the connection ends. `reason` is one word for metrics."""
+    """A request is refused.
+
+    The client gets the message, and the connection ends. `reason` is a single word for the metrics.
+    """
 
     def __init__(self, status: HTTPStatus, reason: str, message: str) -> None:
         super().__init__(message)
@@ -104,7 +113,7 @@ class Refusal(Exception):
 
 
 class _Parts:
-    """The parts of a head that the parser finds."""
+    """The parts of a request's head that the parser finds."""
 
     def __init__(self) -> None:
         self.target = b""
@@ -123,7 +132,7 @@ class _Parts:
 
 
 def parse_head(head: bytes) -> Request:
-    """Return the request without its body. Raises Refusal for an ambiguous request."""
+    """Return the request that this head describes, without its body. Raises Refusal if the request is ambiguous."""
     parts = _Parts()
     parser = HttpRequestParser(parts)
     version = head.partition(b"\r\n")[0][-9:]
@@ -150,9 +159,10 @@ _ABSOLUTE_FORM = re.compile("[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)", re.ASCII)
 
 
 def _origin_form(target: str) -> tuple[str, str]:
-    """Return (path and query, authority) of a target; the authority is empty if only the path was sent.
+    """Return (path and query, authority) of a request's target. The authority is empty if the client sent only a path.
 
-    A server must accept a whole URL, and use its authority instead of the header `Host` (RFC 9112, 3.2.2).
+    A server must accept a whole URL as the target, and use the URL's authority instead of the header `Host` (RFC 9112,
+    3.2.2).
     """
     whole = _ABSOLUTE_FORM.match(target)
     if whole is None:
@@ -162,14 +172,14 @@ def _origin_form(target: str) -> tuple[str, str]:
 
 
 def malformed(problem: str) -> Refusal:
-    """Return the refusal of a request that is no HTTP, or that can be understood in two ways."""
+    """Return the refusal of a request that is not HTTP, or that can be understood in two ways."""
     return Refusal(HTTPStatus.BAD_REQUEST, "malformed", f"this is not a valid HTTP/1.1 request: {problem}")
 
 
 def encode_head(answer: Answer | StreamedAnswer, *, last: bool, in_chunks: bool = False) -> bytes:
-    """Return the bytes before the body; `last`: the connection ends after it.
+    """Return the bytes that come before the body. With `last`, the connection ends after the response.
 
-    A streamed response comes `in_chunks`, or ends with its connection.
+    A streamed response is sent `in_chunks`. Otherwise, the end of the connection is the end of the response.
     """
     status, length = HTTPStatus.OK, "Transfer-Encoding: chunked\r\n" if in_chunks else ""
     if isinstance(answer, Answer):

@@ -1,9 +1,9 @@
-"""The HTTP/1.1 server of all our endpoints: one thread serves all connections.
+"""The HTTP/1.1 server for all our endpoints. One thread serves all connections.
 
-Clients that open connections and send little must not block others. So a connection needs no thread before its request
-is complete, or while its answer is sent; everything has a deadline; a source has a bounded number of connections; and a
-full server ends the connection that has waited longest for its client. The bytes of all requests received, and of all
-responses that are not read yet, are bounded, too.
+Clients that open connections and send little must not block other clients. So a connection needs no thread while its
+request is incomplete, or while its answer is sent. Everything has a deadline. The number of connections of a source is
+limited. A full server ends the connection that has waited longest for its client. There are also limits on the bytes of
+all requests received, and on the bytes of all responses that clients have not read yet.
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS = 5.0
 _GOODBYE_SECONDS = 1.0
-"""Seconds for a client to answer that its TLS connection ends."""
+"""Seconds that a client has to confirm the end of its TLS connection."""
 _HASTY_GOODBYE_SECONDS = 0.1
-"""The same when the server stops: a client with an idle connection in its pool doesn't read, and never answers."""
+"""The same time while the server stops. A client with an idle connection in its pool doesn't read, so it never confirms
+the end.
+"""
 
 AnyAnswer = Answer | StreamedAnswer | WebSocketAnswer
 
 
 class _Streams(asyncio.StreamReaderProtocol):
-    """Notes the transport of a connection that was made, and ends a stream whose client has left."""
+    """Keeps the transport of a new connection, and ends a stream if its client has left."""
 
     def __init__(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         super().__init__(reader)
@@ -68,9 +70,10 @@ class _Streams(asyncio.StreamReaderProtocol):
 
 
 class HttpServer(ABC):
-    """Answers requests with `respond`, at one address and at added addresses. `start()` once, then `stop()`.
+    """A server that answers requests with `respond`, at one address and at addresses that are added later.
 
-    Thread-safe. Subclasses define `respond`, and may override the other public methods.
+    Call `start()` once, then `stop()`. Thread-safe. A subclass defines `respond`, and may override all other public
+    methods.
     """
 
     def __init__(
@@ -83,14 +86,15 @@ class HttpServer(ABC):
         listening: socket.socket | None = None,
         places: Places | None = None,
     ) -> None:
-        """Listens at once, so that a taken port is detected early. Raises ListenError. Port 0 selects a free port.
+        """The constructor already listens, so an address in use is detected early.
 
-        If `listening` is given, it listens on this socket instead of the address, and closes it. `places` decides
-        which connections it has; without it, the limits on sources do.
+        Raises ListenError. With port 0, it selects a free port. If `listening` is given, the server listens on this
+        socket and not on the address. It closes the socket at its end. `places` decides which connections the server
+        keeps. Without `places`, the limits on sources decide this.
         """
         self.draining = False
         self.log = StrangersLog(logger)
-        """For lines that clients cause."""
+        """The log for lines that clients cause."""
         self._limits = limits
         if listening is None:
             listening = listen(host, port, name)
@@ -108,27 +112,34 @@ class HttpServer(ABC):
 
     @abstractmethod
     async def respond(self, request: Request) -> AnyAnswer:
-        """Return the response to a request. Raises Refusal. It must not block; run long work in an executor."""
+        """Return the response to a request. Raises Refusal. The method must not block. Run long work in an executor."""
 
     def trusts(self, request: Request) -> bool:  # noqa: ARG002 - subclasses look at it
         """Return whether the head of a request shows that its sender may send a body, and more requests.
 
-        Then its connection keeps its place, if `places` supports that. It is called before the body is read.
+        If it does, the connection keeps its place, if `places` supports this. The server calls it before it reads the
+        body.
         """
         return True
 
     def begin(self) -> None:  # noqa: B027 - most servers have nothing to prepare
-        """Prepare what `respond` needs, in the loop's thread, before the first connection is accepted."""
+        """Prepare the things that `respond` needs.
+
+        The thread of the loop calls this before the server accepts the first connection.
+        """
 
     async def end_streams(self) -> None:  # noqa: B027 - most streams can be cut off
-        """Let the streams end by themselves when the server stops; streams that go on afterwards are cut off."""
+        """Give the streams time to end by themselves when the server stops.
+
+        The server then cuts off all streams that continue.
+        """
 
     def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context of the next connection; None for plain text."""
+        """Return the TLS context for the next connection. Return None for plain text."""
         return None
 
     def is_ready(self) -> bool:
-        """Return whether clients can be served; until then they are refused."""
+        """Return whether the server can serve clients. Before that, it refuses clients."""
         return True
 
     def refusal(self, refusal: Refusal) -> Answer:
@@ -136,17 +147,17 @@ class HttpServer(ABC):
         return Answer(f"{refusal}\n".encode(errors="replace"), refusal.status)
 
     def refused(self, reason: str) -> None:  # noqa: B027 - a server without metrics does nothing
-        """Count a refused client or request, or a failure to answer ("error"), for metrics."""
+        """Count a refused client, a refused request, or a failure to answer ("error") for the metrics."""
 
     @property
     def port(self) -> int:
-        """The port in use, of the first address."""
+        """The port in use at the first address."""
         return self._port
 
     def listen_also(self, listening: socket.socket) -> None:
-        """Accept connections on this socket, too, once started.
+        """Accept connections on this socket, too, after the server has started.
 
-        It is closed with the server, or now if the server has ended.
+        The socket is closed together with the server. If the server has already ended, it is closed now.
         """
         listening.setblocking(False)
         acceptor = self._acceptor(listening)
@@ -159,7 +170,7 @@ class HttpServer(ABC):
         acceptor.stop()
 
     def start(self) -> None:
-        """Start to answer. Raises the error of a failed beginning."""
+        """Start to answer requests. If the start fails, raise its error."""
         self._thread.start()
         self._started.wait()
         if self._failure is not None:
@@ -168,11 +179,16 @@ class HttpServer(ABC):
             raise self._failure
 
     def drain(self) -> None:
-        """Continue to answer, but end each connection with its next response, so that clients reconnect elsewhere."""
+        """Continue to answer, but end each connection after its next response, so that clients reconnect to another
+        server.
+        """
         self.draining = True
 
     def stop(self) -> None:
-        """Stop listening; end idle and streaming connections at once, others when answered or after 5 s. Idempotent."""
+        """Stop listening, and end idle and streaming connections at once.
+
+        End all other connections when they are answered, or after 5 s. Idempotent.
+        """
         self.drain()
         if self._thread.is_alive():
             self.in_loop(self._stopping.set)
@@ -180,7 +196,7 @@ class HttpServer(ABC):
         self._stop_accepting()
 
     def in_loop(self, action: Callable[[], object]) -> bool:
-        """Call a function in the loop's thread, soon; return False if the loop has ended or never began."""
+        """Call a function soon in the thread of the loop. Return False if the loop has ended or never started."""
         if not self._started.is_set() or self._failure is not None:
             return False
         try:
@@ -218,7 +234,7 @@ class HttpServer(ABC):
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
 
     async def streams_ended(self, seconds: float) -> None:
-        """Wait for the end of all streamed responses, at most so long. Call it in the loop."""
+        """Wait until all streamed responses have ended, for at most this many seconds. Call it in the loop."""
         streaming = [one.task for one in self._connections if one.streaming and one.task is not None]
         if streaming:
             await asyncio.wait(streaming, timeout=seconds)
@@ -290,7 +306,7 @@ class HttpServer(ABC):
             connection.close()
 
     async def _begins(self, plain: socket.socket) -> None:
-        """Return when the client has sent a byte: until then its connection costs almost nothing."""
+        """Wait until the client has sent a byte. Before that, its connection costs almost nothing."""
         said = asyncio.Event()
         self._loop.add_reader(plain, said.set)
         try:
@@ -302,7 +318,7 @@ class HttpServer(ABC):
     async def _converse(
         self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Read and answer requests in turn, until the connection must end."""
+        """Read and answer requests one after the other, until the connection must end."""
         limits = self._limits
         seconds, last = limits.request_seconds, False
         while not last:
@@ -334,9 +350,10 @@ class HttpServer(ABC):
     async def _answer(
         self, connection: Connection, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, AnyAnswer, bool]:
-        """Return the head of the request that begins with this byte, its response, and whether more bytes follow.
+        """Return the head of the request that begins with this byte, and the response.
 
-        The body of the request is dropped: it must not stay in memory until the client has read the response.
+        Also return whether unread bytes of the request remain. The body of the request is dropped, because it must not
+        stay in memory until the client has read the response.
         """
         head = Request("HEAD" if first == b"H" else "", "", {})  # until it is read
         try:
@@ -356,7 +373,10 @@ class HttpServer(ABC):
     async def _admit(
         self, connection: Connection, head: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, bytes]:
-        """Return the head of a request with the facts about its sender, and the body if the sender is trusted."""
+        """Return the head of a request with the facts about its sender.
+
+        If the sender is trusted, also return the body.
+        """
         trusted = self.trusts(head)
         head = msgspec.structs.replace(head, source=connection.source, trusted=trusted)
         if not trusted:
@@ -378,7 +398,10 @@ class HttpServer(ABC):
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Open a WebSocket, and close it after the talk. Raises Refusal for a request that opens none."""
+        """Open a WebSocket, and close it after `talk` has returned.
+
+        Raises Refusal if the request does not open a WebSocket.
+        """
         # Imported here: it takes a twentieth of a second, and most servers never open a WebSocket.
         from tfoperator.servers.http.websocket import AcceptedWebSocket
 
@@ -400,7 +423,7 @@ class HttpServer(ABC):
         *,
         last: bool,
     ) -> None:
-        """Send a response of unknown length, unless the client has left already."""
+        """Send a response of unknown length, unless the client has already left."""
         connection.streaming = True
         try:
             if not connection.left:
@@ -413,7 +436,10 @@ class HttpServer(ABC):
     def _write(
         self, connection: Connection, writer: asyncio.StreamWriter, answer: Answer, *, last: bool, is_head: bool
     ) -> None:
-        """Begin to send a response; until its client has read it, its connection may have to end for others."""
+        """Begin to send a response.
+
+        Until the client has read it, the server may end its connection for other connections.
+        """
         data = encode_head(answer, last=last) + (b"" if is_head else answer.body)
         connection.busy, connection.unsent, connection.idle_since = False, len(data), self._loop.time()
         if self._connections.bound_unsent():
@@ -421,7 +447,7 @@ class HttpServer(ABC):
         writer.write(data)
 
     async def _drained(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
-        """Return when the client has read the response. Raises TimeoutError."""
+        """Wait until the client has read the response. Raises TimeoutError."""
         try:
             await drained(writer, self._reading_seconds())
         finally:

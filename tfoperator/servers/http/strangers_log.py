@@ -1,4 +1,4 @@
-"""A log for lines that clients cause: anybody may be a client, and a flood of bad requests must not fill the disk."""
+"""A log for lines that clients cause. Anybody may be a client, so a flood of bad requests must not fill the disk."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 LINES_PER_SOURCE = 10
-"""In a minute: enough to see a client's mistake."""
+"""The maximum number of lines of a source in a minute. It suffices to see a client's mistake."""
 LINES = 100
-"""In a minute, of all sources together."""
+"""The maximum number of lines of all sources together in a minute."""
 
 
 class StrangersLog(logging.LoggerAdapter[logging.Logger]):
-    """Write at most `LINES_PER_SOURCE` lines of a source in a minute; the next line counts the lines left out.
+    """Write at most `LINES_PER_SOURCE` lines of a source in a minute.
 
-    The keyword `source` of each method is the client's; without it, a line counts for a source of its own. Lines at
-    DEBUG are not bounded. Thread-safe.
+    The next line after that shows how many lines were left out. The keyword `source` of each method is the client's
+    source. All lines without this keyword count as lines of one source. Lines at the level DEBUG are not limited.
+    Thread-safe.
     """
 
     def __init__(self, logger: logging.Logger, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -31,7 +32,7 @@ class StrangersLog(logging.LoggerAdapter[logging.Logger]):
         self._left_out = 0
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Write a line unless its source has used up its share; every other method calls this."""
+        """Write a line, unless its source has used its share. All other methods call this method."""
         source = str(kwargs.pop("source", ""))
         if level > logging.DEBUG:
             with self._lock:

@@ -1,8 +1,9 @@
 """TLS for accepted connections, with small buffers.
 
-asyncio gives each TLS connection a buffer of 256 KiB: 160 MiB where both TLS servers of the operator are full of
-clients that send nothing. A TLS record has 16 KiB. asyncio has no option for the buffer's size, so these connections
-have a protocol of their own; the connections of other code in this process are left as they are.
+asyncio gives each TLS connection a buffer of 256 KiB. If both TLS servers of the operator were full of clients that
+send nothing, these buffers would need 160 MiB. A TLS record has only 16 KiB. asyncio has no option for the size of the
+buffer, so these connections use a protocol class of their own. Connections of other code in this process are not
+changed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _BUFFER = 32 << 10
 
 
 class _SmallBuffers(SSLProtocol):
-    """asyncio's TLS, with less memory for each connection."""
+    """The TLS protocol of asyncio, with less memory for each connection."""
 
     max_size = _BUFFER
 
@@ -29,10 +30,10 @@ async def accept_tls(
     handshake_seconds: float | None = None,
     shutdown_seconds: float | None = None,
 ) -> None:
-    """Shake hands over an accepted connection, and give its transport to `protocol.connection_made`.
+    """Do the TLS handshake on an accepted connection, and pass its transport to `protocol.connection_made`.
 
-    It is `loop.connect_accepted_socket` with `ssl`, and has the same default time-outs. Raises OSError (SSLError,
-    ConnectionError) if there is no TLS connection then; the socket is closed.
+    The function works as `loop.connect_accepted_socket` with `ssl`, and has the same default time-outs. Raises OSError
+    (SSLError, ConnectionError) if the handshake fails. In this case, the socket is closed.
     """
     loop = asyncio.get_running_loop()
     shaken = loop.create_future()

@@ -1,7 +1,7 @@
-"""WebSockets: messages in both directions over a connection that began with a request.
+"""WebSockets: messages in both directions, over a connection that began with an HTTP request.
 
-Imported when a WebSocket is opened. The frames are taken apart and made by the `websockets` package, without its input
-and output. Compression is not offered: a small message can't become a large message.
+The module is imported only when a WebSocket is opened. The package `websockets` encodes and decodes the frames. Its
+input and output are not used. The server does not offer compression. So a small message can't become a large message.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ _HEADERS = (
 )  # fmt: skip
 _PIECE = 64 << 10
 _HEARTBEAT_SECONDS = 30.0
-"""A client that is silent for so long gets a ping, and counts as gone after as long again."""
+"""If a client is silent for this many seconds, it gets a ping. If it stays silent for the same time again, it counts as
+gone.
+"""
 _GOODBYE_SECONDS = 1.0
 _QUIET = logging.Logger("frames of WebSockets", logging.CRITICAL + 1)
-"""The library logs frames and ends of connections; the mistakes of clients fill no log."""
+"""A logger that drops everything. The library logs frames and ends of connections, and the mistakes of clients must not
+fill the log.
+"""
 
 
 class AcceptedWebSocket:
-    """A `WebSocket` over a connection. Call `abandon` at its end. Belongs to the event loop."""
+    """A `WebSocket` on a connection. Call `abandon` when the connection ends. Only the event loop may use it."""
 
     def __init__(
         self,
@@ -45,7 +49,7 @@ class AcceptedWebSocket:
         subprotocols: Sequence[str],
         most: int,
     ) -> None:
-        """Accept the handshake in this request. Messages have at most `most` bytes. Raises Refusal."""
+        """Accept the WebSocket handshake in this request. Messages have at most `most` bytes. Raises Refusal."""
         self._reader = reader
         self._writer = writer
         own = [Subprotocol(name) for name in subprotocols]
@@ -70,7 +74,7 @@ class AcceptedWebSocket:
         self._heartbeat = asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)
 
     async def send(self, data: bytes) -> None:
-        """Send a message, and wait until the client has room. Raises ConnectionError when it is gone."""
+        """Send a message, and wait until the client can receive more. Raises ConnectionError if the client is gone."""
         try:
             self._protocol.send_binary(data)
         except InvalidState:
@@ -92,7 +96,10 @@ class AcceptedWebSocket:
             await self._receive()
 
     async def close(self) -> None:
-        """Send a close message, and wait a moment for the client's. Idempotent; `send` fails afterwards."""
+        """Send a close message, and wait a moment for the client's close message.
+
+        The call is idempotent. After it, `send` fails.
+        """
         self._heartbeat.cancel()
         if self._protocol.state is State.OPEN:
             self._protocol.send_close(CloseCode.NORMAL_CLOSURE)
@@ -108,7 +115,7 @@ class AcceptedWebSocket:
         self._heartbeat.cancel()
 
     def _take(self, frame: Frame) -> bool:
-        """Take a frame; return whether a message is complete."""
+        """Process a frame. Return whether a message is complete."""
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
             return False
         if frame.opcode is not Opcode.CONT:

@@ -11,23 +11,29 @@ from http import HTTPStatus
 from tfoperator.servers.http.messages import Refusal, Request, StreamedAnswer, encode_head, malformed, parse_head
 
 ENDED = (OSError, EOFError)
-"""The errors of a connection that its client, or a deadline, has ended. (TimeoutError and SSLError are OSErrors.)"""
+"""The errors of a connection that was ended by its client or by a deadline. (TimeoutError and SSLError are
+OSErrors.)
+"""
 
 _PIECE = 64 << 10
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 256 << 10
-"""The bytes of a refused request that are read and discarded beyond a body that would be taken: a connection closed
-with unread bytes is reset, and the client may never see the refusal. Go's net/http does the same."""
+"""If a request is refused, the server reads and discards this many more bytes than an allowed body has. If it closed a
+connection with unread bytes, the connection would be reset, and the client might never see the refusal. Go's net/http
+does the same.
+"""
 
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t -~\x80-\xff]*)?\r\n")
-"""The line before a chunk: its size, and extensions, which mean nothing here. RFC 9112 allows no other control
-characters; a server that took them would see other requests in a connection than a proxy before it."""
+"""A pattern for the line before a chunk. It has the size of the chunk, and extensions, which have no meaning here. RFC
+9112 allows no other control characters in this line. If a server accepted them, it could see other requests in a
+connection than a proxy in front of it.
+"""
 _MOST_CHUNK_LINE = 256
 _MOST_TRAILER = 4096
 
 
 async def read_head(first: bytes, reader: asyncio.StreamReader) -> Request:
-    """Return the request that begins with this byte, without its body, whatever its method.
+    """Return the request that begins with this byte, without its body. The method does not matter.
 
     Raises Refusal, and the errors of a lost connection.
     """
@@ -46,10 +52,10 @@ async def read_body(
     send: Callable[[bytes], object],
     received: Callable[[int], object],
 ) -> bytes:
-    """Return the body of a request, of at most `most` bytes.
+    """Return the body of a request. It has at most `most` bytes.
 
-    A client that asks first gets leave by `send`. `received` is called with the bytes of the body so far, at each
-    piece. Raises Refusal, and the errors of a lost connection.
+    A client may first wait for permission to send the body. It gets this permission by `send`. `received` is called
+    after each piece with the number of bytes received so far. Raises Refusal, and the errors of a lost connection.
     """
     coding = request.headers.get("transfer-encoding")
     if coding is not None and coding.lower() != "chunked":
@@ -79,7 +85,7 @@ def _check_length(length: int, most: int) -> None:
 async def _read_into(
     body: bytearray, length: int, reader: asyncio.StreamReader, received: Callable[[int], object]
 ) -> None:
-    """Append so many bytes to the body."""
+    """Append this number of bytes to the body."""
     whole = len(body) + length
     while len(body) < whole:
         piece = await reader.read(min(whole - len(body), _PIECE))
@@ -92,7 +98,7 @@ async def _read_into(
 async def _read_chunks(
     body: bytearray, reader: asyncio.StreamReader, most: int, received: Callable[[int], object]
 ) -> None:
-    """Append all chunks to the body, and discard what follows them."""
+    """Append all chunks to the body, and discard the trailer that follows them."""
     while True:
         line = _CHUNK_LINE.fullmatch(await _read_line(reader, _MOST_CHUNK_LINE))
         if line is None:
@@ -110,7 +116,7 @@ async def _read_chunks(
 
 
 async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes:
-    """Return the next line, of at most `most` bytes, with its end. Raises Refusal."""
+    """Return the next line with its end. It has at most `most` bytes. Raises Refusal."""
     try:
         line = await reader.readuntil(b"\n")
     except asyncio.LimitOverrunError:
@@ -123,7 +129,10 @@ async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes:
 
 
 async def discard(reader: asyncio.StreamReader, most: int, seconds: float) -> None:
-    """Read and discard until the client closes or is silent for a second: `most` bytes and some more, in `seconds`."""
+    """Read and discard bytes until the client closes the connection or is silent for a second.
+
+    Stop after `seconds`, or after `most` bytes and some more.
+    """
     left = most + _LINGER_BYTES
     with suppress(*ENDED):
         async with asyncio.timeout(seconds):
@@ -143,10 +152,11 @@ async def send_stream(
     last: bool,
     seconds: float | None,
 ) -> None:
-    """Send the chunks until there are no more; an empty chunk also ends it. Cancel it when the client has left.
+    """Send all chunks. An empty chunk also ends the response. Cancel the task if the client has left.
 
-    A client that takes chunks gets chunks, so it notices whether the response is complete. Raises TimeoutError if the
-    client does not read a chunk within `seconds`, and the errors of `chunks`, which is closed in every case.
+    If a client accepts chunks, the response is sent in chunks, so the client can notice whether it is complete. Raises
+    TimeoutError if the client does not read a chunk within `seconds`. Raises the errors of `chunks`. In every case,
+    `chunks` is closed.
     """
     in_chunks = request.takes_chunks
     async with aclosing(answer.chunks) as chunks:
@@ -164,10 +174,11 @@ async def send_stream(
 
 
 async def drained(writer: asyncio.StreamWriter, seconds: float | None) -> None:
-    """Return when the client has read all that was written. Raises TimeoutError after `seconds`.
+    """Wait until the client has read all that was written. Raises TimeoutError after `seconds`.
 
-    The loop has a turn in any case. Otherwise, if all requests have been received and all chunks are there, the loop
-    would never have a turn and could not notice a lost connection. asyncio logs a line for each write after the loss.
+    The call always gives the loop a turn. Otherwise, if all requests were received and all chunks are available, the
+    loop would never get a turn, and could not notice that the connection is lost. asyncio logs a line for each write
+    after the loss.
     """
     await asyncio.sleep(0)
     if writer.transport.get_write_buffer_size() or writer.transport.is_closing():

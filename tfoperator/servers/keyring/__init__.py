@@ -1,1 +1,1 @@
-"""The server certificate shared by all replicas, kept in a Secret, and renewed without a failed request."""
+"""The server certificate that all replicas share. It is kept in a Secret, and is renewed without a failed request."""

@@ -1,7 +1,9 @@
-"""Keeps a server's certificate: the keyring of all replicas, from the Secret, made there if need be, renewed in time.
+"""Keeps the certificate of a server.
 
-Replicas need no leader: the Secret holds for all of them. A certificate's issuer is published a whole period before
-(`keyring`), so that clients have long trusted it when it is used.
+The keyring of all replicas is in a Secret. The keeper makes the Secret if it is missing, and renews the certificate in
+time. The replicas need no leader for this, because all replicas use the same Secret. The authority that signs a
+certificate is published a whole period before the certificate (`keyring`). So clients have trusted it for a long time
+when the certificate is used.
 """
 
 from __future__ import annotations
@@ -20,14 +22,19 @@ from tfoperator.servers.keyring.secret import ForeignSecret, KeyringSecret
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 300.0
-"""Seconds between reads of the Secret without an event: another replica may have renewed it, or a user deleted it."""
+"""Seconds between reads of the Secret, if nothing else causes a read. Another replica may have renewed the certificate,
+or a user may have deleted the Secret.
+"""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-"""Seconds, after a failure."""
+"""Seconds until the next attempt after a failure: the first pause, and the longest pause."""
 
 
 def server_names(url: str, service: str, namespace: str, domain: str) -> Collection[str]:
-    """Return the names that clients expect in a certificate: the URL's, else the Service's as they write them."""
+    """Return the names that clients expect in a certificate: the name in the URL.
+
+    Without a URL, return the Service's names as clients write them.
+    """
     if url:
         return [urlsplit(url).hostname or ""]
     name = f"{service}.{namespace}.svc"
@@ -35,9 +42,9 @@ def server_names(url: str, service: str, namespace: str, domain: str) -> Collect
 
 
 class KeyringKeeper(Repetition):
-    """Calls `on_keyring` from its own thread with each keyring to use, at once and after each renewal.
+    """Calls `on_keyring` from its own thread with each keyring to use: at the start, and after each renewal.
 
-    `start()` and `stop()` once each.
+    Call `start()` and `stop()` once each.
     """
 
     def __init__(
@@ -50,7 +57,10 @@ class KeyringKeeper(Repetition):
         validity: timedelta,
         clock: Clock,
     ) -> None:
-        """`hosts` are the names and addresses in the certificate, valid for `validity`; `owner` is its server."""
+        """`hosts` are the names and addresses in the certificate.
+
+        `validity` is how long a certificate is valid. `owner` is the server to which it belongs.
+        """
         self._secret = secret
         self._hosts = frozenset(hosts)
         self._validity = validity
@@ -68,7 +78,10 @@ class KeyringKeeper(Repetition):
         return LOOK_SECONDS
 
     def seconds_until_trusted(self, keyring: Keyring) -> float:  # noqa: ARG002 - for subclasses
-        """Return for how many seconds this keyring's certificate must not be used yet; 0 or less if it may be used."""
+        """Return how many seconds must pass before this keyring's certificate may be used.
+
+        If it is 0 or less, it may be used now.
+        """
         return 0.0
 
     def _look(self) -> float:
@@ -90,7 +103,7 @@ class KeyringKeeper(Repetition):
             return seconds
 
     def _keep(self) -> float:
-        """Do every step that is possible now; return the seconds until the next check."""
+        """Do all steps that are possible now. Return the seconds until the next check."""
         shown = self._shown
         keyring = self._secret.current(self._hosts, self._validity, shown.trusted if shown else (), self._clock.now)
         until_renewal = (keyring.renewal - self._clock.now()).total_seconds()

@@ -1,9 +1,10 @@
-"""A server's certificate, the authorities that sign it, and their renewal without a failed request.
+"""A server's certificate, the authorities that sign certificates, and their renewal without a failed request.
 
-An authority signs one certificate, and is published a whole period earlier: beside the present certificate a keyring
-holds the authority of the *next* one. So when a certificate is renewed, every client has trusted its issuer for weeks,
-and replicas may adopt it one after the other; the previous issuer stays trusted meanwhile. The key of an authority that
-signed a certificate in use is gone. No I/O, only random keys.
+An authority signs only one certificate. It is published a whole period before it signs: a keyring holds the current
+certificate, and already the authority for the *next* certificate. So when a certificate is renewed, every client has
+trusted its issuer for weeks, and the replicas may switch to it one after the other. Meanwhile, the previous issuer also
+stays trusted. When an authority has signed a certificate, its key is deleted. The module does no I/O, except that it
+makes random keys.
 """
 
 from __future__ import annotations
@@ -26,22 +27,28 @@ from tfoperator.servers.certificates.pem import (
 )
 
 _RENEW_AT = 2 / 3
-"""The fraction of its lifetime after which a certificate is renewed, as in cert-manager: 90 days leave a month."""
+"""A certificate is renewed after this fraction of its lifetime, as in cert-manager. With a lifetime of 90 days, a month
+is left.
+"""
 
 _AUTHORITY_NAME = "tfoperator server CA"
 
 _AUTHORITY_LIVES = 4
-"""An authority's lifetime, in lifetimes of certificates: it waits 2/3 of such a lifetime before it signs, and outlasts
-the certificates that it has signed."""
+"""The lifetime of an authority, as a multiple of a certificate's lifetime. The authority waits 2/3 of a certificate's
+lifetime before it signs, and must not expire before the certificate that it has signed.
+"""
 
 _TRUSTED_LIMIT = 4
-"""The next issuer, the present issuer, the previous issuer, and a fourth for a replica that was long disconnected."""
+"""The maximum number of trusted authorities: the next issuer, the current issuer, the previous issuer, and a fourth for
+a replica that was disconnected for a long time.
+"""
 
 _CERTIFICATE, _KEY, _BUNDLE, _NEXT_KEY = "tls.crt", "tls.key", "ca.crt", "next-ca.key"
 
 
 class Keyring(msgspec.Struct, frozen=True):
-    """A server certificate, the authorities to trust (PEM, the newest first), and the newest authority's key.
+    """A server certificate, the authorities to trust (in PEM form, the newest first), and the key of the newest
+    authority.
 
     `issuer` is the authority that has signed the certificate.
     """
@@ -57,25 +64,25 @@ class Keyring(msgspec.Struct, frozen=True):
 
     @property
     def bundle(self) -> bytes:
-        """All trusted authorities as one PEM text, the form of a CRD's `caBundle`."""
+        """All trusted authorities as one PEM text. This is the form of `caBundle` in a CRD."""
         return b"".join(self.trusted)
 
     @property
     def renewal(self) -> datetime:
-        """When to renew the certificate."""
+        """The time at which the certificate must be renewed."""
         return self.about.begins + (self.about.ends - self.about.begins) * _RENEW_AT
 
 
 def new_keyring(hosts: Collection[str], now: datetime, validity: timedelta, trusted: tuple[bytes, ...] = ()) -> Keyring:
-    """Return a keyring with a new authority; `trusted` are authorities whose certificates may still be in use."""
+    """Return a keyring with a new authority. `trusted` are authorities whose certificates may still be in use."""
     issuer = make_authority(_AUTHORITY_NAME, now, validity * _AUTHORITY_LIVES)
     return _issue(issuer, (issuer.certificate, *trusted), hosts, now, validity)
 
 
 def renewed(keyring: Keyring, hosts: Collection[str], now: datetime, validity: timedelta) -> Keyring:
-    """Return a keyring with the next certificate, signed by the authority made for it.
+    """Return a keyring with the next certificate. The authority that was made for it signs it.
 
-    Returns a new keyring if that authority expires too soon.
+    If this authority expires too soon, return a completely new keyring.
     """
     issuer = KeyPair(keyring.trusted[0], keyring.next_key)
     if facts(issuer.certificate).ends < now + validity:
@@ -84,12 +91,12 @@ def renewed(keyring: Keyring, hosts: Collection[str], now: datetime, validity: t
 
 
 def is_due(keyring: Keyring, hosts: Collection[str], now: datetime) -> bool:
-    """Return whether the certificate must be renewed: it is old, or lacks one of the server's names."""
+    """Return whether the certificate must be renewed: it is too old, or it lacks a name of the server."""
     return now >= keyring.renewal or not keyring.about.hosts >= set(hosts)
 
 
 def encode_keyring(keyring: Keyring) -> dict[str, bytes]:
-    """Return the data of a Secret of type kubernetes.io/tls."""
+    """Return a keyring as the data of a Secret of type kubernetes.io/tls."""
     return {
         _CERTIFICATE: keyring.serving.certificate,
         _KEY: keyring.serving.key,
@@ -99,7 +106,10 @@ def encode_keyring(keyring: Keyring) -> dict[str, bytes]:
 
 
 def decode_keyring(data: dict[str, bytes]) -> Keyring:
-    """Return what `encode_keyring` wrote. Raises CertificateError if an entry is missing or the entries don't match."""
+    """Return the keyring in data that `encode_keyring` made.
+
+    Raises CertificateError if an entry is missing or the entries don't match.
+    """
     missing = [name for name in (_CERTIFICATE, _KEY, _BUNDLE, _NEXT_KEY) if not data.get(name)]
     if missing:
         raise CertificateError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")

@@ -1,7 +1,8 @@
-"""The Secret that holds the keyring of all replicas; the first replica creates it.
+"""The Secret with the keyring of all replicas. The first replica creates it.
 
-If two replicas write at once, the API server refuses one write: its create finds the name taken, or its update has an
-outdated version. That replica then reads the other's keyring.
+If two replicas write at the same time, the API server refuses one of the writes: a create fails because the name
+exists, and an update fails because its version is outdated. The replica whose write was refused then reads the keyring
+that the other replica wrote.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ATTEMPTS = 5
 
 
 class ForeignSecret(Exception):
-    """The Secret of that name is not the operator's. The message suggests what to do."""
+    """The Secret with this name does not belong to the operator. The message contains the next step."""
 
 
 class _Secret(msgspec.Struct, frozen=True):
@@ -42,10 +43,10 @@ _decode = decoder(_Secret)
 
 
 class KeyringSecret:
-    """Reads and writes the Secret. Thread-safe; raises the client's KubeError, and ForeignSecret."""
+    """Reads and writes the Secret. Thread-safe. Raises ForeignSecret, and the client's KubeError."""
 
     def __init__(self, client: ApiClient, namespace: str, name: str, *, option: str = "--webhook-secret") -> None:
-        """`option` sets the Secret's name; it is named in messages."""
+        """`option` is the name of the option that sets the Secret's name. Messages contain it."""
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -57,10 +58,10 @@ class KeyringSecret:
     def current(
         self, hosts: Collection[str], validity: timedelta, trusted: tuple[bytes, ...], now: Callable[[], datetime]
     ) -> Keyring:
-        """Return the keyring of all replicas: the Secret's, created if there is none, or renewed if due.
+        """Return the keyring of all replicas from the Secret.
 
-        A keyring that replaces an unusable keyring has `trusted` among its authorities. Raises CertificateError,
-        too.
+        Create the Secret if it is missing, and renew the keyring if it is due. If an unusable keyring is replaced, the
+        new keyring also trusts the authorities in `trusted`. The method may also raise CertificateError.
         """
         for _ in range(_ATTEMPTS):
             moment, stored = now(), self.read()
@@ -81,7 +82,7 @@ class KeyringSecret:
         raise CertificateError(f"the Secret {self} changes again and again: perhaps another operator uses it")
 
     def read(self) -> _Secret | None:
-        """Return its present state; None if there is no such Secret."""
+        """Return the current state of the Secret. Return None if there is no such Secret."""
         try:
             found = self._client.get(SECRETS, self._namespace, self._name, _decode)
         except NotFoundError:
@@ -94,7 +95,7 @@ class KeyringSecret:
         return found
 
     def write(self, keyring: Keyring, over: _Secret | None) -> bool:
-        """Create the Secret, or replace exactly that state; return False if another replica was faster."""
+        """Create the Secret, or replace exactly the state `over`. Return False if another replica has written first."""
         metadata: dict[str, object] = {
             "name": self._name,
             "namespace": self._namespace,

@@ -1,7 +1,8 @@
-"""From the reports of replicas and the current status to the new status. No I/O.
+"""Computes the new status of a job from the reports of its replicas and from the current status.
 
-Each replica of the operator receives some of a job's reports and writes these. So the status is a join: of each
-training replica the newest report counts, whichever operator replica received it, and a write never removes newer data.
+The module does no I/O. Each replica of the operator receives some of a job's reports, and writes these reports to the
+status. So the status must merge the data of all operator replicas. For each training replica, only its newest report
+counts, whichever operator replica received it. A write never removes newer data.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from tfoperator.servers.progress.paces import slow_replicas
 from tfoperator.servers.progress.reports import ProgressReport
 
 _MAX_SILENCE = timedelta(seconds=60)
-"""Silence after which another replica represents the job. Clients report every 5 s, or after a long step."""
+"""If a replica sends no report for this time, another replica represents the job. Clients report every 5 s, or after
+each step if a step takes longer.
+"""
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -31,9 +34,10 @@ _RANKS = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, ReplicaType
 
 
 def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressReport:
-    """Return a replica's new report over its last report: fields that the new report lacks keep their values.
+    """Return a replica's new report, merged with its last report.
 
-    An estimate of the remaining time is valid for its own report: progress without an estimate removes it.
+    If a field is missing in the new report, its last value is kept. An estimate of the remaining time belongs to its
+    own report. If a new report has progress but no estimate, the old estimate is removed.
     """
     if before is None:
         return msgspec.structs.replace(report, metrics=_bounded(report.metrics))
@@ -59,7 +63,10 @@ def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressR
 
 
 def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgress | None:
-    """Return a job's `status.progress` from its current value and these reports, by replica; None if there is none."""
+    """Return a job's `status.progress`, computed from its current value and from these reports (by replica).
+
+    Return None if there is no progress.
+    """
     said = job.status.progress
     if not reports:
         return said
@@ -96,7 +103,7 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
 
 
 def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
-    """Return the newest report of each replica; reports in the status may come from another process."""
+    """Return the newest report of each replica. The status may contain a report that another process received."""
     known = dict(reports)
     if said is None or not said.replica or said.report_time is None:
         return known
@@ -137,7 +144,10 @@ def _behind(
 
 
 def _slow(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
-    """Return the slow replicas; the status counts for a replica of which another process judged a newer report."""
+    """Return the slow replicas.
+
+    For a replica of which another process has evaluated a newer report, the result in the status is used.
+    """
     found = {} if said is None else {one.name: one for one in said.slow}
     for name, factor in slow_replicas(reports, tuple(found)).items():
         time, before = reports[name].time, found.get(name)
@@ -153,7 +163,10 @@ def _age(report: ProgressReport) -> tuple[datetime, int, int]:
 
 
 def _takes_part(job: TFJob) -> Callable[[str], bool]:
-    """Return whether a replica, by name, still trains for the job: not scaled down, and not finished."""
+    """Return whether a replica, given by its name, still trains for the job.
+
+    If it was removed by scaling down, or has finished, it does not.
+    """
     sizes: dict[ReplicaType, int] = {}
     for key, spec in job.spec.tf_replica_specs.items():
         kind = parse_replica_type(key)
@@ -175,7 +188,10 @@ def _takes_part(job: TFJob) -> Callable[[str], bool]:
 
 
 def rank_of(name: str) -> tuple[int, int, str]:
-    """Return the rank of a replica (`worker-3`) in representing its job: chief, workers, others."""
+    """Return the rank of a replica (`worker-3`).
+
+    The replica with the highest rank represents the job: first the chief, then workers, then all other replicas.
+    """
     kind, index = parse_replica_name(name)
     if kind is None or index is None:
         return (len(_RANKS), 0, name)

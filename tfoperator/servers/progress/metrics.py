@@ -1,4 +1,4 @@
-"""Prometheus metrics of the progress server, and of jobs' reports."""
+"""Prometheus metrics of the progress server and of the reports of jobs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.base.metrics import Makers
 
 MAX_JOBS = 1000
-"""The number of jobs with their own series, the first to report: scrapes and Prometheus must be able to handle them."""
+"""The maximum number of jobs with time series of their own. The jobs that report first get them. Scrapes and Prometheus
+must be able to handle this number.
+"""
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _LABELS = ("job_namespace", "job_name")
 
 
 class ProgressMetrics(Collector):
-    """The work of the server, and the progress of each job; shown if there is a registry. Thread-safe.
+    """Counts the work of the server, and shows the progress of each job.
 
-    The reason of a refusal is one of a few words. The reason of a failed write is the name of the error's class.
+    The metrics are shown only if there is a registry. Thread-safe. The reason of a refusal is one word from a small
+    set. The reason of a failed write is the name of the error's class.
 
-    Only the leader shows the jobs: standbys have the same data, and would only double it.
+    Only the leader shows the jobs. Standby replicas have the same data, so they would only duplicate it.
     """
 
     def __init__(
@@ -56,7 +59,9 @@ class ProgressMetrics(Collector):
             registry.register(self)
 
     def written(self, seconds: float) -> None:
-        """Record a written status, and the seconds since the oldest report that it newly includes."""
+        """Record that a status was written, and how many seconds ago the oldest report was received that it newly
+        includes.
+        """
         self._writes.inc()
         self._delay.observe(seconds)
 
@@ -65,11 +70,11 @@ class ProgressMetrics(Collector):
         self._jobs[namespace, name] = progress
 
     def ended(self, namespace: str, name: str) -> None:
-        """Remove the progress of a job that has ended, or is gone."""
+        """Remove the progress of a job that has ended or no longer exists."""
         self._jobs.pop((namespace, name), None)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the progress of the first jobs."""
+        """Yield the progress of the jobs that have time series."""
         ratio = GaugeMetricFamily(
             "tfoperator_job_progress_ratio", "Share of the training that is done.", labels=_LABELS
         )
@@ -98,5 +103,5 @@ class ProgressMetrics(Collector):
         yield from (ratio, step, left, reported, slow)
 
     def describe(self) -> list[Metric]:
-        """Return nothing: what is registered is not read."""
+        """Return nothing, so that the registration does not read the metrics."""
         return []

@@ -1,8 +1,9 @@
-"""Finds the slow replicas of a job from their reports. Pure; memory is bounded per replica.
+"""Finds the slow replicas of a job from their reports. The module is pure. The memory for each replica is limited.
 
-A pace is seconds per step, over the newest reports without the longest pause among them: an evaluation, a checkpoint.
-It is compared with the median of the replica's type. `hack/straggler_alarms.py` decides the numbers below: jitter of
-real loops against replicas that get slow.
+A pace is a number of seconds per step. It is computed from the newest reports, without the longest pause between them,
+which may be an evaluation or a checkpoint. Each replica's pace is compared with the median pace of its replica type.
+`hack/straggler_alarms.py` measures the effect of the numbers below: the normal variation of real training loops must
+not cause alarms, but replicas that become slow must.
 """
 
 from __future__ import annotations
@@ -13,28 +14,38 @@ from statistics import median_low
 from tfoperator.servers.progress.reports import Pace, ProgressReport
 
 _OWN_SECONDS = "step_seconds"
-"""The metric by which a program reports how many seconds of a step are its own work: in synchronous training all steps
-take as long as the slowest replica's."""
+"""The metric by which a program reports how many seconds of a step are its own work. In synchronous training, every
+replica's step takes as long as the step of the slowest replica, so the whole time of a step does not show which replica
+is slow.
+"""
 
 _WINDOW, _MIN_SPAN, _MIN_GAP = 40.0, 30.0, 4.0
-"""Seconds of reports that count, before which no pace is known, and between two of them: some report every step."""
+"""Three times in seconds: the window of reports that count; the time before which no pace is known; and the minimum
+time between two reports that count, because some programs report every step.
+"""
 
 _PAUSE = 3.0
-"""After an interval so many times as long as the interval before, a pace begins anew: earlier steps are not compared
-with steps of other replicas meanwhile, perhaps on a machine that is busier now."""
+"""If an interval is longer than the interval before it by this factor, the pace begins anew. So earlier steps are not
+compared with the current steps of other replicas, which may run on a machine that is busier now.
+"""
 
 _MIN_INTERVALS = 6
-"""Before there are so many, no pace is known. So many are kept where steps are longer than the window."""
+"""The minimum number of intervals: with fewer intervals, no pace is known. If steps are longer than the window, this
+number of intervals is kept.
+"""
 
 _SLOW, _SLOW_NO_MORE, _SPREADS = 1.6, 1.25, 4.0
-"""The ratio to the median from which a replica is slow, and the ratio below which it is slow no more. A slow replica is
-also further from the median than so many median distances: types with mixed machines vary."""
+"""Three numbers. From the first ratio to the median on, a replica is slow. Below the second ratio, it is no longer
+slow. The distance of a slow replica from the median must also exceed the median distance by the third factor, because
+the paces of a type vary if its machines are different.
+"""
 
 
 def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | None:
-    """Return the pace after a report that came `at`, in monotonic seconds; None before the first report of a step.
+    """Return the pace after a report.
 
-    Another pod, or a step that is lower than the last step, begins a new pace.
+    `at` is the time at which it came, in monotonic seconds. Return None before the first report with a step. If a
+    report comes from another pod, or its step is lower than the last step, a new pace begins.
     """
     step = report.step
     if step is None:
@@ -54,7 +65,10 @@ def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | N
 
 
 def seconds_per_step(pace: Pace | None, now: float) -> float | None:
-    """Return the seconds per step, without the longest pause; None if too little is known, or if it is silent."""
+    """Return the seconds per step, without the longest pause.
+
+    Return None if there is too little data, or if the replica sends no reports.
+    """
     if pace is None or len(pace.intervals) < _MIN_INTERVALS or pace.at - pace.intervals[0][0] < _MIN_SPAN:
         return None
     if now - pace.at > 2 * (pace.at - pace.intervals[-2][0]):
@@ -64,10 +78,10 @@ def seconds_per_step(pace: Pace | None, now: float) -> float | None:
 
 
 def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]) -> dict[str, float | None]:
-    """Return the factor by which each replica (by name) is slower than the median of its type, None if it isn't slow.
+    """Return, by the name of the replica, the factor by which it is slower than the median of its type.
 
-    Replicas of unknown pace, or alone in their type, are left out. `before` are the replicas that have been slow until
-    now.
+    The factor is None if it isn't slow. A replica is left out if its pace is unknown, or if it is the only replica of
+    its type. `before` are the replicas that were slow until now.
     """
     by_type: dict[str, dict[str, float]] = {}
     now = max((one.pace.at for one in reports.values() if one.pace is not None), default=0.0)

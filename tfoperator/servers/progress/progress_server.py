@@ -1,4 +1,4 @@
-"""The progress server of one replica of the operator: endpoint, store, writer and certificate, combined."""
+"""The progress server of one replica of the operator. It combines an endpoint, a store, a writer and a certificate."""
 
 from __future__ import annotations
 
@@ -28,15 +28,18 @@ from tfoperator.servers.progress.writer import ProgressWriter
 from tfoperator.workqueue import QueueMetrics
 
 VALIDITY = timedelta(days=365)
-"""Of a certificate. A pod gets the authorities at its creation, the issuer of the next certificate among them, and a
-certificate is renewed after two thirds: so a pod can report for 243 days, at least, before it would need a restart."""
+"""The validity of a certificate. A pod gets the trusted authorities when it is created, including the issuer of the
+next certificate. A certificate is renewed after two thirds of its validity. So a pod can report for at least 243 days
+before it would need a restart.
+"""
 
 
 class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the server listens, how pods reach it, and how often it writes.
+    """The settings of the server: where it listens, how pods reach it, and how often it writes.
 
-    They reach it at `url` if it is set, else behind the Service. `{port}` in `url` stands for the port in use.
-    `secret` holds the certificate. `writes_per_second` is this replica's limit.
+    Pods reach the server at `url` if it is set, and otherwise through the Service. In `url`, `{port}` stands for the
+    port in use. `secret` is the name of the Secret with the certificate. `writes_per_second` is the limit for this
+    replica of the operator.
     """
 
     host: str
@@ -50,11 +53,11 @@ class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of an operator that its progress server uses.
+    """The parts of an operator that its progress server needs.
 
-    `jobs` and `pods` are the caches. `fetch` GETs a path of the API server. `on_authorities` receives the prefix of the
-    URLs to which programs report, and the authorities for pods, from another thread. `usage_of` returns a newer usage
-    than the status of a job has.
+    `jobs` and `pods` are the caches. `fetch` GETs a path of the API server. `on_authorities` is called from another
+    thread. It receives the prefix of the URLs to which programs report, and the authorities that pods must trust.
+    `usage_of` returns a job's usage if it is newer than the usage in the job's status.
     """
 
     client: ApiClient
@@ -67,9 +70,10 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgressServer:
-    """Receives reports of training programs, and writes them to the statuses of their jobs.
+    """Receives the reports of training programs, and writes them to the statuses of the programs' jobs.
 
-    `start()` once the caches are complete, whether this replica leads or not; `stop()` once. Thread-safe.
+    Call `start()` once when the caches are complete, whether this replica leads or not. Call `stop()` once.
+    Thread-safe.
     """
 
     def __init__(
@@ -81,9 +85,9 @@ class ProgressServer:
         metrics: ProgressMetrics | None = None,
         queue_metrics: QueueMetrics | None = None,
     ) -> None:
-        """Listens at once. Raises ListenError if the address is taken.
+        """The constructor already listens. Raises ListenError if the address is in use.
 
-        It keeps what programs report in `reports`.
+        The server keeps the reports of programs in `reports`.
         """
         client, jobs, pods, clock = outside.client, outside.jobs, outside.pods, outside.clock
         self._metrics = metrics or ProgressMetrics()
@@ -131,16 +135,22 @@ class ProgressServer:
         return self._endpoint.port
 
     def listen_also(self, listening: socket.socket) -> None:
-        """Receive reports on this socket, too. It is closed with the server, or now if that has stopped."""
+        """Receive reports on this socket, too.
+
+        The socket is closed together with the server. If the server has already stopped, it is closed now.
+        """
         self._endpoint.listen_also(listening)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has a certificate, so that it can receive reports."""
+        """Whether the server has a certificate and so can receive reports."""
         return self._endpoint.is_ready()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
-        """Take the progress from a pod's output, without a replica's name; ignored if its program reports itself."""
+        """Take the progress that was found in a pod's output.
+
+        `report` has no name of a replica. It is ignored if the pod's program itself sends reports.
+        """
         pod = self._pods.find(pod_key)
         owner = None if pod is None else pod.metadata.controller
         job = None if owner is None or pod is None else self._jobs.find(object_key(pod.metadata.namespace, owner.name))
@@ -149,13 +159,13 @@ class ProgressServer:
             self._take(job, named)
 
     def start(self) -> None:
-        """Start to answer and to write."""
+        """Start to answer requests and to write statuses."""
         self._writer.start()
         self._endpoint.start()
         self._keeper.start()
 
     def stop(self) -> None:
-        """Answer current requests, write all reports, for up to 2 s, and end every thread. Idempotent."""
+        """Answer the current requests, write all reports (for up to 2 s), and end all threads. Idempotent."""
         self._keeper.stop()
         self._endpoint.stop()
         self._writer.stop()

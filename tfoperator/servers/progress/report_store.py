@@ -1,4 +1,7 @@
-"""The reports of programs that one replica of the operator has received: the newest of each replica of a job."""
+"""The reports of programs that one replica of the operator has received.
+
+Only the newest report of each replica of a job is kept.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from tfoperator.servers.progress.reports import ProgressReport, reports_without_
 
 
 class ReportStore:
-    """The newest report of every replica, by job, for as long as the job exists. Thread-safe.
+    """The newest report of each replica, by job. It is kept as long as the job exists. Thread-safe.
 
-    One report per replica is kept, so the size is bounded by the reporting jobs.
+    Only one report for each replica is kept. So the number of jobs that report limits the size.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -26,9 +29,10 @@ class ReportStore:
         self._reports: dict[str, dict[str, ProgressReport]] = {}  # by the job's UID, by replica
 
     def add(self, uid: str, report: ProgressReport) -> bool:
-        """Merge a report of a replica of this job into its last report.
+        """Merge a report of a replica of this job into the replica's last report.
 
-        Returns False, and ignores the report, if it is made from output and the replica's program reports itself.
+        If the report was made from a pod's output and the replica's program itself sends reports, the method ignores it
+        and returns False.
         """
         with self._lock:
             reports = self._reports.setdefault(uid, {})
@@ -44,12 +48,15 @@ class ReportStore:
             return True
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
-        """Return the progress that the status of this job should have now: the present progress or newer reports."""
+        """Return the progress that the status of this job should have now.
+
+        It is the current progress, or progress from newer reports.
+        """
         with self._lock:
             reports = dict(self._reports.get(job.metadata.uid, ()))
         return merged(job, reports)
 
     def forget(self, uid: str) -> None:
-        """Remove a deleted job."""
+        """Remove the reports of a deleted job."""
         with self._lock:
             self._reports.pop(uid, None)

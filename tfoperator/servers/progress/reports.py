@@ -1,7 +1,8 @@
-"""The report of a training program: parsed, validated and bounded. No I/O.
+"""The report of a training program. It is parsed and validated, and its size is limited. The module does no I/O.
 
-The body is Kubeflow Trainer's `{"trainerStatus": {...}}`. Unknown members are ignored: a newer client
-may send more. `lastUpdatedTime` is ignored, as clocks of pods differ; the time of reception counts.
+The body of a report is Kubeflow Trainer's `{"trainerStatus": {...}}`. Unknown members are ignored, because a newer
+client may send more members. `lastUpdatedTime` is ignored, because the clocks of pods differ. The time at which the
+report is received counts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 MAX_BODY = 64 << 10
 MAX_METRICS = 256
 MAX_TEXT = 64
-"""Bytes of a body, metrics in it, and characters of a metric's name and of its value: Trainer's own bounds."""
+"""Trainer's own limits: the bytes of a body, the number of metrics in it, and the characters of a metric's name and of
+its value.
+"""
 
 _STEP, _TOTAL_STEPS = "current_step", "total_steps"
 _INT64_MAX = 2**63 - 1
@@ -30,13 +33,13 @@ class MalformedReport(ValueError):
 
 
 class InvalidReport(ValueError):
-    """A report with a wrong value. The message is `field: what it must be`."""
+    """A report contains a wrong value. The message has the form `field: what it must be`."""
 
 
 class Pace(msgspec.Struct, frozen=True, gc=False):
-    """The steps of a replica's `pod` (its UID): the newest step was reported `at`, in monotonic seconds.
+    """The steps of a replica's `pod` (its UID). The newest step was reported at the time `at`, in monotonic seconds.
 
-    `intervals` between reports are (end, seconds, steps), the oldest first.
+    `intervals` are the intervals between reports: (end, seconds, steps), with the oldest first.
     """
 
     pod: str
@@ -46,11 +49,12 @@ class Pace(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProgressReport(msgspec.Struct, frozen=True, gc=False):
-    """One report of one replica, received at `time` (UTC, whole seconds). Absent members are None.
+    """A report of a replica.
 
-    `pod` is the UID of its pod, `pace` the pace of the replica until then. `observed`: it was made from the pod's
-    output, not sent by its program. `loss_not_a_number` counts this report and those before it, up to
-    `MAX_NOT_A_NUMBER`, in which the loss was no number.
+    It was received at `time` (UTC, whole seconds). Members that are missing in the report are None. `pod` is the UID of
+    the replica's pod. `pace` is the pace of the replica at that time. `observed` is true if the report was made from
+    the pod's output, and not sent by the pod's program. `loss_not_a_number` is the number of reports in a row, up to
+    this report, in which the loss was not a number. It is at most `MAX_NOT_A_NUMBER`.
     """
 
     replica: str
@@ -67,9 +71,9 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
 
 
 def reports_without_a_number(before: ProgressReport | None, report: ProgressReport) -> int:
-    """Return how many reports in a row, up to this report, had a loss that is no number.
+    """Return how many reports in a row, up to this report, had a loss that is not a number.
 
-    Reports without a loss are passed over. `before` is the replica's last report.
+    Reports without a loss do not change the count. `before` is the replica's last report.
     """
     so_far, is_number = 0 if before is None else before.loss_not_a_number, loss_is_a_number(report.metrics)
     if is_number is None:
@@ -78,7 +82,7 @@ def reports_without_a_number(before: ProgressReport | None, report: ProgressRepo
 
 
 def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> ProgressReport:
-    """Return the report in a request's body. Raises MalformedReport and InvalidReport."""
+    """Return the report in a request's body. Raises MalformedReport or InvalidReport."""
     try:
         decoded = msgspec.json.decode(body)
     except UNDECODABLE as error:
@@ -103,7 +107,7 @@ def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> Pro
 
 
 def encode_report(report: ProgressReport) -> bytes:
-    """Return the report as understood, in the protocol's form."""
+    """Return the report in the protocol's form, as the server has understood it."""
     status: dict[str, Any] = {"lastUpdatedTime": report.time}
     if report.percentage is not None:
         status["progressPercentage"] = report.percentage
@@ -127,7 +131,7 @@ def _whole_number(field: str, value: Any, maximum: int) -> int | None:
 
 
 def _metrics(value: Any) -> dict[str, str]:
-    """Return values by name; if two have the same name, the last value."""
+    """Return the values by name. If two values have the same name, return the last value."""
     field = "trainerStatus.metrics"
     if value is None:
         return {}
@@ -161,7 +165,7 @@ def _check_time(value: Any) -> None:
 
 
 def _count(text: str | None) -> int | None:
-    """Return a metric as a number of steps; None if it is no such number."""
+    """Return the value of a metric as a number of steps. Return None if it is not a valid number of steps."""
     try:
         number = float(text) if text is not None else -1.0
     except ValueError:

@@ -1,8 +1,9 @@
 """The HTTPS server to which training programs report.
 
-A job's pods may report for it. The token proves which pod reports, and its name which replica that is, so the server
-need not trust the report. A refusal discloses nothing that the client does not know: a token that is not for the job in
-the path is refused before the server looks up the job.
+Only the pods of a job may report for the job. The token proves which pod reports, and the pod's name shows which
+replica it is. So the server need not trust the content of the report for this. A refusal discloses nothing that the
+client does not know already. If a token is not for the job in the path, the server refuses it before it looks up the
+job.
 """
 
 from __future__ import annotations
@@ -55,13 +56,16 @@ _REASONS = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
     HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
 }
-"""`reason` of a `metav1.Status`."""
+"""The `reason` in a `metav1.Status`, for each HTTP status."""
 
 TakeReport = Callable[[TFJob, ProgressReport], None]
 
 
 class ProgressEndpoint(TlsServer):
-    """Answers reports at one address, once it has a certificate. `start()` once, then `stop()`. Thread-safe."""
+    """Answers reports at one address, as soon as it has a certificate.
+
+    Call `start()` once, then `stop()`. Thread-safe.
+    """
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class ProgressEndpoint(TlsServer):
         clock: Clock,
         metrics: ProgressMetrics,
     ) -> None:
-        """Listens at once. Port 0 selects a free port. Raises ListenError."""
+        """The constructor already listens. With port 0, it selects a free port. Raises ListenError."""
         self._verifier = verifier
         self._jobs = jobs
         self._pods = pods
@@ -91,18 +95,18 @@ class ProgressEndpoint(TlsServer):
         self._metrics.refused.labels(reason).inc()
 
     def start(self) -> None:
-        """Start to answer, and fetch the cluster's keys."""
+        """Start to answer requests, and fetch the cluster's keys."""
         super().start()
         # The first report need not wait for them, and repeats a failed fetch.
         self._pool.submit(self._verifier.refresh)
 
     def stop(self) -> None:
-        """Stop listening, answer current requests, and end every thread. Idempotent."""
+        """Stop listening, answer the current requests, and end all threads. Idempotent."""
         super().stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     async def respond(self, request: Request) -> Answer:
-        """Return the report as understood, or a `metav1.Status` with the reason of a refusal."""
+        """Return the report as the server has understood it, or a `metav1.Status` with the reason of a refusal."""
         try:
             return await self._respond(request)
         except _Failure as failure:
@@ -149,7 +153,10 @@ class ProgressEndpoint(TlsServer):
         return Answer(encode_report(report), content_type="application/json")
 
     async def _identify(self, request: Request, namespace: str, name: str) -> PodIdentity:
-        """Return the identity of the reporting pod. Raises _Failure unless its token is for this very job."""
+        """Return the identity of the pod that reports.
+
+        Raises _Failure unless the pod's token is for exactly this job.
+        """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             message = "a report needs the token of its pod: Authorization: Bearer TOKEN"
@@ -176,4 +183,4 @@ class ProgressEndpoint(TlsServer):
 
 
 class _Failure(Refusal):
-    """A refusal after which the connection continues: the request was read to its end."""
+    """A refusal after which the connection continues, because the request was read to its end."""

@@ -1,8 +1,8 @@
-"""Authentication of reports: verifies service account tokens locally, by the cluster's public keys.
+"""Authenticates reports. It verifies service account tokens locally, with the cluster's public keys.
 
-The API server signs a pod's token; its keys and its issuer are public to every service account (OpenID Connect
-discovery), and are fetched once, again every few minutes, and when a token names an unknown key. So a report
-costs no API call. A token does not show that its pod was deleted; the operator's cache of pods does.
+The API server signs a pod's token. Every service account may read its keys and its issuer (OpenID Connect discovery).
+The operator fetches the keys at the start, again every few minutes, and when a token names an unknown key. So a report
+causes no API call. A token does not show whether its pod was deleted. The operator's cache of pods shows this.
 """
 
 from __future__ import annotations
@@ -20,22 +20,28 @@ from tfoperator.kube.protocol.errors import UNDECODABLE, KubeError
 logger = logging.getLogger(__name__)
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
-"""Only asymmetric algorithms: with a symmetric algorithm the public key would be the secret. Kubernetes signs by RS256
-or ES*."""
+"""The allowed algorithms. They are all asymmetric: with a symmetric algorithm, the public key would be the secret.
+Kubernetes signs with RS256 or ES*.
+"""
 
 MAX_TOKEN = 8 << 10
-"""Bytes of a token; a pod's token has about one thousand."""
+"""The maximum bytes of a token. A pod's token has about one thousand bytes."""
 
 _CLOCK_LEEWAY = 10.0
-"""Maximum clock difference in seconds."""
+"""The maximum difference between clocks, in seconds."""
 _REFRESH_SECONDS = 300.0
 _SOONEST = 10.0
-"""Seconds after which the keys are fetched again; and the least between fetches, since clients may name any key."""
+"""Two times in seconds: after the first, the keys are fetched again. The second is the minimum time between two
+fetches, because clients may name any key.
+"""
 _MAX_KEYS = 64
 
 
 class TokenRefused(Exception):
-    """The token may not report for this job. The message names the reason and contains nothing of the token."""
+    """The token does not permit a report for this job.
+
+    The message names the reason, and contains no part of the token itself.
+    """
 
 
 class KeysUnavailable(Exception):
@@ -43,7 +49,7 @@ class KeysUnavailable(Exception):
 
 
 class PodIdentity(msgspec.Struct, frozen=True):
-    """The pod that a token was issued for."""
+    """The pod for which a token was issued."""
 
     namespace: str
     name: str
@@ -51,16 +57,16 @@ class PodIdentity(msgspec.Struct, frozen=True):
 
 
 class PublicKeys(msgspec.Struct, frozen=True):
-    """The keys (JWKs, by their id) with which an issuer signs tokens."""
+    """The keys with which an issuer signs tokens (JWKs, by their ID)."""
 
     issuer: str
     keys: Mapping[str, jwt.PyJWK]
 
 
 def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
-    """Return the keys in `/.well-known/openid-configuration` and `/openid/v1/jwks`. Raises ValueError.
+    """Return the keys from `/.well-known/openid-configuration` and `/openid/v1/jwks`. Raises ValueError.
 
-    Keys of unknown kinds, and keys that are not for signatures, are skipped.
+    Keys of unknown kinds are skipped, and so are keys that are not for signatures.
     """
     try:
         issuer = msgspec.json.decode(discovery, type=dict[str, Any]).get("issuer")
@@ -86,7 +92,10 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
 
 
 def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
-    """Return the pod of the token. Raises TokenRefused, and UnknownKey if its key is not among these."""
+    """Return the pod for which the token was issued.
+
+    Raises TokenRefused. Raises UnknownKey if the token's key is not among these keys.
+    """
     if len(token) > MAX_TOKEN:
         raise TokenRefused("the token is too long")
     try:
@@ -118,7 +127,7 @@ def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
 
 
 class UnknownKey(TokenRefused):
-    """The token names an unknown key, which may be newer than the known keys."""
+    """The token names an unknown key. This key may be newer than the known keys."""
 
 
 def _pod_of(claims: Mapping[str, Any]) -> PodIdentity:
@@ -132,13 +141,13 @@ def _pod_of(claims: Mapping[str, Any]) -> PodIdentity:
 
 
 class TokenVerifier:
-    """Verifies tokens by keys that it fetches and keeps.
+    """Verifies tokens with keys that it fetches and keeps.
 
-    `verify` and `refresh` may block for a fetch, and are for one thread; `known` is for any.
+    `verify` and `refresh` may block while they fetch keys; call them from one thread. Any thread may call `known`.
     """
 
     def __init__(self, fetch: Callable[[str], bytes], *, clock: Clock) -> None:
-        """`fetch` GETs a path of the API server. It raises the client's errors."""
+        """`fetch` GETs a path of the API server. `fetch` raises the errors of the client."""
         self._fetch = fetch
         self._clock = clock
         self._tried_at = float("-inf")
@@ -146,7 +155,7 @@ class TokenVerifier:
         self._fetched_at = float("-inf")
 
     def known(self, token: str, audience: str) -> PodIdentity | None:
-        """Verify as `verify` does, but return None instead of fetching keys that are missing or too old."""
+        """Verify a token as `verify` does. If keys are missing or too old, return None and do not fetch keys."""
         keys = self._keys
         if keys is None or self._clock.monotonic() - self._fetched_at > _REFRESH_SECONDS:
             return None
@@ -158,7 +167,7 @@ class TokenVerifier:
             raise
 
     def verify(self, token: str, audience: str) -> PodIdentity:
-        """Return the pod of the token. Raises TokenRefused and KeysUnavailable."""
+        """Return the pod for which the token was issued. Raises TokenRefused or KeysUnavailable."""
         self.refresh()
         keys = self._keys
         if keys is None:
@@ -169,7 +178,7 @@ class TokenVerifier:
         return self._clock.monotonic() - self._tried_at >= _SOONEST
 
     def refresh(self) -> None:
-        """Fetch the keys, unless this was tried recently. A failure keeps the old keys."""
+        """Fetch the keys, unless this was tried recently. If it fails, the old keys are kept."""
         if not self._may_fetch():
             return
         self._tried_at = self._clock.monotonic()

@@ -1,14 +1,14 @@
-"""Writes the reports of jobs into their statuses: soon if few report, and at a bounded rate.
+"""Writes the reports of jobs to the jobs' statuses: at once if few jobs report, and otherwise at a limited rate.
 
-A job's status is written a second after its last write at the soonest, and all jobs together have a budget. If more
-reports arrive, jobs queue up, and of each only the newest is written when its turn comes: a thousand jobs at 50 writes
-a second have a turn every 20 s. Reports that the controller's own writes included (a job's end carries the last
-reports) need no write.
+A job's status is written at the earliest a second after its last write. There is also a limit on the writes of all jobs
+together. If more reports arrive, the jobs wait in a queue. When it is a job's turn, only its newest reports are
+written. With 50 writes a second, each of a thousand jobs has a turn every 20 s. If the controller's own writes have
+included reports, no other write is needed for these reports (the write at a job's end has the last reports).
 
-The job's usage needs no write of its own either: these writes carry it along where this process has a newer usage.
+The job's usage needs no write of its own: if this process has a newer usage, these writes include it.
 
-A write names the version of the job that it is based on, as the controller's own writes do. So it can't revert a write
-of another replica of the operator, nor change a new job of the same name.
+A write names the version of the job on which it is based, as the controller's own writes do. So it can't revert a write
+of another replica of the operator, and it can't change a new job with the same name.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ from tfoperator.workqueue import QueueMetrics, RateLimitingQueue, Workers
 logger = logging.getLogger(__name__)
 
 _PERIOD = 1.0
-"""Seconds between two writes of one job."""
+"""The minimum seconds between two writes for a job."""
 
 _BURST = 5
 _WRITER_THREADS = 2
 _RETRY_BASE, _RETRY_CAP = 0.2, 30.0
-"""Seconds. After a conflict the cache shows the newer version within a tenth of a second or two."""
+"""Seconds. The delays before retries, in seconds. After a conflict, the cache has the newer version within a tenth or
+two tenths of a second.
+"""
 
 
 class ProgressWriter:
-    """`start()` and `stop()` once each; `changed` from any thread."""
+    """Call `start()` and `stop()` once each. Any thread may call `changed`."""
 
     def __init__(
         self,
@@ -57,7 +59,10 @@ class ProgressWriter:
         metrics: ProgressMetrics,
         queue_metrics: QueueMetrics | None = None,
     ) -> None:
-        """`progress_of` returns what a job's status should be now, `usage_of` a newer usage than its status has."""
+        """`progress_of` returns the progress that a job's status should have now.
+
+        `usage_of` returns a usage that is newer than in its status.
+        """
         self._client = client
         self._jobs = jobs
         self._progress_of = progress_of
@@ -80,7 +85,10 @@ class ProgressWriter:
         self._workers.start()
 
     def stop(self) -> None:
-        """Write pending statuses, for up to 2 s, and end. Idempotent; a hanging write ends with the client."""
+        """Write pending statuses, for up to 2 s, and end.
+
+        The call is idempotent. A write that hangs ends when the client is closed.
+        """
         for key in tuple(self._waiting_since):
             self._queue.add(key)
         deadline = self._clock.monotonic() + 2.0
@@ -91,7 +99,7 @@ class ProgressWriter:
         self._workers.stop(1.0)
 
     def changed(self, key: str) -> None:
-        """Schedule a write for a job (`namespace/name`) that has reported."""
+        """Schedule a write for a job (`namespace/name`) for which a report was received."""
         now = self._clock.monotonic()
         with self._lock:
             self._waiting_since.setdefault(key, now)
@@ -154,13 +162,13 @@ class ProgressWriter:
         self._metrics.written(0.0 if since is None else now - since)
 
     def _settled(self, key: str) -> None:
-        """Expect no write: the status is complete already, since another replica has written it."""
+        """Record that no write is needed, because another replica has already written the complete status."""
         with self._lock:
             self._waiting_since.pop(key, None)
         self._queue.forget(key)
 
     def _status_of(self, job: TFJob | None) -> TFJobStatus | None:
-        """Return the status to write; None if the job is gone, or its status is complete."""
+        """Return the status to write. Return None if the job no longer exists, or if its status is already complete."""
         if job is None:
             return None
         progress = self._progress_of(job)

@@ -1,9 +1,9 @@
-"""Keeps three things consistent: the keyring in the Secret, the CRD's authorities, and the server's certificate.
+"""Keeps three things consistent: the keyring in the Secret, the authorities in the CRD, and the server's certificate.
 
-One thread does it all. Changes of the CRD and a timer wake it. Each renewal changes the CRD, so replicas notice each
-other's renewals. The order prevents failed requests: a certificate is used only after its issuer has been in the CRD
-for some seconds, in which API servers notice it, unless there is no other certificate. Every replica writes the
-Secret's authorities to the CRD.
+One thread does all the work. A change of the CRD or a timer wakes this thread. Each renewal changes the CRD, so each
+replica notices the renewals of the other replicas. The order of the steps prevents failed requests. A certificate is
+used only after its issuer has been in the CRD for some seconds, in which API servers notice the issuer. If there is no
+other certificate, it is used at once. Every replica writes the authorities in the Secret to the CRD.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ from tfoperator.servers.webhook.registration import (
 logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 5.0
-"""Seconds in which API servers, which watch CRDs, have certainly noticed a changed CRD."""
+"""The seconds after which API servers have certainly noticed a change of the CRD. They watch CRDs."""
 
 _FIRST_PACE, _LONGEST_PACE = 1.0, 60.0
-"""Seconds between two writes to the CRD: another operator may claim the CRD, and two that overwrite each other must be
-slowed down."""
+"""The seconds between two writes to the CRD: the first pause and the longest pause. Another operator may write to the
+same CRD, and two operators that overwrite each other must be slowed down.
+"""
 
 _QUIET_SECONDS = 600.0
 
 
 class CertificateKeeper(KeyringKeeper):
-    """A `KeyringKeeper` whose clients are API servers, which find the authorities to trust in the CRD.
+    """A `KeyringKeeper` for clients that are API servers. They find the authorities to trust in the CRD.
 
-    The API server of `tfoperator local` shows its CRD and lets nobody change it: it converts jobs itself. Then no
-    client waits for the certificate.
+    The API server of `tfoperator local` shows its CRD, but nobody can change it, because this API server converts jobs
+    itself. In this case, no client waits for the certificate.
     """
 
     def __init__(
@@ -65,7 +66,10 @@ class CertificateKeeper(KeyringKeeper):
         metrics: WebhookMetrics,
         clock: Clock,
     ) -> None:
-        """`hosts` are the names by which API servers call the webhook; their certificates are valid for `validity`."""
+        """`hosts` are the names by which API servers call the webhook.
+
+        A certificate for these names is valid for `validity`.
+        """
         super().__init__(secret, hosts, on_keyring, owner="webhook", validity=validity, clock=clock)
         self._client = client
         self._target = target
@@ -86,7 +90,7 @@ class CertificateKeeper(KeyringKeeper):
         super().start()
 
     def stop(self, timeout: float | None = None) -> None:
-        """End both threads. Idempotent; a pending request ends with the client."""
+        """End both threads. The call is idempotent. A pending request ends when the client is closed."""
         self._reflector.stop()
         super().stop(timeout)
         if self._reflecting.ident is not None:
@@ -134,7 +138,10 @@ class CertificateKeeper(KeyringKeeper):
         self._trusted_since = {one: self._trusted_since.get(one, now) for one in split(trusted_by(crd))}
 
     def seconds_until_trusted(self, keyring: Keyring) -> float:
-        """Return the seconds until API servers certainly trust the certificate; 0 if there is no other certificate."""
+        """Return the seconds until API servers certainly trust the certificate.
+
+        Return 0 if there is no other certificate.
+        """
         shown, crd = self._shown, self._crd
         if crd is None or self._is_read_only or not needs_conversion(crd):
             return 0.0
@@ -145,7 +152,7 @@ class CertificateKeeper(KeyringKeeper):
 
 
 def _states(news: News[CrdView]) -> list[CrdView | None]:
-    """Return the states of the CRD, in order; None where it is gone."""
+    """Return the successive states of the CRD. A state is None if the CRD does not exist."""
     if isinstance(news, Listed):
         return [next(iter(news.objects), None)]
     events = [event for event in news if event.object is not None]

@@ -12,7 +12,10 @@ _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 
 
 
 class WebhookMetrics:
-    """The conversions, and the certificate in use; shown if there is a registry. Thread-safe."""
+    """Counts the conversions, and shows the certificate in use.
+
+    The metrics are shown only if there is a registry. Thread-safe.
+    """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         make = Makers(registry)
@@ -36,18 +39,22 @@ class WebhookMetrics:
         )
 
     def reviewed(self, version: str, objects: int, seconds: float) -> None:
-        """Record an answered review: the number of objects converted to this API version, and the seconds it took."""
+        """Record an answered review.
+
+        `objects` is the number of objects that were converted to this API version, and `seconds` is the time that the
+        review took.
+        """
         self._objects.labels(version.rpartition("/")[2]).inc(objects)
         self._seconds.observe(seconds)
 
     def review_failed(self, reason: str) -> None:
-        """Count a refused request, or a failed conversion; `reason` is one of a few words."""
+        """Count a refused request or a failed conversion. `reason` is one word from a small set."""
         self._failures.labels(reason).inc()
 
     def certificate(self, expires: datetime) -> None:
-        """Set the expiry of the certificate in use from now on."""
+        """Set the time at which the certificate that is in use from now on expires."""
         self._expiry.set(expires.timestamp())
 
     def registered(self) -> None:
-        """Count a write of the webhook's address and authority to the CRD."""
+        """Count a write of the webhook's address and authorities to the CRD."""
         self._registrations.inc()

@@ -1,8 +1,8 @@
-"""The webhook's entry in the CRD: its address and the authorities to trust. No I/O.
+"""The webhook's entry in the CRD: its address and the authorities to trust. The module does no I/O.
 
-Only a CRD that serves more than v1 needs a conversion, so a CRD of v1 alone stays as it is. In any other CRD this
-webhook replaces the present webhook: a CRD that a user applies again has no authorities, and a CRD with the strategy
-None would return invalid v1alpha2 jobs.
+A CRD needs a conversion only if it serves more versions than v1. So a CRD that serves only v1 stays unchanged. In any
+other CRD, this webhook replaces the entry that exists. If a user applies the CRD again, it has no authorities. With the
+strategy None, a CRD would return invalid v1alpha2 jobs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tfoperator.kube.views.objects import HasMetadata
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where API servers find the webhook: at `url`, or else behind a Service."""
+    """The place where API servers find the webhook: at `url` if it is set, and otherwise at a Service."""
 
     service: str = ""
     namespace: str = ""
     url: str = ""
 
     def client_config(self, bundle: bytes) -> dict[str, Any]:
-        """Return `spec.conversion.webhook.clientConfig`."""
+        """Return the value of `spec.conversion.webhook.clientConfig`."""
         service = {"namespace": self.namespace, "name": self.service, "path": CONVERSION_PATH, "port": 443}
         where = {"url": self.url} if self.url else {"service": service}
         return {**where, "caBundle": base64.b64encode(bundle).decode()}
@@ -62,12 +62,12 @@ decode_crd = decoder(CrdView)
 
 
 def needs_conversion(crd: CrdView) -> bool:
-    """Return whether API servers convert TFJobs at all."""
+    """Return whether API servers need to convert TFJobs."""
     return any(version.served and version.name != TFJOBS.version for version in crd.spec.versions)
 
 
 def trusted_by(crd: CrdView) -> bytes:
-    """Return the authorities of this CRD's webhook, as one PEM text; empty if there are none."""
+    """Return the authorities of this CRD's webhook as one PEM text. Return an empty text if there are none."""
     try:
         return base64.b64decode(_config(crd).get("caBundle") or "", validate=True)
     except binascii.Error:
@@ -75,7 +75,10 @@ def trusted_by(crd: CrdView) -> bytes:
 
 
 def registration_patch(crd: CrdView, target: Target, bundle: bytes) -> dict[str, Any] | None:
-    """Return the merge patch that registers the webhook in this version of the CRD; None if it is up to date."""
+    """Return the merge patch that registers the webhook in this version of the CRD.
+
+    Return None if the CRD is up to date.
+    """
     if not needs_conversion(crd):
         return None
     conversion, wanted = crd.spec.conversion, target.client_config(bundle)

@@ -1,8 +1,8 @@
-"""Answers a ConversionReview (apiextensions.k8s.io/v1): bytes in, bytes out. No I/O.
+"""Answers a ConversionReview (apiextensions.k8s.io/v1). The input and the output are bytes. The module does no I/O.
 
-An API server sends objects of one kind and expects them in another version, in the same order; it
-takes labels and annotations from the response, and keeps all other metadata. An error in one object fails
-the review as a whole, with a message that reaches the client of the API server.
+An API server sends objects of one kind. It expects the objects in another version, in the same order. It uses the
+labels and annotations in the response, and keeps all other metadata unchanged. An error in one object makes the whole
+review fail. The error message reaches the client of the API server.
 """
 
 from __future__ import annotations
@@ -34,27 +34,33 @@ _VERSIONS = frozenset({TFJOBS.api_version, _V1ALPHA2})
 _KNOWN_VERSIONS = "the versions are v1 and v1alpha2"
 
 _MAX_SHOWN_NAME = 100
-"""Characters. Names have up to 253, but the message only has to identify the object."""
+"""Characters. The maximum characters of a name in a message. Names have up to 253 characters, but the message only has
+to identify the object.
+"""
 
 _LEVELS_ABOVE = 3
-"""The review, its request and the list: the levels above each object."""
+"""The number of JSON levels above each object: the review, its request and the list."""
 
 _MAX_EXPLAINED = 2 << 20
-"""Limit of a review that is searched for parts that are nested too deeply: half a second's work. Objects that an API
-server has stored are never longer."""
+"""The maximum size in bytes of a review in which parts that are nested too deeply are searched for. The search takes up
+to half a second. Objects that an API server has stored are never larger.
+"""
 
 _MAX_SHOWN_PROBLEM = 300
-"""Characters of a conversion error: the annotation, the field in it (which may be a user's key) and the reason."""
+"""The maximum characters of a conversion error. It contains the annotation, the field in it (which may be a key that a
+user wrote) and the reason.
+"""
 
 
 class MalformedReview(ValueError):
-    """The request is no valid ConversionReview; the message has the reason."""
+    """The request is not a valid ConversionReview. The message contains the reason."""
 
 
 class Reviewed(msgspec.Struct, frozen=True):
-    """The answer as JSON; how many objects were converted, to which version; the failure, if any.
+    """The result of a review.
 
-    Without a failure the version is a served version, never a client's text.
+    It has the answer as JSON, the number of converted objects, their version, and the failure if there is one. If there
+    is no failure, the version is a served version. It is never a text from a client.
     """
 
     body: bytes
@@ -76,7 +82,7 @@ class _Review(msgspec.Struct):
 
 
 class _Unconvertible(Exception):
-    """An object can't be converted; the message names it."""
+    """An object can't be converted. The message names the object."""
 
 
 _decode = msgspec.json.Decoder(_Review).decode
@@ -84,7 +90,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def answer(body: bytes) -> Reviewed:
-    """Return the answer to a review; a failed conversion is part of it. Raises MalformedReview."""
+    """Return the answer to a review. If a conversion fails, the answer contains the failure. Raises MalformedReview."""
     try:
         return _answered(_decoded(body))
     except RecursionError:
@@ -100,7 +106,10 @@ def answer(body: bytes) -> Reviewed:
 
 
 def _decoded(body: bytes) -> _Review:
-    """Decode the body. Raises MalformedReview, and RecursionError if it is nested more deeply than Python supports."""
+    """Decode the body.
+
+    Raises MalformedReview. Raises RecursionError if the body is nested more deeply than Python supports.
+    """
     try:
         return _decode(body)
     except RecursionError:
@@ -128,7 +137,7 @@ def _answered(review: _Review) -> Reviewed:
 
 
 def _too_deep(request: _Request) -> Reviewed:
-    """Return the answer to a review whose deepest parts were cut off: converting the rest would lose them."""
+    """Return a refusal for a review whose deepest parts were cut off: a conversion would lose these parts."""
     named = [_named(obj) for obj in request.objects if reaches(obj, LEVELS - _LEVELS_ABOVE)] or ["an object"]
     more = f" and {len(named) - 1} more" if len(named) > 1 else ""
     return _failed(request, f"{named[0]}{more}: nested too deeply to be converted")
@@ -166,7 +175,7 @@ def _named(obj: _Object) -> str:
 
 
 def _shown(value: Any, limit: int = _MAX_SHOWN_NAME) -> str:
-    """Return a bounded part of a client's text, on one line, for messages and logs."""
+    """Return a part of a client's text for messages and logs. It is on one line and has a limited length."""
     text = str(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
     text = text if len(text) <= limit else f"{text[:limit]}..."
     return text if text.isprintable() else ascii(text)

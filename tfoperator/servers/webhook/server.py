@@ -1,8 +1,8 @@
-"""The HTTPS server that API servers send ConversionReviews to.
+"""The HTTPS server to which API servers send ConversionReviews.
 
-API servers reuse connections. An idle connection is closed later than their clients would close it: a
-request that crosses the end of its connection fails, and is not retried. New certificates concern new connections
-only, for the same reason.
+API servers reuse connections. The server closes an idle connection later than a client would close it. If a request
+arrives while its connection is being closed, the request fails and is not retried. For the same reason, a new
+certificate is used only for new connections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.review import MalformedReview, Reviewed, answer
 
 MAX_BODY = 8 << 20
-"""Bytes of a review. A stored object has at most 1.5 MiB as JSON, and an API server sends objects one by one."""
+"""The maximum bytes of a review. A stored object has at most 1.5 MiB as JSON, and an API server sends each object in
+its own review.
+"""
 
 LIMITS = Limits(
     connections=128,
@@ -35,10 +37,13 @@ _MAX_CONVERSIONS = 4
 
 
 class ReviewServer(TlsServer):
-    """Answers reviews at one address, once it has a certificate. `start()` once, then `stop()`. Thread-safe."""
+    """Answers reviews at one address, as soon as it has a certificate.
+
+    Call `start()` once, then `stop()`. Thread-safe.
+    """
 
     def __init__(self, host: str, port: int, metrics: WebhookMetrics, limits: Limits = LIMITS) -> None:
-        """Listens at once. Port 0 selects a free port. Raises ListenError."""
+        """The constructor already listens. With port 0, it selects a free port. Raises ListenError."""
         self._metrics = metrics
         self._pool = ThreadPoolExecutor(_MAX_CONVERSIONS, thread_name_prefix="webhook-conversion")
         # Decoded, a body needs many times its size: several small bodies at a time, or one large body.
@@ -50,12 +55,12 @@ class ReviewServer(TlsServer):
         self._metrics.review_failed(reason)
 
     def stop(self) -> None:
-        """Stop listening, answer current requests, and end every thread. Idempotent."""
+        """Stop listening, answer the current requests, and end all threads. Idempotent."""
         super().stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     async def respond(self, request: Request) -> Answer:
-        """Return the converted objects. Raises Refusal for an invalid review."""
+        """Return the converted objects. Raises Refusal if the review is not valid."""
         if request.method != "POST":
             raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only POST is allowed here")
         if request.path != CONVERSION_PATH:

@@ -1,4 +1,4 @@
-"""The conversion webhook: its server and the maintenance of its certificate, started and stopped together."""
+"""The conversion webhook. It starts and stops the server together with the maintenance of the server's certificate."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tfoperator.servers.webhook.server import ReviewServer
 
 
 class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the webhook listens, how API servers reach it, and the source of its certificate.
+    """The settings of the webhook: where it listens, how API servers reach it, and where its certificate comes from.
 
-    They reach it at `url` if it is set, else behind the Service. With `cert_dir` the certificate is read from there,
-    and the Secret and the CRD stay as they are. `shutdown_delay` are the seconds that it still answers after `drain()`,
-    since API servers don't notice at once.
+    API servers reach the webhook at `url` if it is set, and otherwise through the Service. With `cert_dir`, the
+    certificate is read from this directory. Then the Secret and the CRD are not changed. `shutdown_delay` is the number
+    of seconds for which the webhook still answers after `drain()`, because API servers don't notice the end at once.
     """
 
     host: str
@@ -40,7 +40,7 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionWebhook:
-    """Converts TFJobs for API servers. `start()` and `stop()` once each. Thread-safe."""
+    """Converts TFJobs for API servers. Call `start()` and `stop()` once each. Thread-safe."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ConversionWebhook:
         metrics: WebhookMetrics | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Listens at once. Raises ListenError if the address is taken."""
+        """The constructor already listens. Raises ListenError if the address is in use."""
         clock, metrics = clock or SystemClock(), metrics or WebhookMetrics()
         self._metrics = metrics
         self._delay = config.shutdown_delay
@@ -84,21 +84,21 @@ class ConversionWebhook:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has a certificate, so that it can answer requests."""
+        """Whether the webhook has a certificate and so can answer requests."""
         return self._server.is_ready()
 
     def start(self) -> None:
-        """Start to answer, and to maintain the certificate, in the background."""
+        """Start to answer requests and to maintain the certificate, in the background."""
         self._server.start()
         self._keeper.start()
 
     def drain(self) -> None:
-        """Continue to answer before a stop, but close each connection after its next response."""
+        """Continue to answer until `stop`, but close each connection after its next response."""
         self._server.drain()
         self._stops_at = time.monotonic() + self._delay
 
     def stop(self) -> None:
-        """When the delay is over, answer current requests and end every thread. Idempotent."""
+        """Wait until the delay is over, answer the current requests, and end all threads. Idempotent."""
         time.sleep(max(0.0, self._stops_at - time.monotonic()))
         self._keeper.stop()
         self._server.stop()

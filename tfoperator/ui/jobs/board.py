@@ -1,7 +1,7 @@
-"""The caches of the cluster's jobs, and notification of pages: one watch per kind, for all pages together.
+"""The caches of the cluster's jobs, and the notification of pages.
 
-The watches start with the first page. Changes come from the informers' threads; a page is notified in its event
-loop, once for many changes.
+There is one watch of each kind for all pages together. The watches start when the first page is opened. Changes come
+from the informers' threads. A page is notified in its event loop, with one notification for many changes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ _JOB_INDEX = "job"
 
 
 class Health(InformerMetrics):
-    """The reasons why kinds can't be read now, by the plural of the kind. Thread-safe: informers have separate entries.
+    """The reasons why kinds of objects can't be read now, by the plural of the kind.
 
-    Each namespace has informers of its own: a kind can be read once all of them can read it.
+    Thread-safe, because each informer has its own entry. There are informers for each namespace. A kind counts as
+    readable only if all its informers can read it.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -52,9 +53,9 @@ class Health(InformerMetrics):
 
     @property
     def problems(self) -> dict[str, str]:
-        """The reasons, as one word from the API server or the connection.
+        """The reasons. Each reason is a word from the API server or from the connection.
 
-        If several informers read a kind, each reason has its namespaces.
+        If several informers read a kind, each reason is shown with its namespaces.
         """
         found: dict[str, dict[str, list[str]]] = {}
         for informer, reason in sorted(self._problems.copy().items()):
@@ -63,22 +64,28 @@ class Health(InformerMetrics):
         return {kind: problem for kind, reasons in found.items() if (problem := _in_words(reasons))}
 
     def list_failed(self, informer: str, reason: str) -> None:
-        """Record that it can't be read."""
+        """Record that an informer can't list its objects."""
         self._set(informer, reason)
 
     def watch_failed(self, informer: str, reason: str) -> None:
-        """Record that a watch failed. A single failure may be an expired version; a repeated failure is a problem."""
+        """Record that a watch failed.
+
+        A single failure may be caused by an expired version. A repeated failure is a problem.
+        """
         if informer in self._unwatched:
             self._set(informer, reason)
         self._unwatched.add(informer)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
-        """Record a list. A kind that may be listed but not watched is listed repeatedly, and is stale between lists."""
+        """Record that an informer has listed its objects.
+
+        If a kind may be listed but not watched, it is listed repeatedly, and its data is old between two lists.
+        """
         if informer not in self._unwatched:
             self._set(informer, "")
 
     def watch_started(self, informer: str) -> None:
-        """Record that it is being watched."""
+        """Record that an informer's watch has started."""
         self._unwatched.discard(informer)
         self._set(informer, "")
 
@@ -90,14 +97,17 @@ class Health(InformerMetrics):
 
 
 def _in_words(reasons: Mapping[str, Sequence[str]]) -> str:
-    """Return the problem with its namespaces; "" for none."""
+    """Return the problem with the namespaces in which it occurs. Return "" if there is no problem."""
     several = sum(map(len, reasons.values())) > 1
     problems = ((reason, namespaces) for reason, namespaces in reasons.items() if reason)
     return "; ".join(f"{reason} in {', '.join(namespaces)}" if several else reason for reason, namespaces in problems)
 
 
 class Board:
-    """The caches behind every page. `start()` any number of times, then `stop()`. Thread-safe."""
+    """The caches from which all pages get their data.
+
+    Call `start()` as often as you like, then `stop()`. Thread-safe.
+    """
 
     def __init__(
         self,
@@ -108,12 +118,12 @@ class Board:
         run: RecordedRun | None = None,
         history: History | None = None,
     ) -> None:
-        """Initialize; the board adds to a given `history`."""
+        """Initialize; if `history` is given, the board adds to it."""
         self.local = local
-        """Whether the cluster is this machine's own control plane."""
+        """Whether the cluster is the control plane of this machine."""
         self._run = run
         self.closed = False
-        """Whether pages must request their streams again: another board has taken the place of this board."""
+        """Whether pages must request their streams again, because another board has replaced this board."""
         self._clock = SystemClock()
         self.history = history or History()
         self.health = Health(self.tell_all)
@@ -131,7 +141,7 @@ class Board:
         self._events.add_handler(Callbacks(changed=self._event_changed))
 
     def start(self) -> None:
-        """Start to watch, unless that has started."""
+        """Start to watch, unless the watches have started already."""
         with self._lock:
             if self._started or self._stopped:
                 return
@@ -139,7 +149,7 @@ class Board:
         self._informers.start()
 
     def stop(self) -> bool:
-        """End every thread; return False if one is still busy after 10 s. Idempotent."""
+        """End all threads. Return False if a thread is still busy after 10 s. Idempotent."""
         with self._lock:
             self._stopped = True
             if not self._started:
@@ -147,22 +157,25 @@ class Board:
         return self._informers.stop()
 
     def close(self) -> None:
-        """End the streams of all pages; the pages then request them again. From any thread."""
+        """End the streams of all pages; the pages then request them again. Any thread may call it."""
         self.closed = True
         self.tell_all()
 
     @property
     def ended(self) -> bool:
-        """Whether it shows a run that has ended, so that changes are no longer possible."""
+        """Whether the board shows a run that has ended. Then no more changes are possible."""
         return self._run is not None and not self._run.goes_on
 
     @property
     def synced(self) -> bool:
-        """Whether the jobs were listed. Pods and events may be forbidden to the user."""
+        """Whether the jobs were listed.
+
+        Pods and events are not included, because the user may have no right to read them.
+        """
         return self._jobs.has_synced
 
     def jobs(self) -> list[TFJob]:
-        """Return every job, unordered."""
+        """Return all jobs, in no particular order."""
         return self._jobs.lister.list()
 
     def job(self, key: str) -> TFJob | None:
@@ -174,24 +187,24 @@ class Board:
         return next((job for job in self.jobs() if job.metadata.uid == uid), None)
 
     def pods(self, job: TFJob) -> list[SeenPod]:
-        """Return the pods of its replicas."""
+        """Return the pods of the job's replicas."""
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         return [pod for pod in pods if LABEL_TENSORBOARD not in pod.metadata.labels]
 
     def now(self) -> datetime:
-        """Return the time by the clock of this process, which pods are judged by."""
+        """Return the time by the clock of this process. The states of pods are computed for this time."""
         return self._clock.now()
 
     def events(self, job: TFJob) -> list[Event]:
-        """Return the events of the job and its parts, the oldest first."""
+        """Return the events of the job and of its parts, the oldest first."""
         return events_of(job, self._events.lister.by_index(_JOB_INDEX, job.metadata.key))
 
     def tell_all(self) -> None:
-        """Wake every page, for a change that does not belong to a job."""
+        """Notify all pages of a change that does not belong to a job."""
         self.tell("")
 
     def tell(self, key: str) -> None:
-        """Wake the pages that show a job, because it has changed. From any thread."""
+        """Notify the pages that show a job, because the job has changed. Any thread may call it."""
         self.listeners.tell(key)
 
     # Called by informers' threads.
@@ -221,7 +234,7 @@ class Board:
 
 
 class Cluster:
-    """The caches of a cluster's jobs, which are watched from the first page on."""
+    """The caches of a cluster's jobs. They are watched from the time at which the first page is opened."""
 
     def __init__(
         self,
@@ -233,7 +246,7 @@ class Cluster:
     ) -> None:
         self.client = client
         self.run = run
-        """The recorded run whose client that is."""
+        """The recorded run to which `client` belongs."""
         self.board = Board(client, namespaces=namespaces, local=local, run=run, history=history)
         for uid, curves in ({} if run is None else run.curves).items():
             self.board.history.know_curves(uid, curves)
@@ -241,13 +254,13 @@ class Cluster:
         self.queues = Queues(client, self.board.jobs, self.board.tell)
 
     def watch(self) -> None:
-        """Start, unless that has started. Thread-safe."""
+        """Start to watch, unless the watches have started already. Thread-safe."""
         self.board.start()
         self.usage.start()
         self.queues.start()
 
     def stop(self) -> None:
-        """End every thread, and close the client."""
+        """End all threads, and close the client."""
         self.client.close()
         self.board.stop()
         self.usage.stop()
@@ -259,6 +272,6 @@ def _key(pod: SeenPod) -> str:
 
 
 def _jobs_of(event: Any) -> Sequence[str]:
-    """Return the key of the job that an event may be about."""
+    """Return the key of the job to which an event may refer."""
     name = job_named(event)
     return (f"{event.involved_object.namespace}/{name}",) if name else ()

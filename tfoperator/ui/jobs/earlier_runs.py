@@ -1,7 +1,8 @@
-"""The logs of a replica's earlier runs, for a page that is opened after these runs have ended.
+"""The logs of a replica's earlier runs. They are for a page that is opened after these runs have ended.
 
-On this machine, each run of a container has a file, even if its pod is gone. The API server of another cluster has only
-the last run before the present run. Runs before that are only in the log archive, which the page lists.
+On this machine, each run of a container has a file, even if its pod is gone. If the containers run in another cluster,
+its API server has only the log of the run before the current run. The logs of runs before that are only in the log
+archive. The page lists them.
 """
 
 from __future__ import annotations
@@ -24,19 +25,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Attempts = Callable[[str, str, str], "Sequence[LogFile]"]
-"""Returns the logs of a container, by the pod's namespace and name: of each attempt, in all pods of that name, the
-oldest first."""
+"""Returns the logs of a container by the pod's namespace and name. There is a log for each attempt, in all pods with
+this name, and the oldest log comes first.
+"""
 
 _MAX_RUNS = 20
-"""Only this many of the latest earlier runs are read: a program that fails at its start may have had hundreds."""
+"""The maximum number of earlier runs that are read. The latest are read: a program that fails at its start may have had
+hundreds of runs.
+"""
 _LINES = 2000
-"""Lines of a batch."""
+"""The maximum number of lines in a batch."""
 _GONE = "gone"
-"""Stands for the UID of an earlier pod whose UID is not known."""
+"""A text in place of the UID of an earlier pod whose UID is not known."""
 
 
 class EarlierLines(msgspec.Struct, frozen=True):
-    """Some lines of an earlier run. The pod's UID and `restarts` distinguish runs, as in `ContainerRun`."""
+    """Some lines of an earlier run. The pod's UID and `restarts` identify the run, as in `ContainerRun`."""
 
     uid: str
     restarts: int
@@ -46,9 +50,9 @@ class EarlierLines(msgspec.Struct, frozen=True):
 def earlier_lines(
     client: Client, attempts: Attempts | None, pod: SeenPod, run: ContainerRun, tail_lines: int
 ) -> Iterator[EarlierLines]:
-    """Yield the last `tail_lines` lines of each run before `run`, in batches, the oldest run first.
+    """Yield the last `tail_lines` lines of each run before `run`. They come in batches, with the oldest run first.
 
-    `attempts` is None where the containers don't run on this machine. A log that can't be read is left out.
+    `attempts` is None if the containers don't run on this machine. A log that can't be read is left out.
     """
     if attempts is None:
         yield from _previous(client, pod, run, tail_lines)
@@ -64,7 +68,10 @@ def earlier_lines(
 
 
 def _before(logs: Sequence[LogFile], run: ContainerRun) -> Sequence[LogFile]:
-    """Return the logs before the log of a run: by its number if the pod of the logs is known, else all but the last."""
+    """Return the logs that come before the log of a run.
+
+    If the pod of the logs is known, the run is found by its number. Otherwise return all logs except the last.
+    """
     own = [number for number, log in enumerate(logs) if log.owner == run.pod_uid]
     return logs[: own[min(run.restarts, len(own) - 1)]] if own else logs[:-1]
 

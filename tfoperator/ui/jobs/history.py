@@ -1,6 +1,7 @@
-"""Data that an API server does not keep: deleted pods, earlier runs and phases, earlier values of metrics.
+"""Data that an API server does not keep: deleted pods, earlier runs and phases, and earlier values of metrics.
 
-It is recorded from the first page on, or on this machine from the start. Its size is limited.
+The data is recorded from the time at which the first page is opened. On this machine, it is recorded from the start.
+Its size is limited.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from tfoperator.ui.jobs.phases import SeenPhases, follow
 from tfoperator.ui.jobs.timeline import PodRecord, observe
 
 MAX_JOBS = 5000
-"""Maximum number of jobs with a history; the job that changed longest ago is dropped first."""
+"""The maximum number of jobs that have a history. If there are more, the job that has not changed for the longest time
+is dropped.
+"""
 MAX_PODS = 2000
-"""Pods per job, including present pods."""
+"""The maximum number of pods of a job, including its current pods."""
 MAX_RUNS = 50
-"""Runs per pod: the latest."""
+"""The maximum number of runs of a pod. The latest runs are kept."""
 
 
 class _Memory:
@@ -40,7 +43,7 @@ class History:
         self._jobs: LRUCache[str, _Memory] = LRUCache(MAX_JOBS)
 
     def saw_pod(self, job_uid: str, pod: SeenPod, replica: str, now: datetime) -> None:
-        """Record the pod's present and last run."""
+        """Record the pod's current run and its last run."""
         with self._lock:
             pods = self._of(job_uid).pods
             record = observe(pod, replica, pods.get(pod.metadata.uid), now)
@@ -66,7 +69,7 @@ class History:
             memory.phases = follow(memory.phases, usage)
 
     def know_curves(self, job_uid: str, curves: Curves) -> None:
-        """Take the curves of a job that has ended."""
+        """Use these curves for a job that has ended."""
         with self._lock:
             self._of(job_uid).curves = curves
 

@@ -1,6 +1,7 @@
-"""The logs of some replicas for one page: a thread per run of a container reads, the event loop takes the lines.
+"""The logs of some replicas for one page.
 
-The threads wait until the page has taken their lines. So a slow page slows down its threads, and gets every line.
+For each run of a container, a thread reads the log, and the event loop takes the lines. A thread waits until the page
+has taken its lines. So a slow page slows down its threads, and gets every line.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from tfoperator.ui.jobs.earlier_runs import Attempts, earlier_lines
 from tfoperator.ui.jobs.objects import SeenPod
 
 MAX_REPLICAS = 16
-"""Replicas whose logs one page follows at a time."""
+"""The maximum number of replicas whose logs a page follows at the same time."""
 MAX_READERS = 128
-"""Threads that read logs for all pages together."""
+"""The maximum number of threads that read logs, for all pages together."""
 _MAX_BATCHES = 32
-"""Batches that are read but not taken yet, per page."""
+"""The maximum number of batches for each page that were read but not taken yet."""
 
 
 class LogBatch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Lines of one run of a replica. The pod's name and UID and `restarts` distinguish its runs.
+    """Lines of one run of a replica. The pod's name, its UID and `restarts` identify the run.
 
-    `problem`: why no more lines will follow.
+    `problem` is the reason why no more lines will follow.
     """
 
     replica: str
@@ -43,14 +44,14 @@ class LogBatch(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Readers:
-    """The threads of all pages. Thread-safe."""
+    """The threads that read logs for all pages. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _threads
         self._threads: set[threading.Thread] = set()
 
     def start(self, name: str, work: Callable[[], None]) -> bool:
-        """Run a function in a thread; return False if there are too many."""
+        """Run a function in a thread. Return False if there are too many threads."""
 
         def run() -> None:
             try:
@@ -68,7 +69,7 @@ class Readers:
         return True
 
     def join(self) -> None:
-        """Wait for the end of every thread; their owners must have closed them."""
+        """Wait until all threads have ended. The owners of the threads must have closed them before."""
         with self._lock:
             threads = tuple(self._threads)
         for thread in threads:
@@ -76,7 +77,7 @@ class Readers:
 
 
 class LogFeed:
-    """The logs of some pods, for one page. Call everything in the event loop's thread."""
+    """The logs of some pods, for one page. Call all methods in the thread of the event loop."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class LogFeed:
         tail_lines: int,
         attempts: Attempts | None = None,
     ) -> None:
-        """Initialize; `attempts` are the logs of containers that run on this machine."""
+        """Initialize; `attempts` returns the logs of containers that run on this machine."""
         self._client = client
         self._attempts = attempts
         self._readers = readers
@@ -100,14 +101,17 @@ class LogFeed:
         self._begun: set[str] = set()  # replicas whose earlier runs are read
 
     def follow(self, pods: Iterable[tuple[str, SeenPod]]) -> None:
-        """Read the runs of these replicas' pods that are not read yet, and before them each replica's earlier runs."""
+        """Begin to read the runs of these replicas' pods that are not being read yet.
+
+        Before them, read each replica's earlier runs.
+        """
         for replica, pod in pods:
             run = present_run(pod)
             if run is not None and run not in self._open:
                 self._begin(replica, pod, run)
 
     async def take(self, seconds: float) -> list[LogBatch]:
-        """Return the lines read; an empty result if there are no lines in that many seconds."""
+        """Return the lines that were read. Return an empty list if no lines come within this many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self._arrived.wait()
@@ -124,7 +128,7 @@ class LogFeed:
         return found
 
     def close(self) -> None:
-        """End every thread soon, without waiting."""
+        """End all threads soon. The call does not wait for them."""
         self._closed.set()
         for reader in self._open.values():
             reader.close()

@@ -1,6 +1,6 @@
-"""The page's view of pods: the operator's, with the fields that only users read.
+"""The page's types for pods. They have the fields of the operator's types, and fields that only users read.
 
-It is separate from the operator's, whose caches must stay small.
+These types are separate from the operator's types, because the operator's caches must stay small.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from tfoperator.kube.views.objects import Pod, PodSpec
 
 
 class ContainerResources(msgspec.Struct, frozen=True, gc=False):
-    """Quantities by the resource's name, unparsed."""
+    """Quantities by the name of the resource. They are not parsed."""
 
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
 
 
 class SeenContainer(msgspec.Struct, frozen=True, gc=False):
-    """A container's spec."""
+    """The spec of a container."""
 
     name: str = ""
     image: str = ""
@@ -26,13 +26,13 @@ class SeenContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class SeenPodSpec(PodSpec, frozen=True, gc=False, rename="camel"):
-    """A pod's spec."""
+    """The spec of a pod."""
 
     containers: tuple[SeenContainer, ...] = ()
 
 
 class SeenPod(Pod, frozen=True, gc=False):
-    """A pod with images and limits."""
+    """A pod with its images and limits."""
 
     spec: SeenPodSpec = msgspec.field(default_factory=SeenPodSpec)
 

@@ -1,7 +1,8 @@
-"""The phases of a job's time, in their order, computed from the growing sums in its status. Pure.
+"""The phases of a job's time in their order.
 
-A status has only the sum of each phase. From two statuses, one after the other, this module computes the phases of the
-time between them, and their order: a phase that lasts ends with a write of the status, or soon after.
+They are computed from the sums in the job's status, which grow with time. Pure. A status has only the sum of the time
+of each phase. From two successive statuses, this module computes the phases of the time between them, and the order of
+these phases. This is possible because the end of a long phase causes a write of the status, at once or soon after.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from tfoperator.api.v1.status import JobUsage, UsagePhase
 from tfoperator.base.clock import utc
 
 MAX_SPANS = 100
-"""Spans per job: the latest."""
+"""The maximum number of spans of a job. The latest spans are kept."""
 _AGAIN = {UsagePhase.LOST, UsagePhase.STALLED, UsagePhase.SUSPENDED}
-"""Between these phases a job trains or starts again, and the sums don't show when."""
+"""After one of these phases, a job trains or starts again, and the sums don't show when this happened."""
 _MAX_SECONDS = 2**53
 
 
 class PhaseSpan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A period, in seconds since 1970; without `end` it goes on. `rough`: its length is known, its place is not."""
+    """A period, in seconds since 1970.
+
+    Without `end`, the period has not ended. `rough` is true if the length of the period is known, but not its exact
+    place in time.
+    """
 
     phase: UsagePhase
     start: float
@@ -33,17 +38,20 @@ class PhaseSpan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SeenPhases(msgspec.Struct, frozen=True):
-    """The newest sums, and the spans without a gap up to them. They may begin later than the job."""
+    """The newest sums, and the spans that lead up to them without a gap.
+
+    The first span may begin later than the job.
+    """
 
     usage: JobUsage
     spans: tuple[PhaseSpan, ...] = ()
 
 
 def follow(seen: SeenPhases | None, usage: JobUsage) -> SeenPhases:
-    """Return the phases with these new sums.
+    """Return the phases, updated with these new sums.
 
-    New sums may contradict the sums before: when a job reports for the first time, the status shows that it was
-    starting for longer. Then the spans are dropped, and only the sums remain.
+    New sums may contradict the earlier sums. For example, when a job reports for the first time, the status then shows
+    that the job was starting for a longer time. In this case, the spans are dropped, and only the sums are kept.
     """
     if seen is None or seen.usage.since is None or usage.since is None:
         return SeenPhases(usage)
@@ -55,13 +63,16 @@ def follow(seen: SeenPhases | None, usage: JobUsage) -> SeenPhases:
 
 
 def job_time(usage: JobUsage, before: SeenPhases | None) -> dict[str, Any]:
-    """Return a usage and its spans as the page gets them; `before` are the phases that were seen up to now."""
+    """Return a usage and its spans in the form that the page gets. `before` are the phases that were known so far."""
     spans = phase_spans(follow(before, usage))
     return {"usage": msgspec.structs.replace(usage, seconds=_sums(usage)), "spans": spans}
 
 
 def phase_spans(seen: SeenPhases) -> list[PhaseSpan]:
-    """Return all of the job's time, the oldest first: the unseen time, the seen spans, and the present phase."""
+    """Return spans for all of the job's time, the oldest first.
+
+    They cover the time that was not observed, the known spans, and the current phase.
+    """
     usage, spans = seen.usage, list(seen.spans)
     if usage.since is None:
         return []
@@ -83,7 +94,7 @@ def _sums(usage: JobUsage) -> dict[UsagePhase, int]:
 
 
 def _placed(spent: Mapping[UsagePhase, int], start: float, first: str = "", *, rough: bool = False) -> list[PhaseSpan]:
-    """Return spans in the usual order of a job's phases, but begin with the phase `first`, in which the job was."""
+    """Return spans in the usual order of a job's phases. The phase `first`, in which the job was, comes first."""
     found = []
     for phase in sorted(UsagePhase, key=lambda phase: phase != first):
         if seconds := spent[phase]:

@@ -1,7 +1,7 @@
-"""The states of jobs in Kueue's queues, read every few seconds while a page is open and a job is in a queue.
+"""The states of jobs in Kueue's queues. They are read every few seconds while a page is open and a job is in a queue.
 
-This needs no special rights: the page shows read errors in the job's line, and requests are made only if there are jobs
-in a queue.
+The user needs no special rights for this. If the states can't be read, the page shows the error in the job's line.
+Without jobs in a queue, no request is made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PERIOD = 5.0
 
 
 class Queues(Repetition):
-    """The queue states of jobs, by UID. `start()` any number of times, then `stop()`. Thread-safe."""
+    """The queue states of jobs, by the job's UID. Call `start()` as often as you like, then `stop()`. Thread-safe."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Queues(Repetition):
         *,
         clock: Clock | None = None,
     ) -> None:
-        """`tell` is called with the key of each job whose state changed, from the reading thread."""
+        """`tell` is called from the thread that reads, with the key of each job whose state has changed."""
         self._client = client
         self._jobs = jobs
         self._tell = tell
@@ -36,7 +36,7 @@ class Queues(Repetition):
         self._known: dict[str, JobQueue] = {}  # replaced whole
 
     def get(self, uid: str) -> JobQueue | None:
-        """Return a job's queue state; None if it is in no queue, or not read yet."""
+        """Return a job's queue state. Return None if the job is in no queue, or if its state was not read yet."""
         return self._known.get(uid)
 
     def _look(self) -> None:

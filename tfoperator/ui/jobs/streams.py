@@ -1,6 +1,7 @@
-"""The page's streams of jobs: first the present state, then changes.
+"""The page's streams of jobs. A stream first sends the current state, and then changes.
 
-A page has one stream. `jobs` is the list; `job` is one job, with the logs of requested replicas.
+Each page has one stream. The stream `jobs` has the list of jobs. The stream `job` has one job, with the logs of the
+replicas that the page requests.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from tfoperator.ui.listening import ChangeListener
 from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, merged, next_changes
 
 _CLOCK_SKEW = 60.0
-"""Seconds by which nodes' clocks may be behind the API server's clock. Nodes date samples; the server dates jobs."""
+"""The seconds by which the clock of a node may be behind the API server's clock. The times of samples are by the nodes'
+clocks, and the times of jobs are by the server's clock.
+"""
 _ITEMS_PER_LINE = 250
-"""Jobs per line, and replicas: between two lines other tasks run."""
+"""The maximum number of jobs, or of replicas, in a line. Between two lines, other tasks get a turn."""
 
 
 async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
-    """Yield every job, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`;
-    and after each measurement `{"used": {...}}`, the total usage of jobs, by key and resource.
+    """Yield all jobs, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`. After
+    each measurement, yield `{"used": {...}}`: the total usage of jobs, by key and by resource.
     """
     board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:
@@ -59,7 +62,10 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
 
 
 async def one_job(cluster: Cluster, key: str, feed: LogFeed | None, logs: Sequence[str]) -> AsyncGenerator[bytes, None]:
-    """Yield the parts of a job by `namespace/name`, each when it has changed; with a feed also its replicas' logs."""
+    """Yield the parts of the job `namespace/name`, each when it has changed.
+
+    With a feed, also yield the logs of the job's replicas.
+    """
     with ExitStack() as stack:
         listener = stack.enter_context(cluster.board.listeners.listening())
         producers: list[Producer] = [lambda put: _parts(cluster, key, feed, logs, listener, put)]
@@ -121,7 +127,7 @@ def _sections(cluster: Cluster, job: TFJob | None) -> Mapping[str, Any]:
 
 
 def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
-    """Return, per replica, the samples since the time in `sampled`."""
+    """Return, for each replica, the samples since the time in `sampled`."""
     found = {}
     made = job.metadata.creation_timestamp
     # Samples are stored by the names of pods, which another job of this name may have used, too.
@@ -136,7 +142,7 @@ def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[st
 
 
 def _used(cluster: Cluster, job: TFJob) -> dict[str, float]:
-    """Return the sum over the pods of a job that has not ended."""
+    """Return the sum of the usage of all pods of a job that has not ended."""
     total: dict[str, float] = {}
     for pod in cluster.board.pods(job) if job.status.completion_time is None else ():
         for name, amount in cluster.usage.latest(pod.metadata.namespace, pod.metadata.name).items():

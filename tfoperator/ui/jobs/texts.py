@@ -1,4 +1,6 @@
-"""The texts of a job that the page shows on request: its YAML, its report, and the logs in the archive. All block."""
+"""The texts of a job that the page shows when the user requests them: its YAML, its report, and the logs in the
+archive. All block.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,10 @@ def job_report(
     name: str,
     run: RecordedRun | None = None,
 ) -> dict[str, str]:
-    """Return the report as text, from the logs of the job's pods: slow. Raises TFJobError, KubeError, OSError.
+    """Return the report as text.
 
-    A `run` that has ended already has the report.
+    It is made from the logs of the job's pods, which takes a long time. Raises TFJobError, KubeError or OSError. If
+    `run` is given and has ended, it already contains the report.
     """
     report = TFJobClient(client=client, archive_dir=archive_dir, run=run).get_job_report(name, namespace)
     return {"report": "\n".join(report_lines(report))}
@@ -39,7 +42,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
-    """Return the job without the fields for machines. Raises KubeError."""
+    """Return the job as YAML, without fields that are only for programs. Raises KubeError."""
     job = client.get(TFJOBS, namespace, name, decode_plain)
     job["metadata"].pop("managedFields", None)
     job["metadata"].get("annotations", {}).pop(_LAST_APPLIED, None)
@@ -47,7 +50,7 @@ def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
 
 
 def archived_runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None) -> list[dict[str, Any]]:
-    """Return every run that has a log, the oldest of each pod first. Raises OSError."""
+    """Return all runs that have a log. Of each pod, the oldest run comes first. Raises OSError."""
     return [
         {
             "replica": replica_name(record.as_pod()),
@@ -70,9 +73,10 @@ def archived_runs(root: str | os.PathLike[str], namespace: str, job: str, uid: s
 def archived_log(
     root: str | os.PathLike[str], namespace: str, job: str, wanted: Mapping[str, str], tail_lines: int
 ) -> dict[str, Any]:
-    """Return the last lines of a run's log; `text` is null if there is none (any more). Raises OSError.
+    """Return the last lines of a run's log. `text` is null if there is no log (any more). Raises OSError.
 
-    `wanted` names the run: `uid` of the job, `pod` (its UID), and `log` as `archived_runs` has it.
+    `wanted` identifies the run by the `uid` of the job, `pod` (the pod's UID), and `log` in the form in which
+    `archived_runs` returns it.
     """
     for record in archived_pods(root, namespace, job, wanted.get("uid") or None):
         for run in (run for container in record.containers for run in container.runs):

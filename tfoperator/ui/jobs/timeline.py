@@ -1,4 +1,4 @@
-"""The history of a replica as spans: pending, running, waiting, and the end of each run. Pure."""
+"""The history of a replica as spans of time: pending, running, waiting, and how each run ended. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tfoperator.ui.jobs.objects import SeenPod
 
 
 class TimelineRun(msgspec.Struct, frozen=True):
-    """One run of a replica's container. Without `finished` it still runs; `stopped`: the end of its job stopped it."""
+    """A run of a replica's container.
+
+    Without `finished`, the run has not ended. `stopped` is true if the run was stopped because its job ended.
+    """
 
     started: datetime
     finished: datetime | None = None
@@ -24,11 +27,12 @@ class TimelineRun(msgspec.Struct, frozen=True):
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """The present and past of one pod. `gone`: the time of its deletion.
+    """The current state and the earlier runs of a pod. `gone` is the time at which the pod was deleted.
 
-    `runs` are in their order. They are identified by their start and end, not by their number: while a container waits
-    for its restart, some kubelets count its last run, and others don't. Times are whole seconds, so two runs may have
-    begun in the same second. `restarts` is the pod's own number.
+    `runs` are in the order of time. A run is identified by its start and its end, not by its number. The reason: while
+    a container waits for its restart, some kubelets already count its last run, and other kubelets don't. Times are in
+    whole seconds, so two runs may have begun in the same second. `restarts` is the number of restarts in the pod's
+    status.
     """
 
     name: str
@@ -42,10 +46,10 @@ class PodRecord(msgspec.Struct, frozen=True):
 
 
 class Span(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A period in the life of a replica. `state`: pending, running, succeeded, failed, stopped, waiting.
+    """A period in the history of a replica. `state` is one of pending, running, succeeded, failed, stopped and waiting.
 
-    If `end` is None, the period goes on. `succeeded`, `failed` and `stopped` are runs that ended this way; `waiting` is
-    the time between two runs.
+    If `end` is None, the period has not ended. `succeeded`, `failed` and `stopped` are runs that ended in this way.
+    `waiting` is the time between two runs.
     """
 
     state: str
@@ -57,7 +61,10 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime) -> PodRecord:
-    """Return the record with the pod's present status. Keep earlier runs, which the status no longer contains."""
+    """Return the record, updated with the pod's current status.
+
+    Earlier runs are kept, because the status no longer contains them.
+    """
     runs = before.runs if before is not None else ()
     status = container_status(pod)
     if status is not None:
@@ -79,7 +86,7 @@ def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime)
 
 
 def spans(records: Sequence[PodRecord]) -> Iterator[Span]:
-    """Yield the spans of one replica from its pods' records, the oldest first."""
+    """Yield the spans of a replica, computed from its pods' records. The oldest span comes first."""
     ordered = sorted(records, key=lambda record: record.created)
     for record, successor in zip(ordered, [*ordered[1:], None], strict=False):
         for span in _spans(record):
@@ -92,7 +99,7 @@ def spans(records: Sequence[PodRecord]) -> Iterator[Span]:
 
 
 def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
-    """Return records by the replica's name."""
+    """Return the records, grouped by the replica's name."""
     found: dict[str, list[PodRecord]] = {}
     for record in records.values():
         found.setdefault(record.replica, []).append(record)
@@ -118,7 +125,10 @@ def _spans(record: PodRecord) -> Iterator[Span]:
 
 
 def _with(runs: tuple[TimelineRun, ...], run: TimelineRun) -> tuple[TimelineRun, ...]:
-    """Return the runs with a run's present state, or with a new run. Of runs with equal starts, the later is last."""
+    """Return the runs with the current state of a run, or with a new run.
+
+    If runs have the same start, the later run comes last.
+    """
     same = [
         at
         for at, earlier in enumerate(runs)

@@ -1,6 +1,7 @@
-"""The usage of pods over time: from the metrics API, every few seconds while there are pages, kept for an hour.
+"""The usage of pods over time.
 
-CPU is in cores, memory in bytes; other resources of the metrics API (accelerators) are kept unchanged.
+It is read from the metrics API every few seconds while pages are open, and is kept for an hour. CPU is in cores, and
+memory is in bytes. The values of all other resources of the metrics API (accelerators) are kept unchanged.
 """
 
 from __future__ import annotations
@@ -21,24 +22,28 @@ from tfoperator.sdk.usage import POD_METRICS, PodMetrics, decode_pod_metrics
 logger = logging.getLogger(__name__)
 
 PERIOD = 10.0
-"""Seconds between two samples; metrics-server itself measures every 15."""
+"""Seconds between two samples. metrics-server itself measures every 15 seconds."""
 ABSENT_PERIOD = 60.0
-"""Seconds until the next attempt if there is no metrics API, or it may not be read."""
+"""Seconds until the next attempt if there is no metrics API, or if the user may not read it."""
 SAMPLES = 360
-"""Samples per pod: an hour."""
+"""The maximum number of samples of a pod. They cover an hour."""
 MAX_PODS = 5000
-"""Maximum number of pods: 5,000 with two resources take 60 MB."""
+"""The maximum number of pods. The samples of 5,000 pods with two resources take 60 MB."""
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
-    """A pod's usage at a time (seconds since 1970), by the resource's name."""
+    """The usage of a pod at a time (seconds since 1970), by the name of the resource."""
 
     time: float
     used: dict[str, float]
 
 
 class UsageSamples(Repetition):
-    """A ring of samples per pod. `start()` and `stop()` any number of times; the first stop is final. Thread-safe."""
+    """Keeps the latest samples of each pod.
+
+    `start()` and `stop()` may be called any number of times. After the first stop, it can't be started again.
+    Thread-safe.
+    """
 
     def __init__(
         self,
@@ -47,20 +52,20 @@ class UsageSamples(Repetition):
         namespaces: Sequence[str] = ("",),
         on_round: Callable[[], object] = lambda: None,
     ) -> None:
-        """`on_round` is called from the sampling thread, after each request."""
+        """The thread that samples calls `on_round` after each request."""
         self._client = client
         self._on_round = on_round
         self._namespaces = namespaces
         super().__init__(self._ask, seconds=PERIOD, clock=SystemClock(), name="ui-usage")
         self.problem = ""
-        """Why there are no samples, for users; empty if there are."""
+        """The reason why there are no samples, for users. It is empty if there are samples."""
         self.rounds = 0
-        """The number of requests so far: results stay the same until this changes."""
+        """The number of requests so far. The results stay the same until this number changes."""
         self._samples_lock = threading.Lock()  # guards the samples
         self._samples: LRUCache[str, deque[Sample]] = LRUCache(MAX_PODS)  # by namespace/name
 
     def samples(self, namespace: str, pod: str, since: float = 0.0) -> list[Sample]:
-        """Return a pod's samples after a time, the oldest first."""
+        """Return the samples of a pod after a given time, the oldest first."""
         with self._samples_lock:
             return [sample for sample in self._samples.get(f"{namespace}/{pod}", ()) if sample.time > since]
 
@@ -71,7 +76,7 @@ class UsageSamples(Repetition):
             return samples[-1].used if samples else {}
 
     def _ask(self) -> float:
-        """Send one request; return the seconds until the next request."""
+        """Send a request, and return the seconds until the next request."""
         problem = ""
         try:
             for namespace in self._namespaces:

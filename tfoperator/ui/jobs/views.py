@@ -1,4 +1,4 @@
-"""Jobs, pods and events in the page's form: plain data from the caches. Pure."""
+"""Jobs, pods and events in the form that the page gets: plain data made from the caches. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 from tfoperator.ui.streaming import seconds, short
 
 MAX_EVENTS = 200
-"""Maximum events of one job: the latest."""
+"""The maximum number of events of a job. The latest events are kept."""
 _REPORTED_CONDITIONS = (
     ConditionType.RESTARTING,
     *(condition for condition in ConditionType if condition.traits.concern is Concern.ALARM),
@@ -40,11 +40,11 @@ _REPORTED_CONDITIONS = (
 """Conditions that a report explains."""
 
 _UNREPORTED_ENDS = ("Interrupted",)
-"""States of a job that a person has ended: nothing went wrong."""
+"""The states of jobs that a user has ended. Nothing went wrong in such a job."""
 
 
 def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
-    """Return a job in the list, ready to be encoded as JSON; `queue` is its queue state, if known."""
+    """Return a job for the list, ready to be encoded as JSON. `queue` is its queue state, if it is known."""
     meta, status, state = job.metadata, job.status, job.state
     return {
         "key": meta.key,
@@ -67,9 +67,10 @@ def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
 def job_detail(
     job: TFJob, queue: JobQueue | None = None, phases: SeenPhases | None = None, *, local: bool = False
 ) -> dict[str, Any]:
-    """Return a job on its own page: the row, and further details. `local`: its TensorBoard may be framed.
+    """Return a job for its own page: the same data as in the list, and more details.
 
-    `phases` are the phases of its usage that were seen before.
+    With `local`, the page may show the job's TensorBoard in a frame. `phases` are the phases of the job's usage that
+    were known before.
     """
     scheduling, elastic = job.spec.policy.scheduling_policy, job.status.elastic
     return job_row(job, queue) | {
@@ -104,7 +105,7 @@ def job_detail(
 def replica_rows(
     job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodRecord], events: Sequence[Event], now: datetime
 ) -> list[dict[str, Any]]:
-    """Return all replicas, in their usual order: replicas that have or had a pod, and replicas without a pod."""
+    """Return all replicas in their usual order. Some have or had a pod, and some have no pod."""
     lives = by_replica(records)
     rows = []
     named = {}
@@ -187,7 +188,10 @@ def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:
 
 
 def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
-    """Return the reason for the job's state: how it ended, or what it waits for here, in its queue or elsewhere."""
+    """Return the reason for the job's state.
+
+    It is how the job ended, or why it waits in this cluster, in its queue or in another cluster.
+    """
     if final_condition(job) is not None:
         return state.message
     if queue is not None and queue.waits:
@@ -201,7 +205,10 @@ def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
 
 
 def _tensorboard(job: TFJob, local: bool) -> dict[str, Any] | None:
-    """Return its address. `url` is empty if a browser should not open it; `framed`: it is of this machine."""
+    """Return the address of the job's TensorBoard.
+
+    `url` is empty if a browser should not open it. `framed` is true if the address belongs to this machine.
+    """
     status = job.status.tensor_board
     if status is None or not status.url:
         return None

@@ -1,5 +1,5 @@
-"""Pipeline runs on the page: the home of `tfoperator pipeline`, read and never written.
+"""Pipeline runs on the page. The page reads the home of `tfoperator pipeline`, and never writes to it.
 
-`pages.py` detects changes, once for all pages, sends them to each, and follows logs of steps; `views.py` makes plain
-data of runs and artifacts.
+`pages.py` detects changes once for all pages, sends the changes to each page, and follows the logs of steps. `views.py`
+makes plain data from runs and artifacts.
 """

@@ -1,4 +1,7 @@
-"""The page's streams of runs: lines of JSON, first the present state, then changes, and logs; and artifacts."""
+"""The page's streams of runs.
+
+A stream consists of lines of JSON: first the current state, then changes, and logs. The module also returns artifacts.
+"""
 
 from __future__ import annotations
 
@@ -22,26 +25,27 @@ from tfoperator.ui.problems import CannotRead, NotThere
 from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 
 MAX_RUNS = 1000
-"""Runs in the list: the newest."""
+"""The maximum number of runs in the list. The newest runs are shown."""
 _READ_SECONDS = 10.0
-"""Seconds after which runs in progress are read again: a lease runs out without a write."""
+"""Seconds after which runs in progress are read again. A lease expires without a write, so no change is noticed."""
 _READERS = 4
 _LOG_PAUSE = 0.5
 """Seconds between two reads at the end of a log."""
 _PIECE_BYTES = 256 << 10
-"""Bytes per read, and per message."""
+"""The maximum bytes of a read and of a message."""
 _MAX_LINE = 64 << 10
-"""Bytes after which a line is cut in two: a file without line ends must not fill the memory."""
+"""A line with more bytes is cut in two, because a file without line ends must not fill the memory."""
 
 
 class PipelinePages:
-    """The runs of a home, for all pages. `find_job` finds the TFJob of the page's API server by UID.
+    """The runs of a home, for all pages. `find_job` finds a TFJob of the page's API server by its UID.
 
-    One thread looks for changes, for all pages together, while there are any. It reads the mark of the last change and
-    the runners of unfinished runs, which takes two system calls a run, and the store when the mark has changed.
-    PostgreSQL notifies; beneath that it looks every few seconds.
+    While pages are open, one thread looks for changes for all of them. The thread reads the mark of the last change,
+    and checks the runners of unfinished runs, which takes two system calls for each run. It reads the store only if the
+    mark has changed. PostgreSQL notifies the thread of changes. In addition, the thread looks every few seconds.
 
-    Streams and `artifact` are for the event loop's thread; `stop()` once they have ended, which closes the home, too.
+    Use the streams and `artifact` only in the thread of the event loop. Call `stop()` when the streams have ended; it
+    also closes the home.
     """
 
     def __init__(self, home: Home, find_job: FindJob = lambda _: None) -> None:
@@ -53,7 +57,7 @@ class PipelinePages:
         self._rows: Mapping[str, dict[str, Any]] = {}  # by id, the newest first; replaced whole, as the status
         self._status: Mapping[str, Any] = {"synced": False, "problems": {}}
         self.place = str(home)
-        """The place of the runs, for users."""
+        """The place of the runs, in a form for users."""
         # Used only by the thread that looks.
         self._store: MetadataStore | None = None  # None before the first run
         self._mark = ""  # of what was read: it changes with each write
@@ -62,7 +66,7 @@ class PipelinePages:
         self._states: Mapping[str, Mapping[str, ExecutionState]] = {}
 
     def stop(self) -> None:
-        """End every thread."""
+        """End all threads."""
         self._looks.stop()
         self._readers.shutdown(wait=True, cancel_futures=True)
         self._home.close()
@@ -83,13 +87,13 @@ class PipelinePages:
                 await next_changes(listener)
 
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
-        """Yield the parts of a run, each when it has changed, with the log of a step if one is named."""
+        """Yield the parts of a run, each when it has changed. If a step is named, also yield the log of the step."""
         self._looks.start()
         seen = asyncio.Event()
         return merged([partial(self._parts, run_id, step, seen), partial(self._log, run_id, step, seen, tail_lines)])
 
     def artifact(self, number: str) -> dict[str, Any]:
-        """Return an artifact with its lineage; blocks. Raises NotThere, CannotRead."""
+        """Return an artifact with its lineage. The call blocks. Raises NotThere or CannotRead."""
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise NotThere("the id of an artifact must be a number")
         with self._opened() as store:
@@ -117,7 +121,7 @@ class PipelinePages:
         return pause if problem or store is None else store.database.wait(pause)
 
     def _read_runs(self) -> str:
-        """Read the store if it has changed; return why that failed, or ""."""
+        """Read the store if it has changed. Return the reason if that failed, or ""."""
         try:
             before, self._store = self._store, self._home.reading() if self._home.exists() else None
             mark = self._store.database.changes() if self._store is not None else ""
@@ -136,7 +140,7 @@ class PipelinePages:
 
     @contextmanager
     def _opened(self) -> Iterator[MetadataStore]:
-        """Read the home, for milliseconds. Raises NotThere, CannotRead."""
+        """Give access to the home's store for reading, for some milliseconds. Raises NotThere or CannotRead."""
         try:
             if not self._home.exists():
                 raise NotThere("no pipeline was run in this folder yet")
@@ -158,9 +162,9 @@ class PipelinePages:
     # In the event loop's thread.
 
     async def _parts(self, run_id: str, step: str, seen: asyncio.Event, put: Put) -> None:
-        """Send the parts, and set `seen` once they contain the step.
+        """Send the parts of a run. Set `seen` when they contain the step.
 
-        A run that goes on is read often, because changes of its attempts and containers cause no notification.
+        A run in progress is read often, because changes of its attempts and containers cause no notification.
         """
         loop, sent = asyncio.get_running_loop(), dict[str, bytes]()
         with self._listeners.listening() as listener:
@@ -186,7 +190,10 @@ class PipelinePages:
                 await next_changes(listener, pause, of={run_id, ""})
 
     async def _log(self, run_id: str, step: str, seen: asyncio.Event, tail_lines: int, put: Put) -> None:
-        """Send the log of a step that was seen, in the form of replicas' logs; each line once, even to a slow page."""
+        """Send the log of the step, in the same form as replicas' logs, after `seen` was set.
+
+        Each line is sent once, even to a slow page.
+        """
         await seen.wait()
         loop = asyncio.get_running_loop()
         tail = StepLogTail(partial(self._home.logs.file, run_id, step), tail_lines=tail_lines)
@@ -203,9 +210,10 @@ class PipelinePages:
 
 
 class StepLogTail:
-    """The lines of a log that another process writes. `read` from one thread at a time; it opens and closes the file.
+    """Reads the lines of a log that another process writes.
 
-    `find` returns the path at each call, and raises OSError.
+    Only one thread at a time may call `read`. It opens the file and closes it again. `find` is called at each read. It
+    returns the path, and may raise OSError.
     """
 
     def __init__(self, find: Callable[[], Path], *, tail_lines: int) -> None:
@@ -218,9 +226,9 @@ class StepLogTail:
     def read(self) -> tuple[list[str], bool]:
         """Return the lines since the last call, at most one piece, and whether the file was replaced.
 
-        There are no lines at the end, or while there is no file. If the file was replaced, earlier lines must not be
-        shown any more. A last line without a line end is returned if it has not grown since the last call. Links,
-        devices and pipes are not opened. Raises CannotRead.
+        At the end of the file, or while there is no file, it returns no lines. If the file was replaced, the page must
+        not show earlier lines any more. A last line without a line end is returned only if it has not grown since the
+        last call. Links, devices and pipes are not opened. Raises CannotRead.
         """
         before = self._file
         try:

@@ -1,4 +1,4 @@
-"""Runs, their steps and artifacts in the page's form: plain data of bounded size. Pure."""
+"""Runs, their steps and artifacts in the form that the page gets: plain data whose size is limited. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, E
 from tfoperator.ui.streaming import seconds, short
 
 MAX_VALUES = 200
-"""Maximum properties, parameters and artifacts of one object."""
+"""The maximum number of properties, parameters and artifacts of an object."""
 MAX_DRAWN = 500
-"""Maximum steps of a drawn pipeline."""
+"""The maximum number of steps of a pipeline that is drawn."""
 
 FindJob = Callable[[str], tuple[str, str] | None]
-"""Returns namespace and name of the TFJob with a UID, if it is one of the page's API server."""
+"""Returns the namespace and name of the TFJob with a UID, if the page's API server has this TFJob."""
 
 _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-process": "In process"}
 
 
 def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, Any]:
-    """Return a run in the list."""
+    """Return a run for the list."""
     states = states_of(run, executions)
     running = [name for name, state in states.items() if state == "running"]
     return {
@@ -41,7 +41,7 @@ def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | Execution
 
 
 def run_detail(run: RunRecord, executions: Mapping[str, ExecutionRecord]) -> dict[str, Any]:
-    """Return a run on its own page, with the places of its steps in the picture."""
+    """Return a run for its own page, with the positions of its steps in the picture."""
     return run_row(run, executions) | {
         "message": short(run.message),
         "root": run.root,
@@ -58,7 +58,10 @@ def step_rows(
     makers: Mapping[int, Maker],
     find_job: FindJob,
 ) -> list[dict[str, Any]]:
-    """Return the steps of a run in order, with the inputs and outputs of each; `makers` has producers by artifact."""
+    """Return the steps of a run in order, with the inputs and outputs of each step.
+
+    `makers` has the producer of each artifact.
+    """
     return [
         {
             "name": name,
@@ -146,7 +149,7 @@ def _lineage(tree: Lineage) -> dict[str, Any]:
 
 
 def _values(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return values as users read them: text unchanged, other values as JSON."""
+    """Return values in the form that users read. Text stays unchanged, and all other values become JSON."""
     return {
         short(name): short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
         for name, value in islice(values.items(), MAX_VALUES)

@@ -1,4 +1,4 @@
-"""The rules for claims of volumes and devices that a pod brings along or names."""
+"""The rules for the claims of volumes and devices that a pod defines or names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALONE = "ReadWriteOncePod"
 
 
 def claim_template_faults(at: str, template: Json) -> Faults:
-    """Yield the faults of the template of a claim that is made for each pod."""
+    """Yield the faults of the template from which Kubernetes makes a claim for each pod."""
     metadata = part(template, "metadata")
     yield from annotation_faults(f"{at}.metadata.annotations", part(metadata, "annotations"))
     yield from label_faults(f"{at}.metadata.labels", part(metadata, "labels"))

@@ -1,4 +1,4 @@
-"""The rules for the containers of a pod, each and together."""
+"""The rules for each container of a pod, and for all containers together."""
 
 from __future__ import annotations
 

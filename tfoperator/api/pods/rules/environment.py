@@ -1,4 +1,4 @@
-"""The rules for environment variables, and for variables and files with fields of the pod itself."""
+"""The rules for environment variables, and for variables and files whose content is a field of the pod itself."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ VARIABLE_FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
     "status.hostIPs", "status.podIP", "status.podIPs",
 )  # fmt: skip
-"""The fields of a pod that a variable can have."""
+"""The fields of a pod that a variable can contain."""
 
 FILE_FIELDS = ("metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid")
-"""The fields of a pod that a file can have."""
+"""The fields of a pod that a file can contain."""
 
 _KNOWN_FIELDS = frozenset({*VARIABLE_FIELDS, *FILE_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"})
 _SUBSCRIPTED = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
@@ -117,7 +117,7 @@ def field_faults(at: str, reference: Json, fields: Collection[str]) -> Faults:
 
 
 def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) -> Faults:
-    """Yield the faults of a reference to a limit or request; in a file it must name the container."""
+    """Yield the faults of a reference to a limit or request; a reference in a file must also name the container."""
     resource = text(reference, "resource")
     if in_file and not text(reference, "containerName"):
         yield required(f"{at}.containerName")
@@ -133,7 +133,7 @@ def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) ->
 
 
 def file_volume_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of variables that name a volume with a file: it must be an emptyDir of the pod."""
+    """Yield the faults of variables from a file of a volume. The volume must be an emptyDir of the pod."""
     volumes = {text(volume, "name"): volume for volume in items(spec, "volumes")}
     for group in ("initContainers", "containers"):
         for index, container in enumerate(items(spec, group)):
@@ -148,5 +148,5 @@ def file_volume_faults(spec: Json, path: str) -> Faults:
 
 
 def sources_of(volume: Json) -> list[str]:
-    """Return the kinds of a volume; a volume without any kind is an emptyDir."""
+    """Return the kinds of a volume; for a volume without a kind, return emptyDir."""
     return [kind for kind, source in volume.items() if kind != "name" and source is not None] or ["emptyDir"]

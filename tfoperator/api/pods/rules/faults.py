@@ -1,4 +1,4 @@
-"""One violation of a rule, as a value, and the readers of optional members that all rules use."""
+"""One violation of a rule, as a value, and functions with which all rules read optional members."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One violation: the path of the field, its kind, the value, and the demand on it ("must be ...").
+    """One violation: the path of the field, its kind, the value, and what the value must be ("must be ...").
 
     `options` are the values that a field may have, for NOT_SUPPORTED.
     """
@@ -61,7 +61,7 @@ def duplicate(field: str, value: object) -> Fault:
 
 
 def not_found(field: str, value: object, detail: str = "") -> Fault:
-    """Return the fault of a name that no object has."""
+    """Return the fault of a name for which there is no object."""
     return Fault(field, Kind.NOT_FOUND, value, detail)
 
 
@@ -72,7 +72,7 @@ def choice(field: str, value: object, options: Sequence[str]) -> Faults:
 
 
 def by_rule(field: str, value: str, rule: Callable[[str], str]) -> Faults:
-    """Yield a fault if the rule finds a problem; it returns the problem of a text, or an empty string."""
+    """Yield a fault if the rule finds a problem: `rule` returns the problem of a text, or an empty string."""
     if problem := rule(value):
         yield invalid(field, value, problem)
 
@@ -98,23 +98,23 @@ def not_negative(field: str, value: int | None) -> Faults:
 
 
 def items(parent: Json | None, field: str) -> Sequence[Any]:
-    """Return a list that may be absent or null, with empty objects for null items."""
+    """Return a list, with empty objects for null items; return an empty list if it is absent or null."""
     found = (parent or {}).get(field)
     return [{} if item is None else item for item in found] if found else ()
 
 
 def texts(parent: Json | None, field: str) -> Sequence[str]:
-    """Return a list of texts that may be absent or null, with empty texts for null items."""
+    """Return a list of texts, with empty texts for null items; return an empty list if it is absent or null."""
     return [item or "" for item in (parent or {}).get(field) or ()]
 
 
 def part(parent: Json | None, field: str) -> Json:
-    """Return an object that may be absent or null; it is empty then."""
+    """Return an object; return an empty object if it is absent or null."""
     return (parent or {}).get(field) or {}
 
 
 def text(parent: Json | None, field: str, default: str = "") -> str:
-    """Return a text that may be absent, null or empty; it is the default then."""
+    """Return a text; return the default if it is absent, null or empty."""
     return (parent or {}).get(field) or default
 
 

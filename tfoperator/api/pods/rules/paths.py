@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfoperator.api.pods.rules.faults import Faults, Json, invalid, within
 
 MAX_ID = 2**31 - 1
-"""The largest user and group: Linux' largest without the last bit, which Kubernetes does not use."""
+"""The largest number of a user or group: the largest on Linux without the last bit, which Kubernetes does not use."""
 
 
 def no_backsteps(field: str, path: str) -> Faults:
@@ -34,6 +34,6 @@ def mode(field: str, bits: int | None, highest: int = 0o777) -> Faults:
 
 
 def identity(path: str, parent: Json, *fields: str) -> Faults:
-    """Yield the faults of users and groups, which are numbers."""
+    """Yield the faults of the numbers of users and groups."""
     for field in fields:
         yield from within(f"{path}.{field}", parent.get(field), 0, MAX_ID)

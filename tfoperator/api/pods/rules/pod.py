@@ -42,11 +42,11 @@ _NAMES = (
 
 
 def pod_faults(pod: Json, path: str = "") -> Faults:
-    """Yield the faults for which an API server refuses a new pod at `path`, whose types are right.
+    """Yield the faults for which an API server refuses a new pod at `path`; the types must be correct already.
 
-    Of its metadata, only the annotations are checked.
+    Of the pod's metadata, only the annotations are checked.
 
-    Absent members stand for their defaults.
+    If a member is absent, its default is assumed.
     """
     spec, prefix = part(pod, "spec"), f"{path}." if path else ""
     at = f"{prefix}spec"

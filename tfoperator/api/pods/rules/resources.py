@@ -1,4 +1,4 @@
-"""The rules for resources: names, amounts, and limits beside requests."""
+"""The rules for resources: names, amounts, and the relation between limits and requests."""
 
 from __future__ import annotations
 
@@ -47,14 +47,17 @@ def is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Return whether a resource is extended, such as nvidia.com/gpu: whole numbers, and the request is the limit."""
+    """Return whether a resource is extended, such as nvidia.com/gpu.
+
+    It needs whole numbers, and request and limit must be equal.
+    """
     if is_native(name) or name.startswith("requests."):
         return False
     return not name_rules.qualified_name(f"requests.{name}")
 
 
 def resource_faults(path: str, resources: Json, claims: Collection[str], *, of_pod: bool = False) -> Faults:
-    """Yield the faults of limits, requests and claims of a container, or of a pod, at `path`."""
+    """Yield the faults of the limits, requests and claims at `path`, which belong to a container or a pod."""
     limits, requests = _amounts(resources, "limits"), _amounts(resources, "requests")
     name_rule = _pod_name_faults if of_pod else _container_name_faults
     for kind, amounts in (("limits", limits), ("requests", requests)):
@@ -147,7 +150,7 @@ def _claim_faults(path: str, claims: Collection[Json], of_pod: Collection[str]) 
 
 
 def consistency_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of the resources of a whole pod beside the resources of its containers."""
+    """Yield the faults of the resources of a whole pod in relation to the resources of its containers."""
     of_pod = {kind: _amounts(part(spec, "resources"), kind) for kind in ("limits", "requests")}
     for name, total in container_sums(spec, "requests").items():
         if name in of_pod["requests"] and total > of_pod["requests"][name]:
@@ -169,7 +172,7 @@ def consistency_faults(spec: Json, path: str) -> Faults:
 def container_sums(spec: Json, kind: str) -> dict[str, Fraction]:
     """Return the limits or requests of a pod at its most demanding moment.
 
-    At that moment all containers run together, or an init container runs with the sidecars that run already.
+    At that moment either all containers run together, or an init container runs beside the sidecars that have started.
     """
     totals: dict[str, Fraction] = {}
     for container in items(spec, "containers"):

@@ -24,7 +24,7 @@ from tfoperator.api.pods.rules.paths import descending, identity
 
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _MAX_PROFILE = 4095
-"""Bytes of a path on Linux."""
+"""The maximum number of bytes of a path on Linux."""
 _SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL = re.compile(rf"({_SEGMENT}[./])*{_SEGMENT}")
 _MAX_SYSCTL = 253
@@ -53,7 +53,7 @@ def pod_security_faults(path: str, spec: Json) -> Faults:
 
 
 def container_security_faults(at: str, context: Json | None, *, host_users: bool) -> Faults:
-    """Yield the faults of a container's security context at `at`."""
+    """Yield the faults of a container's security context; `at` is its path."""
     if context is None:
         return
     yield from identity(at, context, "runAsUser", "runAsGroup")
@@ -125,7 +125,7 @@ def _sysctl_faults(path: str, context: Json, spec: Json) -> Faults:
 
 
 def host_user_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of a pod with its own users (`hostUsers: false`), which can't use the node's resources."""
+    """Yield the faults of a pod with its own user namespace (`hostUsers: false`): it can't use the node's resources."""
     if spec.get("hostUsers") is not False:
         return
     for field, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):

@@ -1,4 +1,4 @@
-"""The rules for the volumes of a pod, whatever their kind."""
+"""The rules for the volumes of a pod, for all kinds of volumes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ _ORDER = (
     "flexVolume", "configMap", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk",
     "storageos", "projected", "scaleIO", "csi", "ephemeral", "image",
 )  # fmt: skip
-"""The kinds of volume in kube-apiserver's order: the first that is set is checked, and forbids the others."""
+"""The kinds of volume in kube-apiserver's order: it checks the first kind that is set, and reports any further kind as
+forbidden.
+"""
 
 _SHOWN_AS = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""The names under which kube-apiserver forbids a second kind, if it spells them differently."""
+"""The names in kube-apiserver's report of a second kind of volume, if they differ from the names of the fields."""
 
 _HOST_PATH_TYPES = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
@@ -114,7 +116,7 @@ def _keys(at: str, source: Json, *, name: str) -> Faults:
 
 
 def key_faults(path: str, source: Json) -> Faults:
-    """Yield the faults of the `items` of a ConfigMap or Secret that become files."""
+    """Yield the faults of the `items` of a ConfigMap or Secret, each of which becomes a file."""
     for position, item in enumerate(items(source, "items")):
         at = f"{path}[{position}]"
         for field in ("key", "path"):
@@ -125,7 +127,10 @@ def key_faults(path: str, source: Json) -> Faults:
 
 
 def downward_faults(at: str, source: Json) -> Faults:
-    """Yield the faults of files with fields of the pod. API servers name them without their position."""
+    """Yield the faults of files whose content is a field of the pod.
+
+    API servers report these files without their position in the list.
+    """
     for item in items(source, "items"):
         if not text(item, "path"):
             yield required(f"{at}.path")
@@ -336,7 +341,9 @@ def _azure_disk(at: str, source: Json) -> Faults:
 
 
 _CHECKED_AS = {"gcePersistentDisk": "persistentDisk"}
-"""The names under which kube-apiserver reports faults within a kind, if it spells them differently."""
+"""The names in kube-apiserver's reports of faults within a kind of volume, if they differ from the names of
+the fields.
+"""
 
 _CHECKS: Mapping[str, Callable[[str, Json], Faults]] = {
     "emptyDir": _empty_dir,

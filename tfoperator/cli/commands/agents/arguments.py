@@ -1,7 +1,7 @@
 """The arguments of the tools, as types: their JSON Schemas are the input schemas of the tools.
 
-Words that become parts of URLs and paths have patterns: a job can't be named like an option or like a folder. A `$` of
-Python also matches before a line end at the end of the text, so a pattern ends with `$(?!\\n)`.
+Texts that become parts of URLs and paths have patterns. So the name of a job can't have the form of an option or of a
+folder. A `$` of Python also matches before a line end at the end of the text, so a pattern ends with `$(?!\\n)`.
 """
 
 from __future__ import annotations

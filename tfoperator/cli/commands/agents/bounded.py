@@ -1,4 +1,4 @@
-"""Makes an answer as short as an agent wants it, and lists what it left out. Pure.
+"""Makes an answer as short as the agent requests, and lists the parts that it left out. Pure.
 
 The size of an answer is the number of characters of its JSON, as the agent receives it.
 """
@@ -10,27 +10,27 @@ from collections.abc import Iterator
 from typing import Any
 
 DEFAULT_CHARACTERS = 8000
-"""The maximum size of an answer, unless the call asks for more: about 2,000 tokens of a model."""
+"""The maximum size of an answer if the call does not set it: about 2,000 tokens of a language model."""
 
 MAX_CHARACTERS = 100_000
-"""The maximum size that a call can ask for."""
+"""The largest maximum size that a call can set."""
 
 LEFT_OUT = "leftOut"
-"""The member of an answer that lists what the answer lacks."""
+"""The member of an answer that lists the missing parts."""
 
 _KEPT_TEXT = 160
-"""Characters of a text that are always kept."""
+"""The number of characters at the beginning of a text that are never left out."""
 _LARGE_MAP = 20
-"""An object with more members is a map, of which members can be left out: the types of answers have fewer fields."""
+"""An object with more members counts as a map, whose members can be left out; the answer types have fewer fields."""
 _NEWEST_LAST = frozenset(("lines", "events", "points"))
-"""Lists in order of time: of these the oldest items are left out."""
+"""Lists in the order of time: from these the oldest items are left out."""
 _MAX_STEPS = 400
 
 Path = tuple[str | int, ...]
 
 
 class TooSmall(ValueError):
-    """An answer can't be so short."""
+    """Raised if an answer can't be as short as requested."""
 
 
 def text_of(answer: Any) -> str:
@@ -41,8 +41,8 @@ def text_of(answer: Any) -> str:
 def bounded(answer: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return the answer, which is plain data, in at most `limit` characters of JSON.
 
-    The largest texts and lists are cut first. `leftOut` has a sentence for each of them. Raises TooSmall if the answer
-    stays larger.
+    The largest texts and lists are cut first. `leftOut` has a sentence for each of these texts and lists. Raises
+    TooSmall if the answer stays larger.
     """
     size = len(text_of(answer))
     if size <= limit:
@@ -66,7 +66,7 @@ def bounded(answer: dict[str, Any], limit: int) -> dict[str, Any]:
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[int, Path]]:
-    """Yield the weight and the place of each text, list and map that can be shorter."""
+    """Yield the size and the path of each text, list and map that can be shortened."""
     if isinstance(value, str):
         if len(value) > _KEPT_TEXT + 1:
             yield len(value) * 2, path  # a text is cut before a list of equal size
@@ -86,7 +86,7 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _shorten(answer: Any, path: Path, excess: int, weight: int) -> None:
-    """Make the text, list or map at a place shorter by about `excess` characters, and by half of it at most."""
+    """Make the text, list or map at a path shorter by about `excess` characters, but by at most half of its length."""
     holder, key = _at(answer, path[:-1]), path[-1]
     value = holder[key]
     if isinstance(value, str):
@@ -102,7 +102,7 @@ def _shorten(answer: Any, path: Path, excess: int, weight: int) -> None:
 
 
 def _sentences(answer: Any, totals: dict[Path, int]) -> list[str]:
-    """Return a sentence for each part that was left out; of many parts the first ten."""
+    """Return a sentence for each part that was left out; if there are many parts, only for the first ten."""
     found = []
     for path, total in totals.items():
         value = _at(answer, path)

@@ -1,7 +1,7 @@
-"""The tools that change jobs. They exist only with `--allow-changes`, and show their effect before a change.
+"""The tools that change jobs.
 
-`_changed` is the one way of a change: it makes the effect, and either returns it with a token, or redeems the token and
-makes the change.
+They exist only with `--allow-changes`, and show the effect of a change before they make it. Each tool makes its changes
+through `_changed`: without a token, it returns the effect and a new token; with the token, it makes the change.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Changes:
     """The changing tools of one server, with their tokens and the runs that they have started. Thread-safe."""
 
     def __init__(self, *, key: bytes | None = None) -> None:
-        """Sign tokens with this key (default: a new key)."""
+        """Initialize; `key` signs the tokens (default: a new key)."""
         self._effects = Effects(key or secrets.token_bytes(32), SystemClock())
         self._lock = threading.Lock()  # guards _effects
         self.runs = StartedRuns()
 
     def close(self) -> None:
-        """Stop the runs that were started here: they end with this server."""
+        """Stop the runs that this server has started: they end together with the server."""
         self.runs.stop_all()
 
     def suspend(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
@@ -65,7 +65,7 @@ class Changes:
         )
 
     def resume(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
-        """Have a suspended job run."""
+        """Resume a suspended job."""
         return self._change_job(
             scope,
             "resume",
@@ -160,7 +160,7 @@ class Changes:
             )
 
     def run(self, scope: Scope, asked: arguments.Run, step: Step) -> answers.Change:
-        """Run a file that the user named, on this machine."""
+        """Run a file that the user named when the server started, on this machine."""
         path = scope.file(asked.file)
         command = run_command(path, asked)
         effect = [f"These arguments start processes on this machine: tfoperator {shlex.join(command)}"]
@@ -211,7 +211,10 @@ class Changes:
         job: str = "",
         namespace: str = "",
     ) -> answers.Change:
-        """Show the effect; with the token of this effect, make the change. Raises TokenRefused."""
+        """Return the effect of a change; if the call has the token for this effect, make the change.
+
+        Raises TokenRefused.
+        """
         plain = msgspec.to_builtins(asked)
         token = plain.pop("token")
         del plain["maxCharacters"]  # the length of an answer changes nothing
@@ -226,7 +229,10 @@ class Changes:
 
 
 def _submitted(scope: Scope, asked: arguments.Submit) -> tuple[list[Manifest], bytes]:
-    """Return the objects to submit, and their source. Raises CliError, ManifestError, OSError."""
+    """Return the objects to submit, and the bytes from which they were read.
+
+    Raises CliError, ManifestError, OSError.
+    """
     if (asked.manifest is None) == (asked.file is None):
         raise CliError("give either `manifest` or `file`")
     if asked.manifest is not None:
@@ -249,7 +255,7 @@ def _refuse_runs(found: JobOf, tool: str) -> None:
 
 
 def _checked(manifests: Sequence[Manifest]) -> tuple[list[Manifest], list[str]]:
-    """Return the TFJobs as v1, and lines about the rest. Raises CliError for a job that is not valid."""
+    """Return the TFJobs as v1, and lines about all other objects. Raises CliError for a job that is not valid."""
     jobs: list[Manifest] = []
     lines: list[str] = []
     bad: list[str] = []

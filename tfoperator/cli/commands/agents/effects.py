@@ -1,7 +1,8 @@
-"""Tokens of changes: a change is made only if its effect, at this state of the job, was shown before. No I/O.
+"""Tokens of changes: a tool makes a change only if it has shown the effect before, for the same state of the job.
 
-The first call of a changing tool shows the effect and returns a token. The second call brings the token, and makes the
-change. A token is for one call with the same arguments, while the changed object is in the same state.
+No I/O. The first call of a changing tool shows the effect and returns a token. The second call passes the token, and
+the tool makes the change. A token is valid only for a call with the same arguments, and only while the object that the
+call changes is in the same state.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from tfoperator.base.clock import Clock
 
 LIFETIME = 600.0
-"""Seconds in which a token is valid: a person has to read the effect."""
+"""The number of seconds for which a token is valid: a person needs time to read the effect."""
 
 _DIGITS = 32
 _STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{1,12}", re.ASCII)
@@ -24,26 +25,26 @@ _STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{1,12}", re.ASCII)
 
 
 class TokenRefused(ValueError):
-    """A token is not for this change; the message is the reason, with the next step."""
+    """Raised if a token is not valid for this change; the message has the reason and the next step."""
 
 
 class Effects:
-    """Makes and checks the tokens of one server. Not thread-safe: the caller holds a lock."""
+    """Makes and checks the tokens of one server. It is not thread-safe: the caller must hold a lock."""
 
     def __init__(self, key: bytes, clock: Clock) -> None:
-        """Use this key, which nothing else has."""
+        """Initialize; nothing else must use the same `key`."""
         self._key = key
         self._clock = clock
         self._used: dict[str, float] = {}  # until when a used token would be valid
         self._made = 0
 
     def token(self, tool: str, arguments: dict[str, Any], state: str) -> str:
-        """Return a new token for a change: a tool with its arguments, at a state of the changed object."""
+        """Return a new token for a change: for a tool with its arguments, and a state of the object to change."""
         self._made += 1
         return self._signed(tool, arguments, state, f"{int(self._clock.monotonic() + LIFETIME)}.{self._made}")
 
     def redeem(self, token: str, tool: str, arguments: dict[str, Any], state: str) -> None:
-        """Use the token for this change. Raises TokenRefused."""
+        """Use up the token for this change. Raises TokenRefused."""
         now = self._clock.monotonic()
         self._used = {used: end for used, end in self._used.items() if end > now}
         stamp, _, _ = token.partition("-")

@@ -1,8 +1,8 @@
-"""Texts of strangers (logs, names, messages) as an agent may read them: visible, without secrets, and short. Pure.
+"""Makes texts from unknown authors (logs, names, messages) safe for an agent: visible, without secrets, and short.
 
-An agent reads instructions and data in one text. So a text must not contain anything that a person who looks at the
-same answer can't see, and it must not contain secrets, since the agent may send them on. `tfoperator.base.masking`
-recognizes the secrets, as for reports.
+Pure. An agent reads instructions and data in the same text. So a text must not contain anything that is invisible to a
+person who reads the same answer. It must not contain secrets either, since the agent may send them to others.
+`tfoperator.base.masking` recognizes the secrets, as for reports.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ MAX_TEXT = 4000
 """The maximum number of characters of one text in an answer: half of a whole answer."""
 
 _MARGIN = 512
-"""Characters behind the end of a text that is cut: a secret across the end is still recognized."""
+"""The number of characters after the end of a shortened text that are also examined, to find a secret that crosses the
+end.
+"""
 
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
-"""Characters without a picture: a text in them is invisible for people, but a model reads it."""
+"""Invisible characters: people don't see a text of these characters, but a language model reads it."""
 
 
 def harmless_text(text: str, limit: int = MAX_TEXT) -> str:
     """Return the text without control characters, invisible characters and secrets; the end of a long text is left out.
 
-    Line ends and tabs stay. The last words of a text that was cut are the number of characters that it lacks.
+    Line ends and tabs stay. At the end of a shortened text is the number of characters that were left out.
     """
     seen = in_utf8(text[: limit + _MARGIN])
     seen = "\n".join(plain_text(line) for line in seen.split("\n")) if not seen.isprintable() else seen
@@ -41,9 +43,9 @@ def harmless_text(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def harmless(value: Any, limit: int = MAX_TEXT) -> Any:
-    """Return plain data with harmless texts.
+    """Return plain data with all texts made safe for an agent.
 
-    The value of a variable, a parameter or an option is masked if its name is the name of a secret.
+    The value of a variable, a parameter or an option is masked if its name suggests a secret.
     """
     match value:
         case str():
@@ -64,7 +66,7 @@ def _member(holder: Mapping[Any, Any], key: Any, limit: int) -> Any:
 
 
 def _items(values: Sequence[Any], limit: int) -> list[Any]:
-    """Return the items; a word after an option with the name of a secret (`--token`) is masked."""
+    """Return the items; a word after an option whose name suggests a secret (`--token`) is masked."""
     found: list[Any] = []
     is_secret = False
     for value in values:

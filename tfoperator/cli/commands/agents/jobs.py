@@ -1,4 +1,4 @@
-"""The tools that read jobs: of a cluster, and runs of this machine. None changes anything."""
+"""The tools that read jobs: jobs of a cluster, and runs on this machine. These tools change nothing."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ from tfoperator.sdk import ReplicaLog, TFJobError
 from tfoperator.sdk.states import ready_text, restart_count
 
 _LOG_BYTES = 2 << 20
-"""Bytes at the end of each replica's log that are read: of a log of any size, in a part of a second."""
+"""The number of bytes that are read from the end of each replica's log: so even a large log takes only a part of a
+second.
+"""
 _MAX_REPLICAS = 64
-"""Replicas whose logs one answer has: 8,000 characters are too few for more."""
+"""The maximum number of replicas whose logs are in one answer: 8,000 characters are not enough for more."""
 _CURVE_POINTS = 20
-"""Points of a curve in an answer, evenly from the first to the last."""
+"""The maximum number of points of a curve in an answer; they are spread evenly from the first point to the last."""
 
 
 def list_jobs(scope: Scope, asked: arguments.ListJobs, step: Step) -> answers.JobList:
@@ -90,7 +92,7 @@ def _run_line(run: KeptRun) -> answers.JobLine:
 
 
 def explain(scope: Scope, asked: arguments.Explain, step: Step) -> answers.Explanation:
-    """Return why a job failed or does not go on: its report as data."""
+    """Return the reason why a job failed or makes no progress: the job's report as data."""
     with scope.job(asked) as job:
         step("reading the job, its pods and their logs")
         report = job.client.get_job_report(job.name)
@@ -116,7 +118,7 @@ def explained_by(report: Report, word: str, *, whole: bool = False) -> answers.E
 
 
 def cause_of(report: Report) -> str:
-    """Return the cause in a sentence: the first failure, the stall, the job's message, or what replicas wait for."""
+    """Return the cause in one sentence: the first failure, the stall, the job's message, or why replicas wait."""
     failure = report.culprit
     if failure is not None:
         why = _exception(failure) or next(iter(failure.last_lines[-1:]), "it has written no log")
@@ -129,7 +131,7 @@ def cause_of(report: Report) -> str:
 
 
 def _waiting(others: Others) -> tuple[str, str]:
-    """Return why replicas wait, and the next step; empty texts for replicas that do not wait."""
+    """Return why these replicas wait, and the next step; return empty texts if they do not wait."""
     if others.state not in (FinalState.WAITING, FinalState.RUNNING):
         return "", ""
     why, _, step = others.detail.partition(". Next: ")

@@ -10,9 +10,9 @@ GAP = "..."
 
 
 def with_times(text: str) -> list[tuple[datetime | None, str]]:
-    """Return the lines of a log that was read with timestamps: the time of each line, and the line.
+    """Return the lines of a log that was read with timestamps, each with its time.
 
-    A line without a time, such as a line of an archived log, has None.
+    If a line has no time, for example in an archived log, its time is None.
     """
     return [_timed(line) for line in text.split("\n")]
 
@@ -41,7 +41,10 @@ def nearest(times: Sequence[datetime | None], around: datetime) -> list[int]:
 
 
 def around(lines: Sequence[str], places: Iterable[int], context: int, limit: int) -> list[str]:
-    """Return the lines at these places with `context` lines before and after them: the last `limit` of them at most."""
+    """Return the lines at these positions, with `context` lines before and after each.
+
+    At most the last `limit` lines are returned.
+    """
     wanted: list[int] = []
     for place in places:
         first = max(place - context, wanted[-1] + 1 if wanted else 0)

@@ -1,4 +1,4 @@
-"""The tools about manifests and fields. They read the text that the call brings, and no file."""
+"""The tools about manifests and fields. They read only the text in the call, and no file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfoperator.cli.commands.validate import Finding, judged, validation_report
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 
 _SOURCE = "manifest"
-"""The name of a manifest's text in places such as `manifest:12`."""
+"""The name of a manifest from a call in the places of problems, such as `manifest:12`."""
 
 
 def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answers.Validation:
@@ -32,7 +32,10 @@ def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answer
 
 
 def findings_of(text: str) -> tuple[list[Finding], list[ManifestError]]:
-    """Return the findings about the objects of a manifest; an error if it can't be read, or has no TFJob."""
+    """Return the findings about the objects of a manifest.
+
+    Return an error if the manifest can't be read, or has no TFJob.
+    """
     try:
         found = [judged(manifest) for manifest in parse_manifests(text, _SOURCE)]
     except ManifestError as error:
@@ -57,7 +60,7 @@ def convert_manifest(_: Scope, asked: arguments.WithManifest, step: Step) -> ans
 
 
 def migrate(scope: Scope, asked: arguments.Migrate, step: Step) -> answers.Migration:
-    """Return what would change for TFJobs of the Go operator: of a manifest, or of the cluster."""
+    """Return the changes for TFJobs in a manifest or in the cluster if this operator replaces the Go operator."""
     if asked.manifest is not None:
         step("reading the manifest")
         subjects = subjects_of_manifests(parse_manifests(asked.manifest, _SOURCE), _SOURCE)
@@ -86,7 +89,10 @@ def explain_field(_: Scope, asked: arguments.ExplainField, step: Step) -> answer
 
 
 def field_meaning(path: str) -> answers.FieldMeaning:
-    """Return the meaning of a field, by its path with dots; a list's index or `[*]` is optional. Raises CliError."""
+    """Return the meaning of a field; `path` has dots, and may omit the index of a list or have `[*]` for it.
+
+    Raises CliError.
+    """
     names = [name for name in _ITEM.sub(".*", path).split(".") if name]
     names = names[1:] if names[:1] in (["tfjob"], ["TFJob"]) else names
     schema = _schema()

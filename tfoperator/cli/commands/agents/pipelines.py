@@ -1,4 +1,4 @@
-"""The tools about runs of pipelines and their artifacts. None changes anything."""
+"""The tools about runs of pipelines and their artifacts. These tools change nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 
 
 def pipeline_runs(scope: Scope, asked: arguments.PipelineRunsAsked, step: Step) -> answers.PipelineRuns:
-    """Return the runs of pipelines; with a run's id that run with its steps."""
+    """Return the runs of pipelines; if the call names a run, return only that run, with its steps."""
     step("reading the records of pipelines")
     with opened(scope.pipelines) as (place, store):
         # Imported late: it needs SQLAlchemy.
@@ -26,7 +26,7 @@ def pipeline_runs(scope: Scope, asked: arguments.PipelineRunsAsked, step: Step) 
 
 
 def lineage(scope: Scope, asked: arguments.LineageAsked, step: Step) -> answers.LineageAnswer:
-    """Return what an artifact was made from, or what was made from it."""
+    """Return the artifacts from which an artifact was made, or that were made from it."""
     step("reading the records of pipelines")
     with opened(scope.pipelines) as (_, store):
         from tfoperator.cli.views.pipelines import lineage_report

@@ -1,4 +1,4 @@
-"""The prompts: the questions that people ask most, as a first message for an agent. Pure."""
+"""The prompts: frequent questions of people, each as the first message to an agent. Pure."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _MAX_ARGUMENT = 300
 
 
 def message(prompt: Prompt, given: Mapping[str, str]) -> str:
-    """Return the message. Raises ValueError for an argument that is missing, or does not exist."""
+    """Return the message. Raises ValueError if an argument is missing, or if the prompt does not have an argument."""
     names = {argument.name for argument in prompt.arguments}
     missing = [argument.name for argument in prompt.arguments if argument.required and not given.get(argument.name)]
     odd = [name for name in given if name not in names]

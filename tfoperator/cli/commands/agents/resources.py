@@ -26,7 +26,7 @@ FIELDS = f"{SCHEME}://fields"
 JOB_MANIFEST = f"{SCHEME}://jobs/{{namespace}}/{{job}}/manifest"
 RUN_MANIFEST = f"{SCHEME}://runs/{{run}}/{{job}}/manifest"
 PAGES = Path(__file__).with_name("pages")
-"""The documentation: a link to docs/ in the repository, and a copy of its pages in an installed package."""
+"""The folder of the documentation: in the repository a link to docs/, in an installed package a copy of the pages."""
 
 FOLDERS = ("tasks", "", "concepts", "reference", "operate")
 """The folders of pages that agents can read, in the order in which they are listed."""
@@ -52,9 +52,9 @@ def pages() -> Iterator[Page]:
 
 
 def read(scope: Scope, uri: str) -> tuple[str, str]:
-    """Return the type and the text of a resource: 8,000 characters at most, from the place that `?from=` names.
+    """Return the type and the text of a resource: at most 8,000 characters, beginning at the position in `?from=`.
 
-    The last line of a text that goes on names the URI of its next part. Raises CliError for another URI.
+    If the text continues, its last line has the URI of the next part. Raises CliError for an unknown URI.
     """
     parts = urlsplit(uri)
     plain = parts._replace(query="", fragment="").geturl()
@@ -82,7 +82,7 @@ def _part(text: str, uri: str, start: int) -> str:
 
 
 def _manifest(scope: Scope, match: re.Match[str]) -> str:
-    """Return the manifest of a job, without what API servers add, and with masked secrets."""
+    """Return the manifest of a job without the members that API servers add, and with masked secrets."""
     in_run = match["kind"] == "runs"
     words = (
         {"job": f"{match['place']}/{match['job']}"} if in_run else {"job": match["job"], "namespace": match["place"]}

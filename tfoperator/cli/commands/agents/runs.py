@@ -18,15 +18,18 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.local.run.kept import is_run
 
 _START_SECONDS = 20.0
-"""Seconds in which a run has to begin, or to be refused: it takes one or two."""
+"""The number of seconds within which a run must begin or be refused; usually this takes one or two seconds."""
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 40.0
-"""Seconds in which a run that was interrupted has to end: the default grace period of pods is 30 s."""
+"""The number of seconds within which an interrupted run must end: the default grace period of pods is 30 s."""
 _MAX_MESSAGE = 4000
 
 
 def run_command(path: Path, asked: Run) -> list[str]:
-    """Return the words of the command behind `tfoperator`. Raises CliError for a manifest with options of programs."""
+    """Return the arguments for the command `tfoperator`.
+
+    Raises CliError for a manifest with options that only programs can have.
+    """
     words = ["run", str(path)]
     of_program = [
         *(("--workers", str(asked.workers)) if asked.workers is not None else ()),
@@ -49,7 +52,7 @@ class StartedRuns:
         self._lock = threading.Lock()  # guards _processes
 
     def start(self, path: Path, command: list[str]) -> str:
-        """Start a run; return its name when it has begun. Raises CliError if it is refused."""
+        """Start a run; return its name when it has begun. Raises CliError if the run is refused."""
         directory = make_run_dir(None, path.stem)
         words = [sys.executable, "-m", "tfoperator.cli", *command[:2], "--logs-dir", str(directory), *command[2:]]
         with tempfile.TemporaryFile() as errors:
@@ -75,7 +78,7 @@ class StartedRuns:
         return directory.name
 
     def check(self, name: str) -> None:
-        """Raise CliError for a run that was not started here, or is over."""
+        """Raise CliError if this server has not started the run, or if the run has ended."""
         with self._lock:
             process = self._processes.get(name)
         if process is None:
@@ -88,13 +91,16 @@ class StartedRuns:
             raise CliError(f"{name} is over", exit_code=EXIT_FAILED)
 
     def stop(self, name: str) -> None:
-        """Interrupt a run, and return at once: it stops its processes in order. Raises CliError."""
+        """Interrupt a run and return at once: the run then stops its processes with their grace period.
+
+        Raises CliError.
+        """
         self.check(name)
         with self._lock:
             self._processes[name].send_signal(signal.SIGINT)
 
     def stop_all(self) -> None:
-        """Interrupt every run that goes on, and wait for its end."""
+        """Interrupt every run that has not ended, and wait until they end."""
         with self._lock:
             running = [process for process in self._processes.values() if process.poll() is None]
         for process in running:

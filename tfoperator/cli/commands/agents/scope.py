@@ -1,4 +1,4 @@
-"""Everything that a tool may read or start: what the user named when the server was started."""
+"""The data that a tool may read, and the files that it may start: only what the user named when the server started."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from tfoperator.local.run.kept import KeptRun
 from tfoperator.sdk import TFJobClient
 
 Step = Callable[[str], None]
-"""Reports the present step of a call."""
+"""A function with which a call reports its present step."""
 
 
 class JobOf(msgspec.Struct, frozen=True):
-    """A job that a call is about, with its client. `run` is the run of this machine that has it; None in a cluster."""
+    """The job for which a tool was called, with a client that can read it.
+
+    `run` is the run on this machine that contains the job; it is None for a job in a cluster.
+    """
 
     client: TFJobClient
     name: str
@@ -32,10 +35,10 @@ class JobOf(msgspec.Struct, frozen=True):
 
 
 class Scope:
-    """The cluster, the folder of runs (the current directory), the pipelines and the files of one server. Thread-safe.
+    """The cluster, the folder of runs (the current directory), the pipelines and the files that one server may use.
 
-    With `cluster.namespace` the cluster's other namespaces can't be read or changed. `files` are the absolute paths of
-    the files that `run` and `submit` may use, by the words that the user typed.
+    Thread-safe. If `cluster.namespace` is set, tools can't read or change the cluster's other namespaces. `files` maps
+    the words that the user typed to the absolute paths of the files that `run` and `submit` may use.
     """
 
     def __init__(
@@ -54,14 +57,17 @@ class Scope:
         self._lock = threading.Lock()  # guards _api
 
     def close(self) -> None:
-        """End every request that is under way, and close the connections."""
+        """End every running request, and close the connections."""
         with self._lock:
             api, self._api = self._api, None
         if api is not None:
             api.close()
 
     def namespace(self, asked: str | None, *, everywhere: bool = False) -> str | None:
-        """Return the namespace to use: "" for all, None for the context's. Raises CliError outside of the limit."""
+        """Return the namespace to use: "" means all namespaces, and None the namespace of the kubeconfig's context.
+
+        Raises CliError for a namespace that the server may not use.
+        """
         limit = self.cluster.namespace
         if limit is not None and (everywhere or asked not in (None, limit)):
             raise CliError(
@@ -73,7 +79,7 @@ class Scope:
     def cluster_client(self, namespace: str | None = None) -> Iterator[TFJobClient]:
         """Return a client of the cluster's jobs. Raises ConfigError.
 
-        One connection serves all calls. The kubeconfig is read again after the API server has refused its credentials.
+        One connection serves all calls. If the API server has refused the credentials, the kubeconfig is read again.
         """
         with self._lock:
             if self._api is None:
@@ -86,12 +92,15 @@ class Scope:
             raise
 
     def run_of(self, word: str) -> KeptRun | None:
-        """Return the run of this machine that a word names: RUN, RUN/JOB or latest; else None. Raises CliError."""
+        """Return the run on this machine that a word names (RUN, RUN/JOB or latest); None if there is none.
+
+        Raises CliError.
+        """
         return of_run(word.partition("/")[0], ClusterOptions())[0]
 
     @contextmanager
     def job(self, asked: AboutJob) -> Iterator[JobOf]:
-        """Return the job that a call is about. Raises CliError, ConfigError."""
+        """Return the job for which a tool was called. Raises CliError, ConfigError."""
         run = self.run_of(asked.job)
         if run is None:
             if "/" in asked.job:
@@ -113,7 +122,7 @@ class Scope:
             yield JobOf(client, name, run)
 
     def file(self, word: str) -> Path:
-        """Return a file that the user named at the start. Raises CliError for another file."""
+        """Return the path of a file that the user named when the server started. Raises CliError for any other file."""
         if word not in self.files:
             named = ", ".join(self.files) or "none"
             raise CliError(

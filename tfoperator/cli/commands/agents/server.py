@@ -1,4 +1,4 @@
-"""The server: the tools, resources and prompts over the Model Context Protocol, within limits of time, size and number.
+"""Serves tools, resources and prompts over the Model Context Protocol, with limits for time, size and number of calls.
 
 Only this module and `confirmation` use the package `mcp`. All decisions are elsewhere: this module calls functions in
 threads, and makes their answers harmless and short.
@@ -38,13 +38,13 @@ from tfoperator.cli.terminal.errors import CliError
 logger = logging.getLogger(__name__)
 
 CALL_SECONDS = 30.0
-"""Seconds after which a call ends with an error."""
+"""The number of seconds after which a call ends with an error."""
 PARALLEL_CALLS = 8
-"""Calls that are at work at the same time; the client of the API server has as many connections."""
+"""The number of calls that run at the same time; the client of the API server has the same number of connections."""
 WAITING_CALLS = 64
-"""Calls that wait for their turn; further calls are refused at once."""
+"""The number of calls that may wait until they run; further calls are refused at once."""
 _BEAT_SECONDS = 2.0
-"""Seconds between two reports about the progress of a call."""
+"""The number of seconds between two reports about the progress of a call."""
 
 _INSTRUCTIONS = (
     "Answers about TFJobs (distributed TensorFlow jobs) of a Kubernetes cluster, and about runs of `tfoperator run` "
@@ -58,11 +58,14 @@ T = TypeVar("T")
 
 
 class _Refused(Exception):
-    """A call was refused, or did not end in time; the message is for the agent."""
+    """Raised if a call was refused, or did not end in time; the message is for the agent."""
 
 
 class _Gate:
-    """Lets a bounded number of calls work or wait at the same time, for a bounded time. For one event loop."""
+    """Lets a bounded number of calls work or wait at the same time, for a bounded time.
+
+    An object is for one event loop.
+    """
 
     def __init__(self) -> None:
         self._limiter = anyio.CapacityLimiter(PARALLEL_CALLS)
@@ -71,7 +74,7 @@ class _Gate:
     async def run(self, context: Context, work: Callable[[Callable[[str], None]], T]) -> T:
         """Run the work in a thread, and report its progress. Raises _Refused, and the errors of the work.
 
-        The thread of work that does not end in time goes on, and keeps its place until it ends.
+        If the work does not end in time, its thread continues, and counts as a running call until it ends.
         """
         steps = ["waiting for other calls"]
         outcome: Callable[[], T] | None = None
@@ -131,7 +134,7 @@ def _outcome(work: Callable[[Callable[[str], None]], T], step: Callable[[str], N
 
 
 async def _report_progress(context: Context, steps: list[str]) -> None:
-    """Report the step of a call from time to time; a client that did not ask for reports gets none."""
+    """Report the step of a call at intervals; a client that did not request reports gets none."""
     begun = anyio.current_time()
     while True:
         await anyio.sleep(_BEAT_SECONDS)
@@ -139,7 +142,7 @@ async def _report_progress(context: Context, steps: list[str]) -> None:
 
 
 class AgentServer:
-    """The handlers of the protocol's requests."""
+    """The functions that handle the protocol's requests."""
 
     def __init__(self, scope: Scope, tools: tuple[Tool, ...]) -> None:
         self._scope = scope
@@ -279,7 +282,7 @@ def _described(tool: Tool) -> types.Tool:
 
 
 def _answer(tool: Tool, scope: Scope, asked: Asked, step: Callable[[str], None]) -> dict[str, Any]:
-    """Call the tool; return its answer as plain data: harmless and short."""
+    """Call the tool and return its answer as plain data that is safe for the agent and short."""
     answer: Answer = tool.call(scope, asked, step)
     step("shortening the answer")
     plain = as_data(answer)
@@ -304,7 +307,7 @@ def _about_argument(problem: str, schema: dict[str, Any]) -> str:
 
 
 def _explained(error: Exception) -> str:
-    """Return the message of an error, and the next step. An error that nobody expects goes to the log, too."""
+    """Return the message of an error, and the next step. An unexpected error is also written to the log."""
     from tfoperator.cli.terminal.complaints import explained
 
     problem = CliError(str(error)) if isinstance(error, ValueError) else explained(error)
@@ -315,10 +318,10 @@ def _explained(error: Exception) -> str:
 
 
 def serve(scope: Scope, tools: tuple[Tool, ...], finish: Callable[[], None]) -> None:
-    """Serve one client over stdin and stdout until it closes stdin; then call `finish`.
+    """Serve one client over stdin and stdout until the client closes stdin; then call `finish`.
 
-    After SIGINT or SIGTERM it calls `finish` and ends the process at once, since a thread waits for a line on stdin for
-    as long as the client lives, and the interpreter would wait for that thread.
+    After SIGINT or SIGTERM it calls `finish` and ends the process at once. It can't exit normally: a thread waits for a
+    line on stdin as long as the client lives, and the interpreter would wait for that thread.
     """
     # Standard output belongs to the protocol, and standard error to people.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")

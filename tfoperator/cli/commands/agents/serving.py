@@ -1,4 +1,4 @@
-"""`tfoperator mcp [FILE ...]`: answers for agents, by the Model Context Protocol over stdin and stdout."""
+"""`tfoperator mcp [FILE ...]`: answers questions of agents, over the Model Context Protocol on stdin and stdout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools by name: what they are for, their arguments and answers, and the code."""
+"""The tools by name: each with its purpose, its arguments, its answer, and its code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tfoperator.cli.commands.agents.scope import Scope, Step
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool. `changes`: it changes something, and `destroys`: something may be lost by it.
+    """One tool. `changes` means that the tool changes something, and `destroys` that this may delete something.
 
-    `again`: a second call with the same arguments changes nothing more. `own_texts` are members of the answer that are
-    made of the call's own arguments: they stay as they are.
+    `again` means that a second call with the same arguments changes nothing more. `own_texts` are the members of the
+    answer that are made only from the arguments of the call: they are not changed.
     """
 
     name: str

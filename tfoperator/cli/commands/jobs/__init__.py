@@ -1,1 +1,1 @@
-"""Commands for the jobs of a cluster: they use its API server through the SDK, and print the results."""
+"""Commands for the jobs of a cluster: they use the cluster's API server through the SDK, and print the results."""

@@ -97,7 +97,10 @@ def _count(text: str) -> tuple[str, int]:
 def _apply_to_each(
     client: TFJobClient, names: Sequence[str], change: Callable[[str], TFJob], output: ObjectFormat, *, done: str
 ) -> None:
-    """Change each job and print it; `done` names the change. Raises typer.Exit if one of them failed."""
+    """Change each job and print the result; `done` is the word for the change.
+
+    Raises typer.Exit if the change of any job failed.
+    """
     changed: list[dict[str, Any]] = []
     code = 0
     for name in names:

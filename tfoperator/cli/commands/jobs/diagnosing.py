@@ -1,4 +1,4 @@
-"""`tfoperator report NAME` and `stacks NAME`: why a job failed, and where the threads of its replicas are."""
+"""`tfoperator report NAME` and `stacks NAME`: show why a job failed, and where the threads of its replicas are."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def stacks(
 
 
 def run_without_stacks(name: str, kept: KeptRun) -> CliError:
-    """Return the error that a run of this machine can't be asked for stacks."""
+    """Return the error that stacks can't be requested from a run on this machine."""
     problem = "is still running in a separate control plane" if kept.state == "Running" else "is over"
     hint = "while its program runs, use py-spy dump --pid PID; this command works for jobs under tfoperator local up"
     return CliError(f"{name}: this run {problem}, so this command can't read its stacks", hint, exit_code=EXIT_FAILED)
@@ -62,7 +62,7 @@ def nothing_runs(name: str, replica: str | None) -> CliError:
 
 
 def _show(found: Sequence[ReplicaStacks]) -> None:
-    """Show stacks; replicas without stacks come last, those with the same reason in one line."""
+    """Show stacks; replicas without stacks come last: replicas with the same reason share a line."""
     from tfoperator.report.text import names_in_short
 
     lacking: dict[str, list[str]] = {}

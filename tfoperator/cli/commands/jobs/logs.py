@@ -89,7 +89,10 @@ def logs(
 
 
 def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
-    """Return the replicas of `--replica` and `--all-replicas`; by default the job's leader. Raises CliError."""
+    """Return the replicas that `--replica` and `--all-replicas` select; without these options, return the job's leader.
+
+    Raises CliError.
+    """
     if replica is None:
         return ReplicaFilter(is_master=not all_replicas)
     if all_replicas:
@@ -104,10 +107,11 @@ def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
 
 
 class LinePrinter:
-    """Writes lines unchanged except for control characters: a container's output keeps its own colours.
+    """Writes lines without control characters, but otherwise unchanged: the colours in a container's output stay.
 
-    Also into a pipe, since its output (`grep`, `less -R`, a file shown later) reaches a terminal in the end, and
-    the lines are untrusted. JSON loses nothing.
+    This also applies to a pipe, because the output of the next program (`grep`, `less -R`, or a file that is shown
+    later) is shown on a terminal in the end, and the lines are untrusted. With the output format JSON, nothing is
+    removed.
     """
 
     def __init__(self, output: ReportFormat, *, with_prefix: bool) -> None:
@@ -152,7 +156,7 @@ def _missing(pod: Pod, container: str, *, previous: bool) -> str:
 
 
 def _origin(log: ReplicaLog) -> str:
-    """Return the pod of an archived log, so that it is not mistaken for the log of a running pod."""
+    """Return a line that names the pod of an archived log, so that nobody takes it for the log of a running pod."""
     pod, container = log.archived, log.container
     assert pod is not None
     assert container is not None

@@ -1,4 +1,4 @@
-"""`tfoperator get`, `describe` and `events`: the state of jobs, the details of a job, and its events."""
+"""`tfoperator get`, `describe` and `events`: show the state of jobs, the details of a job, and its events."""
 
 from __future__ import annotations
 

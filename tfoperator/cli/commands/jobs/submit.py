@@ -44,7 +44,7 @@ from tfoperator.sdk.workdir.packing import mebibytes
 
 
 class FolderOptions(msgspec.Struct, frozen=True):
-    """The options of a folder that travels with the jobs."""
+    """The options for a folder that is sent together with the jobs."""
 
     workdir: Annotated[
         Path | None,
@@ -65,7 +65,7 @@ class FolderOptions(msgspec.Struct, frozen=True):
     ] = 100
 
     def packed(self, program: str = "") -> Folder:
-        """Return the packed folder, which has the program. Raises WorkdirError, OSError."""
+        """Return the packed folder; the program is in it. Raises WorkdirError, OSError."""
         folder = Folder(self.workdir or Path(), self.pip or "", program, self.max_size << 20)
         package = folder.package
         note(f"files are sent as {folder.name}: {len(package.names)}, {mebibytes(len(package.content))} when packed")
@@ -76,7 +76,7 @@ class FolderOptions(msgspec.Struct, frozen=True):
 
 
 class DryRun(StrEnum):
-    """The program that checks, without creating anything."""
+    """The program that checks the objects for `--dry-run`, and creates nothing."""
 
     NONE = "none"
     CLIENT = "client"
@@ -153,7 +153,10 @@ def submit(
 
 
 def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -> tuple[list[Manifest], Folder | None]:
-    """Return what to create, and the folder that travels with it. Raises CliError, ManifestError, WorkdirError."""
+    """Return the objects to create, and the folder that is sent with them.
+
+    Raises CliError, ManifestError, WorkdirError.
+    """
     if not (options.module or is_program(files[0])):
         program_job(files, options)  # refuses these options
         manifests = [manifest for file in files for manifest in load_manifests(file)]
@@ -173,7 +176,7 @@ def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -
 
 
 def _connect(cluster: ClusterOptions, dry_run: DryRun) -> AbstractContextManager[TFJobClient | None]:
-    """Return a client, or nothing for a check here where no cluster is configured. Raises ConfigError."""
+    """Return a client; return None for a check on this machine if no cluster is configured. Raises ConfigError."""
     try:
         return cluster.connect()
     except NoClusterConfigured:
@@ -210,7 +213,10 @@ def _create_job(
 
 
 def _warn_of_multikueue(manifest: Manifest, made: dict[str, Any]) -> None:
-    """Warn that Kueue gives jobs in some queues to MultiKueue at creation, which the check before can't detect."""
+    """Warn that Kueue gives jobs in some queues to MultiKueue when they are created.
+
+    The earlier check can't detect this.
+    """
     warned_of = set(validate_multikueue(decode_tfjob(msgspec.json.encode(manifest.obj))))
     for problem in validate_multikueue(decode_tfjob(msgspec.json.encode(made))):
         if problem not in warned_of:

@@ -1,4 +1,4 @@
-"""`tfoperator wait NAME --for=...`: wait for a job's condition in a script."""
+"""`tfoperator wait NAME --for=...`: waits for a condition of a job; for scripts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def wait(
 
 
 def _targets(given: list[str]) -> list[str]:
-    """Return the conditions; `condition=Succeeded`, as in kubectl, is Succeeded, too."""
+    """Return the conditions; `condition=Succeeded`, which kubectl accepts, means the same as Succeeded."""
     by_spelling = {condition.lower(): str(condition) for condition in ConditionType} | {
         "delete": _DELETED,
         _DELETED: _DELETED,

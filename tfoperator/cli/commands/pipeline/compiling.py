@@ -1,4 +1,4 @@
-"""`tfoperator pipeline compile`: a pipeline as a Workflow of Argo, or as a DAG of Airflow."""
+"""`tfoperator pipeline compile`: turns a pipeline into a Workflow of Argo, or into a DAG of Airflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`tfoperator pipeline runs|show|logs|lineage|graph|ui`: runs and lineage. None changes anything."""
+"""`tfoperator pipeline runs|show|logs|lineage|graph|ui`: show runs, and the lineage of artifacts.
+
+These commands change nothing.
+"""
 
 from __future__ import annotations
 

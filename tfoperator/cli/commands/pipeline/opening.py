@@ -1,4 +1,4 @@
-"""Shared by the commands about pipelines: the location of their records, and their errors in users' terms."""
+"""For all commands about pipelines: finds their records, and turns their errors into messages for users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ RunArgument = Annotated[
 
 @contextmanager
 def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) -> Iterator[None]:
-    """Convert errors of pipelines into messages for users: bad input is exit code 2, other user errors `failed`."""
+    """Convert errors of pipelines into messages for users.
+
+    The exit code for bad input is 2, and `failed` for other user errors.
+    """
     if find_spec("sqlalchemy") is None:
         raise CliError("pipelines need SQLAlchemy: pip install 'tfoperator[pipeline]'")
     from tfoperator.launcher import ComponentError, OwnershipLost
@@ -91,7 +94,7 @@ ParamOption = Annotated[
 
 
 class StepLaunching(Launching, frozen=True):
-    """The options of commands that launch steps, and of those that compile such commands."""
+    """The options of commands that launch steps, and of commands that compile such commands."""
 
     platform: Annotated[
         str, typer.Option("--platform", help="Platform to use, of the file's PLATFORMS.", metavar="NAME")

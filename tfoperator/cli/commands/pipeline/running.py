@@ -1,7 +1,7 @@
 """`tfoperator pipeline run|stop|clean`: the commands that change something.
 
-Exit codes of `run`: 0 every step succeeded, 1 one failed permanently or standard output can't be written, 75 a retry
-may help, 2 the input is invalid, 130 and 143 interrupted.
+Exit codes of `run`: 0 every step has succeeded, 1 a step has failed permanently or standard output can't be written, 75
+a retry may help, 2 the input is invalid, 130 and 143 interrupted.
 """
 
 from __future__ import annotations
@@ -237,9 +237,10 @@ def clean(
 
 
 def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, privileged: bool) -> LoadedPipeline:
-    """Return the pipeline with the user's root. Raises CliError if the file demands what the user has not allowed.
+    """Return the pipeline with the pipeline root that the user has set.
 
-    A pipeline in Python is a program of the user's: it runs as it is.
+    Raises CliError if the file requires something that the user has not allowed. A pipeline in Python is a program of
+    the user: it runs unchanged.
     """
     from tfoperator.pipeline.graph import Graph
     from tfoperator.pipeline.kfp.demands import foreign_root, privileges
@@ -277,7 +278,10 @@ def load(
     blank_is_left_out: bool = False,
     hint: str = "Nothing was launched.",
 ) -> LoadedPipeline:
-    """Return the pipeline of a file; `cache`, if given, sets `enable_cache`. Raises CliError, ComponentError."""
+    """Return the pipeline from a file; if `cache` is given, it replaces `enable_cache`.
+
+    Raises CliError, ComponentError.
+    """
     from tfoperator.pipeline.pipeline_file import load_pipeline_file
 
     try:

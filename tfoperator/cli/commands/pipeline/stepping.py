@@ -1,7 +1,8 @@
-"""`tfoperator pipeline step|finish`: the commands that orchestrators run, a pod for each step and one at the end.
+"""`tfoperator pipeline step|finish`: orchestrators run `step` in a pod for each step, and `finish` in a pod at the end.
 
-Exit codes of `step`: 0 success, or reuse of an earlier success, 1 permanent failure, 75 a retry may help, 2 the
-input is invalid, 130 and 143 interrupted. An orchestrator retries after everything but 1 and 2.
+Exit codes of `step`: 0 success, or the result of an earlier success is reused; 1 permanent failure; 75 a retry may
+help; 2 the input is invalid; 130 and 143 interrupted. An orchestrator retries after every failure except the exit codes
+1 and 2.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def _decoded(given: list[str] | None) -> dict[str, str]:
 
 
 def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
-    """Check that the steps are the same as when it was compiled: the orchestrator would never run other steps."""
+    """Check that the pipeline has the same steps as when it was compiled: the orchestrator knows only those steps."""
     from tfoperator.pipeline.compiling.launch_plan import steps_digest
     from tfoperator.pipeline.dsl.pipeline import graph_of
 

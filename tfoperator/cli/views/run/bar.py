@@ -1,4 +1,4 @@
-"""The line with a bar that shows the progress of a job's training in the live view. No I/O."""
+"""Makes the line with a bar that shows a job's progress in the live view. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view that fits a stream: live on a terminal, plain lines anywhere else."""
+"""Chooses the view for a stream: the live view on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

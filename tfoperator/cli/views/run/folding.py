@@ -1,4 +1,7 @@
-"""TensorFlow's own first lines, which all replicas print alike: shown once, with their number. No I/O."""
+"""Folds TensorFlow's own first lines, which all replicas print: each is shown once, with the number of replicas.
+
+No I/O.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import re
 import msgspec
 
 WAIT = 2.0
-"""Seconds that such a line waits for the same line of other replicas."""
+"""The number of seconds for which such a line waits until other replicas print the same line."""
 
 _MOST = 200
-"""Different lines that wait; more are shown as they come."""
+"""The maximum number of different lines that wait; further lines are shown at once."""
 
 _OWN_LINE = re.compile(
     r"[IW]\d{4} \d\d:\d\d:\S+ +\d+ \S+\.cc:\d+\] "  # absl's log
@@ -19,7 +22,9 @@ _OWN_LINE = re.compile(
     r"|To enable the following instructions: "
 )
 _BEGINS_MESSAGE = re.compile(r":$|(?:status|Abort): ?(?:UNAVAILABLE|UNKNOWN|ABORTED|INTERNAL|DEADLINE_EXCEEDED)\b")
-"""A line that others of the same message follow: held back it would be shown after them."""
+"""A line that belongs to a message of several lines: if it were held back, it would be shown after the lines that
+follow it.
+"""
 _VARYING = re.compile(r"\d+")
 
 
@@ -30,7 +35,7 @@ class _Waiting(msgspec.Struct):
 
 
 class Folding:
-    """Holds back TensorFlow's lines for a moment. Not thread-safe; times are in seconds."""
+    """Holds back TensorFlow's first lines for a short time. Not thread-safe; times are in seconds."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Waiting] = {}
@@ -50,7 +55,10 @@ class Folding:
         return True
 
     def due(self, now: float) -> list[tuple[str, str]]:
-        """Return the lines that have waited long enough, each under its replica, or the number of replicas."""
+        """Return the lines that have waited long enough.
+
+        Each has its replica or, if several replicas printed it, their number.
+        """
         over = [key for key, waiting in self._waiting.items() if now >= waiting.since + WAIT]
         found = [self._waiting.pop(key) for key in over]
         return [(_prefix(waiting.prefixes), waiting.text) for waiting in found]

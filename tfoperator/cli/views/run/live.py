@@ -1,4 +1,4 @@
-"""`tfoperator run` on a terminal: lines with coloured prefixes, and a table of the replicas that stays below them."""
+"""`tfoperator run` on a terminal: log lines with coloured prefixes, and a table of replicas that stays below them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DRAW_PERIOD = 0.25  # seconds between two drawings of the table
 
 
 class LiveView(View):
-    """Lines with coloured prefixes, and the table of replicas below them."""
+    """Shows log lines with coloured prefixes, and the table of replicas below them."""
 
     shows_usage = True
 
@@ -43,7 +43,7 @@ class LiveView(View):
         self._live.start()
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Print above the table."""
+        """Print lines above the table."""
         self._console.print(self.styled(lines), end="", soft_wrap=True, highlight=False)
 
     def styled(self, lines: Iterable[tuple[str, str]]) -> _PrefixedLines:
@@ -55,7 +55,7 @@ class LiveView(View):
         return _PrefixedLines(shown)
 
     def used(self, usage: Usage) -> None:
-        """Record the usage for the table."""
+        """Record the usage, which the table shows."""
         self._usage = usage_by_pod(usage)
 
     def tick(self) -> None:
@@ -73,7 +73,7 @@ class LiveView(View):
         self._live.stop()
 
     def bars(self) -> list[Text]:
-        """Return a line for each job that reports its progress, as many as fit."""
+        """Return a line for each job that reports progress, but only as many lines as the screen has room for."""
         shown = list(self._progress.items())[: max(1, self._console.size.height // 6)]
         width = max((len(self._jobs.get(uid, "")) for uid, _ in shown), default=0)
         now = datetime.now(UTC)
@@ -108,7 +108,7 @@ class LiveView(View):
         return table
 
     def _detail(self, uid: str, row: ReplicaRow, url: str) -> Text:
-        """Return when a replica is killed, else its problem, its progress bar, or the address of its page."""
+        """Return when a replica will be killed, else its problem, its progress bar, or the address of its page."""
         if countdown := self.countdown(uid):
             return Text(countdown, style="yellow")
         bar = self.bar_of(uid)
@@ -118,13 +118,15 @@ class LiveView(View):
 
 
 _MAX_SHOWN = 2000
-"""Characters of a line that a terminal shows; the log has all. Longer lines would fill the screen."""
+"""The maximum number of characters of a line on a terminal; the log has the whole line. Longer lines would fill the
+screen.
+"""
 
 _SEPARATOR = Segment("| ", Style(dim=True))
 
 
 class _PrefixedLines:
-    """A renderable for rich: lines, each as its prefix, the prefix's style, and the text."""
+    """A renderable for rich: lines, each with its prefix, the style of the prefix, and the text."""
 
     def __init__(self, lines: Sequence[tuple[str, Style, str]]) -> None:
         self._lines = lines

@@ -1,4 +1,4 @@
-"""`tfoperator run` in a pipe: one plain line per fact."""
+"""`tfoperator run` without a terminal: one plain line for each fact."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _BAR_EVERY = 30.0
 """Seconds between two states of a progress bar: enough to show progress without too many lines in a night."""
 
 _COUNTDOWN_EVERY = 3.0
-"""Seconds after which a replica that was asked to stop is shown, again and again."""
+"""The number of seconds between two lines about a replica that was asked to stop and still runs."""
 
 
 class PlainView(View):
-    """One plain line per fact: `[worker-0] text`. Every line of a container is shown."""
+    """Prints a plain line for each fact: `[worker-0] text`. It prints every line of a container."""
 
     shows_every_line = True
 
@@ -38,13 +38,13 @@ class PlainView(View):
             self.say(name, f"progress: {progress_text(now, datetime.now(UTC))}")
 
     def tick(self) -> None:
-        """Print progress bars now and then; their last state is a line like any other."""
+        """Print progress bars at intervals; the last state of a bar is printed as a normal line."""
         super().tick()
         self.show_bars(time.monotonic())
         self.show_countdown(time.monotonic())
 
     def show_countdown(self, now: float) -> None:
-        """Show which replicas do not end, and when they are killed, every few seconds from this time (seconds) on."""
+        """Show every few seconds which replicas have not ended, and when they will be killed (times in seconds)."""
         if not self._killed_at:
             self._countdown_due = None
         elif self._countdown_due is None:
@@ -56,7 +56,7 @@ class PlainView(View):
             self.say("tfoperator", f"{names_in_short(names)} still running, {self.countdown(last)}")
 
     def show_bars(self, now: float) -> None:
-        """Show each bar that exists at this time (seconds) and that was not shown for a while."""
+        """Show each progress bar that exists at this time (in seconds), unless it was shown a short time ago."""
         for place in [place for place in self._bar_due if place not in self._bars]:
             del self._bar_due[place]
         for place, bar in self._bars.items():
@@ -65,7 +65,7 @@ class PlainView(View):
                 self.say(self._names[place[:2]], bar)
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Write and flush: the output may be read live."""
+        """Write the text and flush the stream, because a program or person may read the output at once."""
         self._stream.write("".join([without_controls(f"[{prefix}] {text}") + "\n" for prefix, text in lines]))
         self._stream.flush()
 
@@ -75,5 +75,5 @@ _DRAWN = re.compile(r"[\u2500-\u259f#=>.\- ]{6,}")  # box drawing, blocks, and t
 
 
 def in_short(bar: str) -> str:
-    """Return the bar without drawing characters and colours, for a table's cell: its numbers and words."""
+    """Return the numbers and words of the bar, without drawing characters and colours, for a cell of a table."""
     return _DRAWN.sub(" ", _COLOURS.sub("", without_controls(bar))).strip()

@@ -1,4 +1,4 @@
-"""The summary of `tfoperator run`: the result of each replica, the place of the logs, and the next step. No I/O."""
+"""The summary of `tfoperator run`: the result of each replica, the location of the logs, and the next step. No I/O."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _table(job: JobResult) -> Iterator[str]:
 
 
 def _report(job: JobResult) -> Iterator[str]:
-    """Yield why it did not succeed; for a success only the causes of restarts."""
+    """Yield the reasons why the run did not succeed; for a success, yield only the causes of restarts."""
     if job.report is None:
         return
     lines = report_lines(job.report)

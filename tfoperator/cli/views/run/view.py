@@ -1,7 +1,7 @@
 """The messages of `tfoperator run`: log lines under the name of their replica, conditions, restarts, events.
 
-Container output is never markup and controls only its colours, also in a pipe, whose reader
-shows it on a terminal in the end.
+Output of a container is never read as markup, and it can control only its own colours. This also applies to a pipe,
+because the next program's output is shown on a terminal in the end.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from tfoperator.local.run.results import RunOutcome
 from tfoperator.sdk.states import container_status
 
 _NO_NEWS = frozenset(condition for condition in ConditionType if not condition.traits.is_news)
-"""Conditions of a job that goes as it should."""
+"""Conditions of a job without problems."""
 
 _QUIET = frozenset(reason for reason in JobReason if not reason.traits.is_news)
-"""Events of a job that goes as it should, and events that repeat another line: a line about a condition, or about a
-replica's restart."""
+"""Events of a job without problems, and events that only repeat another line: a line about a condition, or about a
+replica's restart.
+"""
 
 _ON_THIS_MACHINE = "http://127.0.0.1:"
 
@@ -47,7 +48,10 @@ class View(RunListener, ABC):
     """Turns changes into lines; the subclass displays them."""
 
     def __init__(self, *, verbose: bool = False) -> None:
-        """With `verbose`, show details that few users need: the creation of pods, and each line of TensorFlow's."""
+        """With `verbose`, show also the creation of pods, and each line that TensorFlow itself prints.
+
+        Few users need these.
+        """
         self._verbose = verbose
         self._folding = Folding()
         self._rows: dict[str, tuple[str, ReplicaRow]] = {}  # pod uid: (job name, row)
@@ -86,7 +90,7 @@ class View(RunListener, ABC):
             self.progressed(name, before, job.status.progress)
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
-        """Show a job's report; do nothing where the table shows it."""
+        """Show a job's progress report; do nothing if the table shows it."""
 
     def _say_where_its_tensorboard_is(self, job: TFJob) -> None:
         shown, tensorboard = self._tensorboards.get(job.metadata.uid), job.status.tensor_board
@@ -107,7 +111,7 @@ class View(RunListener, ABC):
                 self.say(job.metadata.name, f"Pending: {message}")
 
     def pod_changed(self, pod: Pod) -> None:
-        """Record the pod for the table and for its prefix; report a restart of its program."""
+        """Record the pod for the table and for the prefix of its lines; report a restart of the pod's program."""
         name = replica_name(pod)
         job = pod.metadata.labels.get(LABEL_JOB_NAME) or pod.metadata.labels.get(LABEL_TENSORBOARD, "")
         prefix = f"{job}/{name}" if job and len(self._jobs) > 1 else name
@@ -132,12 +136,12 @@ class View(RunListener, ABC):
         self._killed_at.pop(pod.metadata.uid, None)
 
     def countdown(self, uid: str) -> str:
-        """Return `killed in 7 s` for a pod that has been asked to stop; "" for others."""
+        """Return `killed in 7 s` for a pod that is being stopped; "" for any other pod."""
         at = self._killed_at.get(uid)
         return "" if at is None else f"killed in {max(0, math.ceil((at - datetime.now(UTC)).total_seconds()))} s"
 
     def event(self, event: Event) -> None:
-        """Show the event, unless it only repeats a condition."""
+        """Show the event, unless it only repeats the line about a condition."""
         if event.message in self._messages or (event.reason in _QUIET and not self._verbose):
             return
         involved = event.involved_object
@@ -147,9 +151,9 @@ class View(RunListener, ABC):
         self.say(prefix, f"{kind}: {event.reason}: {event.message}{times}")
 
     def logged(self, chunks: Sequence[LogChunk]) -> None:
-        """Show log lines under their replica's name, and the number of lines that are only in the file.
+        """Show log lines with the name of their replica, and the number of lines that are only in the log file.
 
-        Output that comes before its pod waits for the pod, which has the name.
+        If output comes before its pod is known, it waits for the pod, because the pod has the name of the replica.
         """
         lines: list[tuple[str, str]] = []
         for chunk in chunks:
@@ -173,17 +177,17 @@ class View(RunListener, ABC):
         return not self._verbose and len(self._rows) > 1 and self._folding.holds(prefix, text, time.monotonic())
 
     def unfold(self, *, all_of_them: bool = False) -> None:
-        """Show the lines of several replicas that have waited for each other."""
+        """Show the lines that were held back until several replicas had printed them."""
         if lines := self._folding.due(math.inf if all_of_them else time.monotonic()):
             self.show(lines)
 
     def bar_of(self, uid: str) -> str:
-        """Return the progress bar of this pod as the program wrote it; "" if it has none."""
+        """Return this pod's progress bar as the program wrote it; "" if the pod has none."""
         place = self._places.get(uid)
         return next((bar for container, bar in self._bars.items() if container[:2] == place), "")
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """Report that the rest is being stopped, when that isn't obvious."""
+        """Report that all remaining replicas are being stopped, if the user does not know the reason already."""
         for chunk in self._early:
             self._names.setdefault((chunk.namespace, chunk.pod), chunk.pod)
         self._show_early()
@@ -194,15 +198,15 @@ class View(RunListener, ABC):
             self.say("tfoperator", "the time limit is over: stopping the job")
 
     def page_link(self, url: str) -> None:
-        """Show how to open the page."""
+        """Show the link to the page."""
         self.say("tfoperator", f"the page (the link works once, for one browser): {url}")
 
     def tick(self) -> None:
-        """Show what is due."""
+        """Show the lines that have waited long enough."""
         self.unfold()
 
     def say(self, prefix: str, text: str) -> None:
-        """Show a line of this program."""
+        """Show a line from tfoperator itself."""
         self.show([(prefix, text)])
 
     @abstractmethod
@@ -210,7 +214,7 @@ class View(RunListener, ABC):
         """Show lines, each under its prefix."""
 
     def close(self) -> None:
-        """Release the terminal; most views have taken nothing."""
+        """Give the terminal back, if this view controls it."""
 
     def _show_early(self) -> None:
         early, self._early = self._early, []
@@ -222,14 +226,14 @@ class View(RunListener, ABC):
 
 
 class KnownRestarts(msgspec.Struct, frozen=True):
-    """The known history of one replica: its number of restarts, and its last end, if any."""
+    """The history of a replica: its number of restarts, and how it last ended (None if it has not ended)."""
 
     count: int = 0
     exit_code: int | None = None
 
 
 def after(before: KnownRestarts, pod: Pod) -> tuple[KnownRestarts, str]:
-    """Return the history after this state of its pod, and a sentence about a new restart ("" if there is none)."""
+    """Return the history after a new state of the pod, and a sentence if the state shows a new restart ("" if not)."""
     program = container_status(pod, "tensorflow")
     count = annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
     count += 0 if program is None else program.restart_count

@@ -1,15 +1,15 @@
-"""Gives an elastic job its number of workers, near the beginning of a plan. Pure.
+"""Sets the number of workers of an elastic job, near the beginning of a plan. Pure.
 
-`spec.elasticPolicy` lets the number of workers change. The plan is made from a copy of the job that has the current
-number, so all that follows (TF_CONFIG, the variables of Keras and JAX, services, gang, usage) is as if the spec had it.
-The number is in the status. A pod has the number that it was made for, too: if a new leader's cache shows pods that are
-newer than the status, their number counts.
+`spec.elasticPolicy` lets the number of workers change. The plan is made from a copy of the job with the current number
+of workers. So all other code (TF_CONFIG, the variables of Keras and JAX, services, gang, usage) works as if the spec
+had this number. The number is in the status. Each pod also has the number for which it was created: if the cache of a
+new leader shows pods that are newer than the status, the number in these pods counts.
 
-A change of the number is a restart of all replicas together (`job_restart`), which is no failure. It is written before
-anything is deleted, and all old pods are gone before the first new pod is made. So there are never more workers at work
-than the larger of the two numbers.
+If the number changes, all replicas restart together (`job_restart`); this does not count as a failure. The new number
+is written before anything is deleted, and all old pods are gone before the first new pod is created. So the number of
+running workers is never larger than the larger of the two numbers.
 
-`elastic_size` has the rules. This file reads the facts that they need from the replicas and their pods.
+`elastic_size` has the rules. This file reads the facts for these rules from the replicas and their pods.
 """
 
 from __future__ import annotations
@@ -44,17 +44,19 @@ from tfoperator.controller.pods.probes import made_for
 from tfoperator.kube.views.objects import Pod
 
 _ANSWER_TIME = 30.0
-"""Seconds after which a probe without a scheduler's answer is not awaited, if another probe has a node."""
+"""If one probe has a node, the operator waits for the scheduler's answer to another probe for at most this number of
+seconds.
+"""
 
 _MAX_REASON = 240
-"""Characters of another program's words in the reason of a change."""
+"""The maximum number of characters of another program's message in the reason of a change."""
 
 _ON_THE_WAY = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
 _NO_ROOM = (ReasonKind.UNSCHEDULABLE, ReasonKind.QUOTA)
 
 
 def as_sized(observed: Observed) -> Observed:
-    """Return what is observed of an elastic job with the current number of workers in its spec."""
+    """Return the observed elastic job with the current number of workers in its spec."""
     if _workers_of(observed.job) < 1:
         return observed
     recorded = _recorded(observed)
@@ -63,9 +65,9 @@ def as_sized(observed: Observed) -> Observed:
 
 
 def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> Facts:
-    """Return the facts about an elastic job with the number of its workers from now on.
+    """Return the facts about an elastic job, with the number of workers that it has from now on.
 
-    `spec` is the job as its spec has it. `seen` makes the facts anew if the number changes.
+    `spec` is the job as its spec has it. `seen` makes new facts if the number changes.
     """
     policy, wanted = spec.spec.elastic_policy, _workers_of(spec)
     if policy is None or facts.suspended or wanted < 1:
@@ -86,7 +88,7 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
 
 
 def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
-    """Return the size with the time at which probes are not awaited any more."""
+    """Return the size with the time after which the operator no longer waits for the answers to probes."""
     if not size.probes or not any(pod.spec.node_name for pod in probes):
         return size
     made = [seconds_between(pod.metadata.creation_timestamp or now, now) for pod in probes]
@@ -97,8 +99,8 @@ def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
 def _recorded(observed: Observed) -> ElasticStatus | None:
     """Return the recorded state of the number of workers; None if there is none yet.
 
-    A status that is older than the pods, or was lost, has an older number: then the pods' number counts. A suspended
-    job has no number, since it is resumed with the number in its spec.
+    If the status was lost, or is older than the pods, it has an old number: then the number in the pods counts. A
+    suspended job has no recorded number, because after it is resumed it has the number in its spec.
     """
     status = observed.job.status
     recorded = status.elastic
@@ -137,7 +139,7 @@ def _is_on_the_way(facts: Facts) -> bool:
 
 
 def _is_kept(pod: Pod) -> bool:
-    """Return whether a pod is a probe that waits, or has just got a node."""
+    """Return whether a pod is a probe that waits for a node, or has just got a node."""
     is_alive = pod.metadata.deletion_timestamp is None and pod.status.phase in ("", "Pending")
     return is_alive and is_probe(pod.metadata.annotations) and replica_of(pod.metadata.labels) is not None
 
@@ -164,7 +166,7 @@ def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
 
 
 def _reasons(facts: Facts) -> Iterator[str]:
-    """Yield for each replica without room the reason."""
+    """Yield the reason for each replica that has no room."""
     for group in facts.groups:
         refused = _refusal(facts, group)
         for replica in group.replicas:
@@ -176,7 +178,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
 
 
 def _in_short(pod: Pod, reason: str) -> str:
-    """Return the obstacles that a scheduler names, without its numbers of nodes; else the whole reason."""
+    """Return the obstacles in a scheduler's message, without numbers of nodes; without obstacles, the whole reason."""
     messages = [
         condition.message
         for condition in pod.status.conditions
@@ -187,9 +189,9 @@ def _in_short(pod: Pod, reason: str) -> str:
 
 
 def _refusal(facts: Facts, group: ReplicaGroup) -> str | None:
-    """Return why an exceeded quota keeps pods of the type from being made; None if none does.
+    """Return why an exceeded quota prevents the creation of pods of this type; None if there is no such quota.
 
-    After the first refusal the operator tries no other pod of the type for a while.
+    After the first refusal, the operator does not try other pods of the type for some time.
     """
     refusals = facts.observed.not_created or {}
     missing = (
@@ -202,7 +204,7 @@ def _refusal(facts: Facts, group: ReplicaGroup) -> str | None:
 
 
 def _is_refused(pod: Pod) -> bool:
-    """Return whether a scheduler has found no node for the pod."""
+    """Return whether a scheduler has tried and found no node for the pod."""
     if pod.spec.node_name or pod.status.phase not in ("", "Pending"):
         return False
     reason = why_it_waits(pod, None, None)
@@ -216,7 +218,7 @@ def _has_room(replica: Replica) -> bool:
 
 
 def _without_probes(group: ReplicaGroup, kept: frozenset[str]) -> ReplicaGroup:
-    """Return the group without these probes among the pods that are to be deleted."""
+    """Return the group with these probes removed from the list of pods to delete."""
     if group.type is not ReplicaType.WORKER or not group.beside.surplus:
         return group
     surplus = tuple((index, pod) for index, pod in group.beside.surplus if pod.metadata.uid not in kept)

@@ -1,4 +1,4 @@
-"""Records the number of workers of an elastic job, reports its changes, and asks for room for more workers. Pure."""
+"""Records the number of workers of an elastic job, reports its changes, and creates probes for more workers. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _WITHOUT_CHECKPOINTS = (
 
 
 def record_size(facts: Facts) -> Iterator[Want]:
-    """Record the number of workers before anything is done with it, and report a change."""
+    """Record the number of workers before other actions use it, and report a change."""
     size = facts.size
     if size is None:
         # A user has removed the policy.
@@ -77,14 +77,14 @@ def _with_cost(facts: Facts, size: Size) -> ElasticStatus:
 
 
 def _saves(facts: Facts) -> bool:
-    """Return whether the job shows that its program saves checkpoints."""
+    """Return whether the spec or the reports show that the program saves checkpoints."""
     reported = facts.observed.reported
     metrics = () if reported is None else reported.metrics
     return facts.job.spec.checkpoint is not None or any(metric.name == _SAVED_STEP for metric in metrics)
 
 
 def forget_size(facts: Facts) -> Iterator[Want]:
-    """Forget the number of workers of a suspended job: it is resumed with the number in its spec."""
+    """Forget the number of workers of a suspended job: after it is resumed, it has the number in its spec."""
     recorded = facts.job.status.elastic
     if recorded is not None and recorded.workers:
         nothing = msgspec.structs.replace(recorded, workers=0, wanted=0, reason="", lacking_since=None)
@@ -93,7 +93,10 @@ def forget_size(facts: Facts) -> Iterator[Want]:
 
 
 def plan_probes(facts: Facts) -> Iterator[Want]:
-    """Make the pods that ask for room for more workers. Raises PodTemplateError if a body can't be made."""
+    """Create probes: pods that test whether there is room for more workers.
+
+    Raises PodTemplateError if a body can't be made.
+    """
     size = facts.size
     workers = next((group for group in facts.groups if group.type is ReplicaType.WORKER), None)
     if size is None or not size.probes or workers is None:
@@ -119,7 +122,7 @@ def remove_probes(facts: Facts, kept: Container[str] = ()) -> Iterator[Want]:
 
 
 def restarting_for_size(facts: Facts, size: Size) -> Iterator[Want]:
-    """Set Restarting for a restart of all replicas because of a change of their number."""
+    """Set the condition Restarting if all replicas restart because the number of workers changes."""
     yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESIZED, _change_text(facts, size))
 
 
@@ -129,7 +132,10 @@ def _change_text(facts: Facts, size: Size) -> str:
 
 
 def size_note(size: Size) -> str:
-    """Return how the number of workers differs from the wanted number, for the condition Running; else empty."""
+    """Return a text for the condition Running if the number of workers differs from the wanted number.
+
+    Otherwise the text is empty.
+    """
     if size.record.lacking_since is not None and size.workers == size.least:
         return f"it does not train with fewer than {size.least} workers (minReplicas)"
     if size.workers >= size.wanted:

@@ -1,17 +1,19 @@
-"""Decides on the number of workers of an elastic job, from numbers alone. Pure.
+"""Decides the number of workers of an elastic job; uses only numbers. Pure.
 
-The rules, of which the first that holds decides:
+These are the rules; the first rule that applies decides:
 
-1. While pods of an earlier size are leaving, or replicas restart, the number stays.
-2. A user (or an autoscaler) who has lowered the number in the spec below the current number gets it at once.
-3. A policy whose least number was raised above the current number has that number at once.
-4. If replicas lack room for `shrinkAfterSeconds`, the job goes on with the workers that have room, at least
-   `minReplicas`. With the least number it waits.
-5. If fewer workers are at work than wanted, all of them run, and the last change is `growAfterSeconds` ago, the job
-   asks for room for the others. It also does so at once when a user has raised the number in the spec. When a
-   scheduler has answered, the job goes on with as many workers more as there is room for.
+1. While pods of an earlier size are being deleted, or replicas restart, the number does not change.
+2. If a user (or an autoscaler) has lowered the number in the spec below the current number, the job gets the lower
+  number at once.
+3. If the policy's minimum was raised above the current number, the job gets that minimum at once.
+4. If replicas have lacked room for `shrinkAfterSeconds`, the job continues with the workers that have room, but at
+   least `minReplicas`. With the least number it waits.
+5. If the job has fewer workers than wanted, all of them run, and the last change was at least `growAfterSeconds` ago,
+   the operator tests with probes whether there is room for the missing workers. It also does this, without a delay,
+   when a user has raised the number in the spec. When a scheduler has answered, the job continues with the additional
+   workers for which there is room.
 
-So a job grows at most once in `growAfterSeconds`, unless a user scales it.
+So the number of workers grows at most once in `growAfterSeconds`, unless a user scales the job.
 """
 
 from __future__ import annotations
@@ -24,15 +26,17 @@ from tfoperator.api.v1.elastic import MAX_CHANGES, ElasticPolicy, ElasticStatus
 from tfoperator.base.clock import seconds_between, whole_second
 
 _SKEW = 10.0
-"""Seconds by which a recorded time may lie ahead: clocks of two operators differ. A later time is wrong."""
+"""The number of seconds by which a recorded time may be in the future, because the clocks of two operators may differ.
+A later time is wrong.
+"""
 
 
 class Room(msgspec.Struct, frozen=True):
-    """The room for a job's pods, as schedulers and the API server have answered.
+    """Whether there is room for a job's pods, according to schedulers and the API server.
 
-    `lacking` is the number of replicas without room, and `why` the reason of the first. `is_placed`: each replica has a
-    node, or has ended. `is_complete`: each replica runs, and none has ended. `found` is the number of probes that have
-    a node, and `is_answered` whether each probe has an answer.
+    `lacking` is the number of replicas without room, and `why` is the reason of the first of them. `is_placed`: each
+    replica has a node, or has ended. `is_complete`: each replica runs, and none has ended. `found` is the number of
+    probes that have a node. `is_answered` means that each probe has an answer, or has waited long enough.
     """
 
     lacking: int = 0
@@ -44,11 +48,12 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class Size(msgspec.Struct, frozen=True):
-    """The number of workers of an elastic job: `workers`, after it was `before`.
+    """The number of workers of an elastic job: it is now `workers`, and was `before`.
 
-    `record` is what the status is to record. `probes` is the number of further workers for which room is asked.
-    `is_new`: the status has recorded no number yet. `kept` are the UIDs of the probes that stay. `has_pods`: pods of
-    the earlier number exist, so a change restarts them. `least` is the least number of workers.
+    `record` is the state that the status must record. `probes` is the number of additional workers for which the
+    operator tests whether there is room. `is_new`: the status has recorded no number yet. `kept` has the UIDs of the
+    probes that are not deleted. `has_pods`: pods of the earlier number exist, so a change restarts them. `least` is the
+    least number of workers.
     """
 
     workers: int
@@ -69,7 +74,7 @@ class Size(msgspec.Struct, frozen=True):
 
     @property
     def change(self) -> str:
-        """The change of now for people: from how many to how many, and why; empty if the number stays."""
+        """A text about the change in this plan: the old number, the new number, and why; empty without a change."""
         if not self.changes:
             return ""
         return f"from {self.before} to {_counted(self.workers)}, because {self.record.reason}"
@@ -78,10 +83,11 @@ class Size(msgspec.Struct, frozen=True):
 def decide(
     policy: ElasticPolicy, recorded: ElasticStatus | None, wanted: int, room: Room | None, limit: int, now: datetime
 ) -> Size:
-    """Return the number of workers from now on.
+    """Return the number of workers that the job has from now on.
 
-    `recorded` is the state that the status has; with 0 workers, or without it, the job starts with `wanted` workers.
-    `room` is None while pods leave or restart. The job asks for no more than `limit` workers, which is its quota.
+    `recorded` is the state in the status; if it is None or has 0 workers, the job starts with `wanted` workers. `room`
+    is None while pods are being deleted or restarted. `limit` is the number of workers for which the job has quota: it
+    does not grow beyond this number.
     """
     record, before = _record(recorded, wanted, now), wanted
     if recorded is not None and recorded.workers > 0:
@@ -102,7 +108,10 @@ def decide(
 
 
 def _record(recorded: ElasticStatus | None, wanted: int, now: datetime) -> ElasticStatus:
-    """Return the state to go on from: of a job that starts now, or without times that lie ahead."""
+    """Return the state from which the plan continues.
+
+    A job that starts now has a new state; else recorded times in the future are removed.
+    """
     if recorded is None:
         return ElasticStatus(wanted, wanted, whole_second(now))
     if recorded.workers <= 0:
@@ -115,7 +124,7 @@ def _record(recorded: ElasticStatus | None, wanted: int, now: datetime) -> Elast
 
 
 def _past(moment: datetime | None, now: datetime) -> datetime:
-    """Return a recorded time; now if it is unknown, or lies ahead because a clock was wrong."""
+    """Return a recorded time; return `now` if the time is unknown, or is in the future because a clock was wrong."""
     return whole_second(now) if moment is None or seconds_between(moment, now) < -_SKEW else moment
 
 

@@ -1,6 +1,6 @@
-"""The facts about a job that has not ended, for one plan: what is observed, and what follows from that alone. Pure.
+"""The facts about a job that has not ended, for one plan: the observed state, and the facts that follow only from it.
 
-`look` (look.py) makes them. Rules read them, and never change them.
+Pure. `look` (look.py) makes them. Rules read them, and never change them.
 """
 
 from __future__ import annotations
@@ -63,15 +63,16 @@ class Verdict(NamedTuple):
 
 
 GOES_ON = Verdict(Stage.ACTIVE)
-"""The verdict about a job that nothing ends or suspends."""
+"""The verdict about a job that continues: nothing ends or suspends it."""
 
 
 class Gang(msgspec.Struct, frozen=True):
     """The facts about the gang of an active job, and about its PodGroup.
 
-    `wanted` is the PodGroup's spec, None while the PodGroup is being deleted. `may_create`: the job's objects may be
-    created now. `waits` is the common reason why the job's pods wait, empty if that is unknown, and None if they don't.
-    `is_stuck`: a scheduler has found no room, which is worth an event.
+    `wanted` is the spec that the PodGroup should have; it is None while the PodGroup is being deleted. `may_create`:
+    the job's objects may be created now. `waits` is the common reason why the job's pods wait: empty if the reason is
+    unknown, and None if the pods don't wait. `is_stuck` means that a scheduler has found no room, which is reported in
+    an event.
     """
 
     scheduler: GangScheduler
@@ -101,9 +102,10 @@ class DataServiceState(Enum):
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
-    """A member of a data service. Its status had `recorded` restarts; `wait` is seconds until a failed pod's restart.
+    """A member of a data service.
 
-    `is_started`: the member has run, and its absence would be a loss.
+    Its status had recorded `recorded` restarts; `wait` is the number of seconds until a failed pod's restart.
+    `is_started` means that the member has run, so the absence of its pod would be a loss.
     """
 
     member: DataServiceMember
@@ -117,7 +119,7 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 
 
 class DataServiceFacts(msgspec.Struct, frozen=True):
-    """The wanted members of a job's data service, the dispatcher first, and pods that are to go."""
+    """The members of a job's data service, with the dispatcher first, and the pods that must be deleted."""
 
     members: tuple[Member, ...] = ()
     surplus: tuple[Pod, ...] = ()
@@ -126,20 +128,20 @@ class DataServiceFacts(msgspec.Struct, frozen=True):
 class Facts(msgspec.Struct, frozen=True):
     """The facts about a job.
 
-    Only `observed`, `now`, `options`, `conditions`, `tensorboard` and `problems` are known, beside the verdict, if the
-    job had ended, or if its spec can't be acted on.
+    If the job had ended before, or if its spec can't be used, then besides the verdict only `observed`, `now`,
+    `options`, `conditions`, `tensorboard` and `problems` are known.
 
-    `start` is when it (last) started to run, and `resumed` whether that is now. A deadline that is over awaits stacks
-    for `left_for_stacks` seconds before it ends the job. `node_failures` and `backoff` are to be remembered.
-    Replicas that were taken again and again are `held` for so many seconds. `absent` are the names of missing pods, and
-    of pods that may have been replaced: a stale cache could deceive.
-    The `groups` are as the `verdict` leaves them. `running_on` has, for a suspended job and by type, the number of
-    replicas that run on because they can't be stopped yet. `conditions` are the job's conditions. `tensorboard` is None
-    where nothing is to be done for it: the job has no TensorBoard and wants none, or its spec is invalid. So is
-    `data_service`, which is only known of a job that has not ended. `gang` is None where the job's pods are not
-    scheduled as a gang, or the job is not active. `size` is None unless the job has an `elasticPolicy` and is not
-    suspended; the job's spec has the current number of workers then. `problems` are the reasons why its spec can't be
-    acted on.
+    `start` is the time at which the job (last) started to run, and `resumed` means that it starts again with this plan.
+    If a deadline is over, the job waits `left_for_stacks` seconds for stacks before it ends. The status must record
+    `node_failures` and `backoff`. New pods of replicas that were taken again and again are delayed for `held` seconds.
+    `absent` has the names of missing pods, and of pods that may have been replaced: these pods must be looked up,
+    because a cache may be stale. The `groups` already have the changes that follow from the `verdict`. For a suspended
+    job, `running_on` has the number of replicas by type that still run because they can't be stopped yet. `conditions`
+    are the job's conditions. `tensorboard` is None if there is nothing to do for a TensorBoard: the job has no
+    TensorBoard and requests none, or its spec is invalid. The same is true of `data_service`, which is known only for a
+    job that has not ended. `gang` is None where the job's pods are not scheduled as a gang, or the job is not active.
+    `size` is None unless the job has an `elasticPolicy` and is not suspended. If there is a `size`, the job's spec has
+    the current number of workers. `problems` are the reasons why the job's spec can't be used.
     """
 
     observed: Observed
@@ -201,10 +203,11 @@ class Facts(msgspec.Struct, frozen=True):
 
     @property
     def start_left(self) -> float | None:
-        """Seconds until `startDeadlineSeconds` is over; None without it, or if every replica has started.
+        """The number of seconds until `startDeadlineSeconds` is over.
 
-        A restart of a replica, or of the whole job, shows that replicas had started. A replica that is added later has
-        no deadline: its pod is made after the deadline, or the job has trained without it.
+        It is None without this deadline, or if every replica has started. After a restart of a replica or of the whole
+        job, all replicas count as started. There is no deadline for a replica that is added later: its pod is created
+        after the deadline, or the job has trained without it.
         """
         deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
         if deadline is None or start is None or self.restart.number:
@@ -213,7 +216,7 @@ class Facts(msgspec.Struct, frozen=True):
         return left if any(True for _ in self.unstarted(left)) else None
 
     def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
-        """Yield the replicas that have not started yet and should have, or should in the `left` seconds."""
+        """Yield the replicas that have not started although the deadline is over, or will be in `left` seconds."""
         usage = self.observed.usage or self.job.status.usage
         has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
         for group in self.groups:

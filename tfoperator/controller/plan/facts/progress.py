@@ -14,7 +14,9 @@ from tfoperator.controller.plan.replicas.replicas import ReplicaGroup, ReplicaSt
 from tfoperator.kube.views.objects import Pod
 
 STACKS_TIMEOUT = 30.0
-"""Seconds that the end of a job, or of a stall, waits for stacks: a process that is stopped answers no signal."""
+"""The number of seconds for which the end of a job, or of a stall, waits for stacks: a process that is stopped does not
+react to signals.
+"""
 
 
 class StallState(Enum):
@@ -28,11 +30,12 @@ class StallState(Enum):
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """The known progress of a job, and the actions that follow.
+    """The known progress of a job, and the actions that are necessary because of it.
 
-    `message` is the reason why it has stalled, or why that is unknown. `behind` are replicas by name. `look_again` is
-    in seconds; `look_at` are pods whose last lines are to be read now, until a line is newer than `newer_than`.
-    `stacks_of` are pods whose stacks are to be taken. `ends_as` is the action on the stall now.
+    `message` is the reason why the job has stalled, or why it is unknown whether it has stalled. `behind` are replicas
+    by name. `look_again` is the number of seconds until the next sync. `look_at` has the pods whose last log lines must
+    be read now, until a line is newer than `newer_than`. `stacks_of` has the pods whose stacks must be taken. `ends_as`
+    is the action that ends the stall now.
     """
 
     state: StallState
@@ -49,7 +52,10 @@ NOT_WATCHED = Stall(state=StallState.NOT_WATCHED)
 
 
 def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = ()) -> tuple[Pod, ...]:
-    """Return the pods of all replicas; replicas that are behind come first, since a look may not reach all pods."""
+    """Return the pods of all replicas.
+
+    Replicas that are behind come first, because there may not be time for all pods.
+    """
     named = {
         group.name_of(replica): replica.pod for group in groups for replica in group.replicas if replica.pod is not None
     }
@@ -59,9 +65,9 @@ def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = 
 def left_for_stacks(
     groups: Sequence[ReplicaGroup], taken: datetime, deadline_left: float, now: datetime
 ) -> float | None:
-    """Return for how many seconds a job awaits stacks whose deadline was `-deadline_left` seconds ago, or None.
+    """Return for how many seconds a job whose deadline was `-deadline_left` seconds ago still waits for stacks.
 
-    Stacks were `taken` last at that time.
+    It returns None if it does not. Stacks were `taken` last at that time.
     """
     left = STACKS_TIMEOUT + deadline_left
     if left <= 0 or taken >= whole_second(now + timedelta(seconds=deadline_left)):

@@ -1,6 +1,7 @@
-"""The things that a rule may want: a rule is a function of facts, and its proposal is all that it wants. Pure.
+"""The changes that a rule may propose; a rule is a function of facts, and its proposal is the list of its changes.
 
-Rules `yield` what they want. A rule never sees the proposal of another; `combine` (combine.py) decides between them.
+Pure. Rules `yield` what they want. A rule never reads the proposals of other rules; `combine` (combine.py) decides
+between them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tfoperator.kube.views.objects import HasMetadata, Pod
 
 
 class SetCondition(msgspec.Struct, frozen=True, gc=False):
-    """A condition to set; with `if_there` it is left out of a job that does not have it yet."""
+    """A condition to set; with `if_there`, only if the job already has the condition."""
 
     condition: ConditionType
     status: str
@@ -42,33 +43,36 @@ class SetCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class RemoveCondition(msgspec.Struct, frozen=True, gc=False):
-    """A condition that the job is to have no longer."""
+    """A condition to remove from the job."""
 
     condition: ConditionType
 
 
 class Act(msgspec.Struct, frozen=True, gc=False):
-    """An action of a phase. Actions of one phase are independent, but for a service and its pod of the same name."""
+    """An action of a phase.
+
+    Actions of one phase are independent, except a service and its pod, which have the same name.
+    """
 
     phase: PhaseName
     action: Action
 
 
 class Replace(msgspec.Struct, frozen=True, gc=False):
-    """A failed pod to delete, and its successor to create if that succeeds: both have the same name."""
+    """A failed pod to delete, and the new pod to create if the deletion succeeds: both have the same name."""
 
     deletion: Delete
     creation: Create
 
 
 class LookAgain(msgspec.Struct, frozen=True, gc=False):
-    """Plan again after at most so many seconds."""
+    """The maximum number of seconds until the next plan."""
 
     seconds: float
 
 
 class StatusFirst(msgspec.Struct, frozen=True, gc=False):
-    """The status has to be durable before any action is carried out."""
+    """The status must be stored before any action is executed."""
 
 
 class StatusPart(msgspec.Struct, frozen=True):
@@ -78,7 +82,7 @@ class StatusPart(msgspec.Struct, frozen=True):
 
 
 MAX_REQUEUE = 3600.0
-"""Seconds. A later time is approached in steps: wall clocks get corrected, and timers run on another clock."""
+"""Seconds. A later time is reached in several steps, because wall clocks are corrected and timers use another clock."""
 
 STATUS_FIRST = StatusFirst()
 
@@ -89,9 +93,10 @@ Rule = Callable[[Facts], Iterable[Want]]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that all rules want together, in the order of the rules.
+    """The changes that all rules propose together, in the order of the rules.
 
-    `keep` are the UIDs of pods that stay until their logs are kept. `is_as_before`: the status stays as it is.
+    `keep` has the UIDs of pods that must stay until their logs are archived. `is_as_before` means that the status does
+    not change.
     """
 
     acts: tuple[Act | Replace, ...] = ()
@@ -113,7 +118,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(NamedTuple):
-    """A rule of precedence: what wins, how it is applied, and why."""
+    """A rule of precedence: which proposal has precedence, how the rule is applied, and why."""
 
     wins: str
     apply: Callable[[Facts, Wanted], Wanted]
@@ -133,12 +138,12 @@ def observation(condition: ConditionType, message: str, *, holds: bool, if_there
 
 
 def event(reason: JobReason, message: str, *, kind: EventType | None = None) -> PlannedEvent:
-    """Return an event about the job; `kind` is its type where that is not the reason's own."""
+    """Return an event about the job; `kind` replaces the event type of the reason."""
     return PlannedEvent(kind or reason.event_type, reason.value, message)
 
 
 def differs(facts: Facts, wanted: SetCondition) -> bool:
-    """Return whether the job does not have the condition in this form yet."""
+    """Return whether the job does not have the condition yet, or has it in another form."""
     old = facts.condition(wanted.condition)
     return old is None or (old.status, old.reason, old.message) != (wanted.status, wanted.reason, wanted.message)
 
@@ -151,9 +156,10 @@ def delete(
     grace: int | None = None,
     as_seen: bool = False,
 ) -> Iterator[Act]:
-    """Delete an object, unless there is none or it terminates already; with `grace` delete it in any case.
+    """Delete an object, unless it does not exist or is already being deleted.
 
-    With `as_seen`, delete it only if it is as the cache shows it: a pod that is no longer pending stays.
+    With `grace`, delete it also if it is being deleted. With `as_seen`, it is deleted only if it is still as the cache
+    shows it: for example, a pod that is no longer pending stays.
     """
     if owned is not None and (owned.metadata.deletion_timestamp is None or grace is not None):
         yield Act(PhaseName.DELETIONS, deletion(kind, owned, reason, grace=grace, as_seen=as_seen))
@@ -176,11 +182,11 @@ def deletion(
 
 
 def stop(pod: Pod, reason: StopReason) -> Iterator[Act]:
-    """Have the pod's kubelet end it by SIGTERM and its grace period, unless it is deleted or stopped already.
+    """Make the kubelet end the pod with SIGTERM and its grace period, unless the pod is already deleted or stopped.
 
-    Object and log stay. A deadline is the one member of a running pod's spec with which an API server lets a client
-    end it; it can be lowered and never raised. The resourceVersion keeps a lagging cache from stopping a pod, and
-    reporting that, twice.
+    Object and log stay. This sets a deadline, which is the only member of a running pod's spec with which an API server
+    allows a client to end the pod. A deadline can be lowered, but never raised. The resourceVersion in the patch
+    prevents that the operator stops a pod twice, and reports it twice, because a cache is behind.
     """
     if is_ending(pod):
         return
@@ -201,6 +207,6 @@ def stop(pod: Pod, reason: StopReason) -> Iterator[Act]:
 
 
 def sooner(before: float | None, seconds: float) -> float:
-    """Return the sooner of two times to look again, in seconds from now, within the bounds of both."""
+    """Return the sooner of two times for the next sync, in seconds from now, within the limits of such a time."""
     seconds = min(max(seconds, 0.0), MAX_REQUEUE)
     return seconds if before is None else min(before, seconds)

@@ -1,25 +1,26 @@
-"""Stops or deletes the objects of a job that has ended or is suspended, and deletes the job when its time is over.
+"""Stops or deletes the objects of a job that has ended or is suspended; deletes the job when its time to live is over.
 
-`cleanPodPolicy` as in the Go operator: All deletes every pod and service, Running those pods that are still active and
-the services that belong to no finished pod, None nothing. But where a limit ended the job (a
-deadline, `backoffLimit`) None stops what runs, as below: a job whose time is over must not train on.
+`cleanPodPolicy` is as in the Go operator. All deletes every pod and service. Running deletes the pods that are still
+active, and the services that belong to no finished pod. None deletes nothing. With one exception: if a limit ended the
+job (a deadline, `backoffLimit`), None stops the running pods in the way that is described below, because a job whose
+time is over must not continue to train.
 
-Under each policy except All, a pod is stopped if its container `tensorflow` has ended while other containers run on.
+Under each policy except All, a pod is stopped if its container `tensorflow` has ended but other containers still run.
 
-If the policy is unset, and an administrator set no default, the machines are freed and the logs are kept. A pod is
-*stopped*: its kubelet ends it, and its object and log stay. Services stay, too.
+If the policy is unset and an administrator has set no default, the operator frees the machines and keeps the logs. To
+do this, it *stops* pods: the kubelet ends a pod that is stopped, and the pod's object and log stay. Services stay, too.
 
-- After a failure all running pods are stopped: parameter servers, and workers that wait for a worker that failed for
-  good, would hold their nodes for ever.
-- After a success workers and evaluators may finish (an evaluator may still have to process the last checkpoint).
-  A worker or evaluator that has ended since, and that its kubelet restarts, has finished: it is stopped, or it would
-  hold its node for ever. Parameter servers and the data service, which never end by themselves, are stopped when no
-  other replica of the job runs any more. Replicas on a lost node don't count as running.
-- Pods that have not begun have no work to finish. Without a node they are deleted, for a deadline counts from a
-  kubelet's first sight of a pod, and without a kubelet they would never end; they have no logs. On a node they are
-  stopped: they may have begun since.
+- After a failure, all running pods are stopped. Otherwise parameter servers, and workers that wait for a worker that
+  has failed for good, would occupy their nodes for ever.
+- After a success workers and evaluators may finish (an evaluator may still have to process the last checkpoint). If a
+  worker or evaluator has ended after the job's end and its kubelet restarts it, it has finished: it is stopped, because
+  otherwise it would occupy its node for ever. Parameter servers and the data service never end by themselves: they are
+  stopped when no other replica of the job runs. Replicas on a lost node don't count as running.
+- Pods that have not begun have no work to finish. If such a pod has no node, it is deleted and not stopped: the
+  deadline that stops a pod begins only when a kubelet has seen the pod, so without a kubelet the pod would never end.
+  Such pods have no logs. If such a pod has a node, it is stopped, because it may have begun in the meantime.
 
-The PodGroup is deleted in any case, as in the Go operator: no more pods are scheduled.
+The PodGroup is always deleted, as in the Go operator, because no more pods of the job are scheduled.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _LEAVE_RUNNING = ("", CleanPodPolicy.NONE)
 
 
 def clean_up(facts: Facts) -> Iterator[Want]:
-    """Stop or delete the objects that a job needs no more once it ends, or had ended before."""
+    """Stop or delete the objects that a job no longer needs when it ends, or after it has ended."""
     policy = clean_pod_policy(facts.job, facts.options)
     if policy == CleanPodPolicy.ALL:
         yield from delete_everything(facts, DeleteReason.FINISHED)
@@ -68,7 +69,7 @@ def clean_up(facts: Facts) -> Iterator[Want]:
 
 
 def release_everything(facts: Facts) -> Iterator[Want]:
-    """Delete all objects of a suspended job: it must not hold resources."""
+    """Delete all objects of a suspended job, which must not occupy resources."""
     yield from delete_everything(facts, DeleteReason.SUSPEND)
 
 
@@ -84,7 +85,8 @@ def delete_everything(facts: Facts, reason: DeleteReason) -> Iterator[Act]:
 def expire(facts: Facts) -> Iterator[Want]:
     """Delete the job, and with it all of its pods, once its time to live is over.
 
-    Only as observed: a user may have extended its time, which the cache doesn't show yet.
+    The deletion is valid only for the observed version of the job: a user may have extended the time, and the cache may
+    not show it yet.
     """
     job = facts.job
     if facts.verdict.stage is not Stage.FINISHED:
@@ -110,8 +112,8 @@ def expire(facts: Facts) -> Iterator[Want]:
 def time_to_live_left(job: TFJob, now: datetime) -> float | None:
     """Return the seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live.
 
-    A job that MultiKueue created here has none: MultiKueue recreates a job that it doesn't find, so it must see the end
-    of the job first, and deletes it then.
+    For a job that MultiKueue has created in this cluster, the result is None. If MultiKueue doesn't find its job, it
+    creates the job again. So MultiKueue must see the job's end first; then it deletes the job itself.
     """
     if MULTIKUEUE_ORIGIN_LABEL in job.metadata.labels:
         return None
@@ -144,7 +146,7 @@ def _end_active(facts: Facts, policy: str) -> Iterator[Act]:
 
 
 def _failure(facts: Facts) -> JobCondition | None:
-    """Return the condition Failed of a job that has failed, now or earlier."""
+    """Return the condition Failed of a job that fails now or has failed before; None for any other job."""
     verdict = facts.verdict
     if verdict.failure is not None:
         return JobCondition(ConditionType.FAILED, "True", verdict.reason, verdict.failure)
@@ -154,7 +156,8 @@ def _failure(facts: Facts) -> JobCondition | None:
 def _delete_active(facts: Facts) -> Iterator[Act]:
     """Delete the pods that run or may still run, and the services that belong to no finished pod.
 
-    The one service of a whole job stays with any of its pods, which carry its name.
+    If a job has a single service for all replicas, the service stays as long as any pod of the job stays, because the
+    pods refer to the service by its name.
     """
     kept = set()
     for pod in facts.observed.pods:
@@ -170,7 +173,10 @@ def _delete_active(facts: Facts) -> Iterator[Act]:
 
 
 def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
-    """Stop pods that still run: after a failure all, after a success those that would wait or serve for ever."""
+    """Stop pods that still run.
+
+    After a failure these are all, after a success only those that would wait or serve for ever.
+    """
     reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
     servers, others_run = [], False
     for pod in filter(_is_active, facts.observed.pods):
@@ -189,9 +195,9 @@ def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
 
 
 def _stop_data_service(facts: Facts, *, failed: bool) -> Iterator[Act]:
-    """Stop the data service of a job that leaves its replicas as they are, when no replica runs that may read from it.
+    """Stop the data service of an ended job that keeps its replicas, if no replica runs that may read from it.
 
-    `cleanPodPolicy` None is about replicas, as in the Go operator, which has no data service.
+    The value None of `cleanPodPolicy` concerns only replicas, as in the Go operator, which has no data service.
     """
     active = [pod for pod in facts.observed.pods if _is_active(pod)]
     servers = [pod for pod in active if is_data_service(pod.metadata.labels)]
@@ -212,7 +218,7 @@ def _has_begun(pod: Pod) -> bool:
 
 
 def _has_ended_since(pod: Pod, completion: datetime | None) -> bool:
-    """Return whether the pod's training container ended after the job's end, and was restarted or waits for it."""
+    """Return whether the pod's training container ended after the job's end, and was restarted or waits for that."""
     status = pod.status
     for container in status.init_container_statuses if status.phase == "Pending" else (program_of(pod),):
         before = termination_of(container, last=True)

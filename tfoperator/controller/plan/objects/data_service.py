@@ -1,14 +1,15 @@
-"""`spec.dataService`: a dispatcher and data workers beside the replicas, from the job's start to its end. Pure.
+"""Handles `spec.dataService`: a dispatcher and data workers, which run from the job's start to its end. Pure.
 
-The end or failure of a member never ends the job. Its kubelet starts the program again, with a delay that grows. A
+The end or failure of a member never ends the job. The member's kubelet restarts the program, with a growing delay. A
 member whose pod has gone, or has failed as a whole, gets a new pod of the same name. Both count as restarts.
 
-Restarts are counted like the restarts of replicas: a pod has the number of the restarts before it, and the status has
-the largest number seen of each member. The status is written before a pod is deleted that has failed. A member that has
-run and has no pod now was taken from the job; it leaves the started members in the write that counts this.
+Restarts are counted like the restarts of replicas: a pod has the number of restarts before it, and the status has the
+largest number that was observed for each member. Before a failed pod is deleted, the status is written. If a member has
+run and has no pod now, somebody took the pod from the job. The status write that counts this loss also removes the
+member from the started members.
 
-The members are made when replicas may be made: after the queue gave quota, and after the gang was admitted. A change
-of the template or the working directory holds for pods that are made from then on.
+The members are created when replicas may be created: after the job's queue has given quota, and after the gang is
+admitted. If the template or the working directory changes, this applies only to pods that are created later.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _WITHOUT_POD = (DataServiceState.MISSING, DataServiceState.TAKEN)
 
 
 def see_data_service(observed: Observed, now: datetime, options: PlanOptions) -> DataServiceFacts:
-    """Return the members of the job's data service with their pods, and the pods that are no member's."""
+    """Return the members of the job's data service with their pods, and the pods that belong to no member."""
     job = observed.job
     of_member: defaultdict[DataServiceMember, list[Pod]] = defaultdict(list)
     for pod in observed.pods:
@@ -81,7 +82,7 @@ def see_data_service(observed: Observed, now: datetime, options: PlanOptions) ->
 
 
 def plan_data_service(facts: Facts) -> Iterator[Want]:
-    """Bring the data service of an active job to the spec, and report its state."""
+    """Create, delete and restart parts of an active job's data service as its spec requires, and report its state."""
     seen, job, wanted = facts.data_service, facts.job, facts.job.spec.data_service
     if seen is None:
         return
@@ -110,7 +111,10 @@ def plan_data_service(facts: Facts) -> Iterator[Want]:
 
 
 def rest_data_service(facts: Facts) -> Iterator[Want]:
-    """Keep the counts of the data service of a job that ends or is suspended: nothing of it runs any more."""
+    """Keep the restart counts of the data service of a job that ends or is suspended.
+
+    None of its programs run any more.
+    """
     if facts.data_service is not None and facts.job.spec.data_service is not None:
         counts = _counts(facts.data_service, facts.job)
         address = (facts.job.status.data_service or _NO_STATUS).address
@@ -119,7 +123,10 @@ def rest_data_service(facts: Facts) -> Iterator[Want]:
 
 
 def absent_members(seen: DataServiceFacts, job: TFJob, options: PlanOptions) -> list[str]:
-    """Return the names of the pods that were taken from the job: a stale cache could deceive."""
+    """Return the names of the pods that were taken from the job.
+
+    They must be looked up, because a cache may be stale.
+    """
     return [
         options.naming.data_service(job, member.member)
         for member in seen.members
@@ -128,7 +135,10 @@ def absent_members(seen: DataServiceFacts, job: TFJob, options: PlanOptions) -> 
 
 
 def long_members(job: TFJob, options: PlanOptions) -> list[str]:
-    """Return the problem with a job's name if a name of a member is too long; only with a part of the job's UID."""
+    """Return the problem with the name of a job if the name of a member is too long.
+
+    This is possible only if names contain a part of the job's UID.
+    """
     longest = max((options.naming.data_service(job, member) for member in _wanted(job.spec.data_service)), key=len)
     if len(longest) <= MAX_NAME_LENGTH:
         return []
@@ -151,7 +161,7 @@ def _member(
     *,
     was_started: bool,
 ) -> Member:
-    """Return a member with the first of its pods: the others are surplus."""
+    """Return a member with the first of its pods; its other pods are deleted."""
     if not pods:
         if was_started:
             return Member(member, None, DataServiceState.TAKEN, min(recorded + 1, MAX_RESTARTS), recorded)
@@ -173,14 +183,14 @@ def _member(
 
 
 def _precedence(pod: Pod) -> tuple[bool, bool, float, str]:
-    """Return the sort key: of several pods of a member, the first is kept."""
+    """Return the sort key for the pods of a member: the first pod is kept."""
     meta = pod.metadata
     has_ended = pod.status.phase in ENDED_PHASES
     return (meta.deletion_timestamp is not None, has_ended, epoch_seconds(meta.creation_timestamp), meta.name)
 
 
 def _has_quota(facts: Facts, seen: DataServiceFacts) -> bool:
-    """Return whether the members and the pods beside them need no more quota than the job has in its queue."""
+    """Return whether the job's quota is enough for the members and for the pods that belong to no member."""
     gate = facts.observed.gate
     if gate is None:
         return True
@@ -191,9 +201,9 @@ def _has_quota(facts: Facts, seen: DataServiceFacts) -> bool:
 def _bring(
     manifests: DataServiceManifests, member: Member, *, may_create: bool, has_service: bool, replace: bool
 ) -> Iterator[Want]:
-    """Create the service and the pod of a member where they are missing; delete a pod that has failed.
+    """Create the service and the pod of a member if they are missing; delete a pod that has failed.
 
-    The successor of a failed pod is created in the same plan with `replace`, if the name is free at once.
+    With `replace`, the same plan deletes a failed pod and creates the next, if the pod's name is free at once.
     """
     if may_create and not has_service:
         body = manifests.service(member.member)
@@ -214,7 +224,7 @@ def _bring(
 
 
 def _frees_its_name(manifests: DataServiceManifests, member: Member, pod: Pod) -> bool:
-    """Return whether the pod's name, which is its successor's, is free as soon as the pod is deleted."""
+    """Return whether the next pod's name, which is also this pod's name, is free as soon as this pod is deleted."""
     return not pod.metadata.finalizers and pod.metadata.name == manifests.name(member.member)
 
 
@@ -231,7 +241,10 @@ def _creation(kind: str, member: Member, body: Mapping[str, object]) -> Create:
 
 
 def _unwanted_services(facts: Facts, seen: DataServiceFacts) -> Iterator[Act]:
-    """Delete services of members that are not wanted; all where there is one service for the whole job."""
+    """Delete the services of members that are not wanted.
+
+    If the whole job has one service, delete the services of all members.
+    """
     wanted = set() if facts.options.network is Network.PER_JOB else {member.member for member in seen.members}
     for service in facts.observed.services:
         member = member_of(service.metadata.labels)
@@ -240,14 +253,17 @@ def _unwanted_services(facts: Facts, seen: DataServiceFacts) -> Iterator[Act]:
 
 
 def _counts(seen: DataServiceFacts, job: TFJob) -> dict[str, int]:
-    """Return the restarts by member. The restarts of members that are not wanted any more stay: they have happened."""
+    """Return the restarts by member.
+
+    Restarts of members that are no longer wanted are kept, because they have happened.
+    """
     before = (job.status.data_service or _NO_STATUS).restart_counts
     now = {member_suffix(member.member): member.restarts for member in seen.members}
     return {name: count for name, count in sorted({**before, **now}.items()) if count > 0}
 
 
 def _report(facts: Facts, seen: DataServiceFacts, address: str) -> Iterator[Want]:
-    """Report the state of the data service: in the status, in its condition, and restarts as events."""
+    """Report the state of the data service in the status and in its condition, and report restarts in events."""
     counts, members = _counts(seen, facts.job), seen.members
     ready = sum(member.ready for member in members)
     message = _why_not_all(facts, seen)
@@ -298,7 +314,7 @@ def _cause(member: Member) -> str:
 
 
 def _why_not_all(facts: Facts, seen: DataServiceFacts) -> str:
-    """Return why members do not run, in an order and with texts that change only with the reasons."""
+    """Return why members do not run; the order and the texts change only when the reasons change."""
     refusal = None if facts.observed.not_created is None else facts.observed.not_created.get("pods")
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for member in seen.members:

@@ -1,21 +1,21 @@
 """A job's PodGroup: whether there is a PodGroup, its spec, whether pods may be created yet, and why they wait.
 
-A job is scheduled as a gang from its first pod on, or not at all. Its pods may have been made without a PodGroup,
-before an administrator chose a gang scheduler. A PodGroup would then have none of these pods as members, and a
-restarted pod would wait for a gang that never comes together.
+A job is scheduled as a gang from its first pod on, or never. A job may have pods without a PodGroup from the time
+before an administrator chose a gang scheduler. A later PodGroup would have none of these pods as members, and a
+restarted pod would wait for ever for the other members of its gang.
 
-`minAvailable` pods must find room at once; the default is all pods, and of an elastic job's workers `minReplicas`. If
-a job needs fewer pods than it has, only the pods count that its scheduler would take first: by the priority of their
-PriorityClass, then chief, master, parameter servers, workers, evaluators, then by index. (The Go operator iterates over
-a Go map here, so its choice is random.)
-Replicas that have ended need no room any more, and schedulers don't see their pods: if they counted, a restarted
-replica would wait for ever.
+There must be room for `minAvailable` pods at the same time. The default is all pods; for an elastic job, only
+`minReplicas` of its workers count. If a job needs fewer pods than it has, only the pods count that its scheduler would
+schedule first. The order is by the priority of the pods' PriorityClass, then by type (chief, master, parameter servers,
+workers, evaluators), then by index. (The Go operator iterates over a Go map here, so its choice is random.) Replicas
+that have ended don't count: they need no room any more, and schedulers don't see their pods. If they counted, a
+restarted replica would wait for ever.
 
-A PodGroup of Kubernetes' own kind stays as long as its pods do, even when it was deleted, and only its size can be
-changed. Its priority class (if the job names none, the class that all its pods have), topology and mode of disruption
-stay as they were in the job when the PodGroup was made.
+A PodGroup of Kubernetes' own kind exists as long as its pods, even after its deletion was requested, and only its size
+can be changed. Its priority class, topology and mode of disruption stay as they were in the job when the PodGroup was
+created. (If the job names no priority class, the PodGroup has the class that all its pods have.)
 
-The reason why a gang waits is reported once for all its pods, with a text that changes only with the reason.
+The reason why a gang waits is reported once for all its pods, and its text changes only when the reason changes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MAX_REASON_LENGTH = 240
 
 
 def with_gang(facts: Facts, scheduler: GangScheduler) -> Facts:
-    """Return the facts with the gang of an active job; None if its pods are scheduled one by one.
+    """Return the facts with the gang of an active job; the gang is None if the job's pods are scheduled separately.
 
     Raises PodTemplateError if a template's requests can't be read, or the PodGroup would name a queue or class that the
     job may not use.
@@ -96,7 +96,7 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
 
 
 def plan_pod_group(facts: Facts) -> Iterator[Want]:
-    """Bring the PodGroup of the job's gang to the spec."""
+    """Create, change or delete the PodGroup of the job's gang as the spec requires."""
     gang, job, current = facts.gang, facts.job, facts.observed.pod_group
     if gang is None or gang.wanted is None:
         return
@@ -114,9 +114,9 @@ def plan_pod_group(facts: Facts) -> Iterator[Want]:
 def report_gang(
     facts: Facts, waiting: Sequence[WaitingReplicas], kind: ReasonKind, reason: JobReason
 ) -> Iterator[Want]:
-    """Send an event about a reason of this kind that the job's status does not have yet.
+    """Send an event about each reason of this kind that is new in the job's status.
 
-    `waiting` has the reasons that the status is to have.
+    `waiting` has the reasons that the new status will have.
     """
     reported = {entry.message for entry in facts.job.status.waiting if entry.reason == kind}
     for text in dict.fromkeys(entry.message for entry in waiting if entry.reason == kind):
@@ -125,7 +125,7 @@ def report_gang(
 
 
 def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: GangScheduler) -> bool:
-    """Return whether a PodGroup is being deleted, and not kept by pods that go on."""
+    """Return whether a PodGroup is being deleted, and no running or pending pods keep it."""
     if current is None or current.metadata.deletion_timestamp is None:
         return False
     alive = (ReplicaState.PENDING, ReplicaState.RUNNING)
@@ -135,7 +135,10 @@ def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: 
 def _with_lasting_fields(
     wanted: PodGroupSpec, facts: Facts, template: Callable[[ReplicaGroup], Template]
 ) -> PodGroupSpec:
-    """Add what can't be changed later. Without a class the group would have the priority 0, whatever its pods have."""
+    """Add what can't be changed later.
+
+    Without a priority class, the group would have the priority 0, even if its pods have a class.
+    """
     classes = {str(template(group).spec.get("priorityClassName") or "") for group in facts.groups if group.size > 0}
     own = classes.pop() if len(classes) == 1 else ""
     topology = facts.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
@@ -148,7 +151,7 @@ def _with_lasting_fields(
 
 
 def ignored_topology(facts: Facts, gang: GangScheduler) -> str:
-    """Return that the job's PodGroup lacks the topology that the job asks for, or "" if it has it."""
+    """Return the message that the job's PodGroup lacks the topology that the job requests, or "" if it has it."""
     current = facts.observed.pod_group
     wanted = facts.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
     if not wanted or current is None or current.spec.scheduling_constraints is not None:
@@ -173,16 +176,16 @@ def _gang_size(
     template: Callable[[ReplicaGroup], Template],
     beside: tuple[int, Callable[[], Template]] | None,
 ) -> tuple[int, Mapping[str, str | int] | None]:
-    """Return the number of pods that must find room at once, and the sum of their requests (None: as it is).
+    """Return the number of pods that need room at the same time, and the sum of their requests (None: no change).
 
-    `least` is the number of replicas with which an elastic job can train, and None for other jobs. `beside` are the
-    number and the template of the pods of the data service, which all count unless the job has a `minAvailable`: the
-    replicas wait for their data.
+    `least` is the number of replicas with which an elastic job can train; it is None for any other job. `beside` has
+    the number of pods of the data service, and their template. All of these pods count, because the replicas wait for
+    their data, except if the job has a `minAvailable`.
 
     Raises PodTemplateError if a template's requests can't be read.
 
-    While nothing needs a node, a PodGroup that is large enough and not larger than asked for stays as it is. Otherwise
-    each replica that completes would cost a patch, and templates would have to be read at every sync.
+    If no pod needs a node, and the PodGroup is large enough but not larger than requested, it is not changed. Otherwise
+    each replica that completes would cost a patch, and every sync would have to read templates.
     """
     total = sum(group.size for group in groups)
     more = 0 if beside is None or policy.min_available is not None else beside[0]
@@ -240,7 +243,7 @@ def _priority(template: Template, priorities: Mapping[str, int]) -> int:
 
 
 def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> str:
-    """Return the message that the scheduler has not admitted PodGroup `name`, so it may have no pods yet."""
+    """Return the message that the scheduler has not admitted PodGroup `name`, so the job may not have pods yet."""
     gang = _called(wanted)
     if current is None or not current.status.phase:
         return f"{gang} waits until Volcano processes PodGroup {name}"
@@ -253,10 +256,11 @@ def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> s
 def not_scheduled(
     wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], before: Sequence[WaitingReplicas]
 ) -> str | None:
-    """Return why too few of the gang's pods have a node; "" without a scheduler's reason, None if enough have a node.
+    """Return why too few of the gang's pods have a node.
 
-    `before` has the reasons in the job's status. A scheduler that tries again may briefly report only that; the reason
-    that it gave before stays until it gives another.
+    It returns "" if no scheduler gives a reason, None if enough pods have a node. `before` has the reasons in the job's
+    status. A scheduler that tries again may for a short time report only the new attempt. Then the earlier reason stays
+    until the scheduler gives another reason.
     """
     replicas = [replica for group in groups for replica in group.replicas]
     placed = sum(1 for replica in replicas if _is_placed(replica))
@@ -285,7 +289,7 @@ def _is_placed(replica: Replica) -> bool:
 
 
 def _refusal(replica: Replica) -> str | None:
-    """Return the scheduler's reason for not finding a node for a pod."""
+    """Return the reason why the scheduler has not found a node for a pod."""
     if replica.pod is None or _is_placed(replica):
         return None
     for condition in replica.pod.status.conditions:

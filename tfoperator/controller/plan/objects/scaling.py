@@ -1,4 +1,4 @@
-"""Brings pods and services to the spec: creates what is missing, replaces failed pods, deletes what is surplus."""
+"""Brings pods and services to the spec: creates missing objects, replaces failed pods, deletes surplus objects."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 def plan_replicas(facts: Facts) -> Iterator[Want]:
     """Plan creations, deletions and restarts. Raises PodTemplateError if a body can't be made.
 
-    A replica whose pod terminates gets a new pod when the old pod is gone, for both have the same name. A failed pod
-    stays until its restart delay has passed: it holds the logs, and its name. Then it is deleted at once, for nothing
-    runs in it, and its successor is created in the same plan. Where all replicas restart together, pods are made only
-    when the last old pod is gone.
+    If the pod of a replica is being deleted, the replica gets a new pod after the old pod is gone, because both have
+    the same name. A failed pod stays until its restart delay has passed, because it has the logs and the name. Then it
+    is deleted at once, because nothing runs in it, and the same plan creates the new pod. If all replicas restart
+    together, new pods are created only after the last old pod is gone.
     """
     gang = facts.gang
     # If not, replicas start again whose quota was given back. It is asked for again when the status shows that.
@@ -89,7 +89,7 @@ def plan_replicas(facts: Facts) -> Iterator[Want]:
 
 
 def free_lost_pods(facts: Facts) -> Iterator[Want]:
-    """Force the deletion of pods on a lost node that are past their grace period: kubelets won't confirm their end."""
+    """Force the deletion of pods on a lost node after their grace period, because no kubelet will confirm their end."""
     for pod in facts.observed.pods:
         overdue = overdue_seconds(pod, facts.now, facts.options)
         if overdue is None:
@@ -101,9 +101,10 @@ def free_lost_pods(facts: Facts) -> Iterator[Want]:
 
 
 def count_first(facts: Facts) -> Iterator[Want]:
-    """Write a resumption, a restart of all and a disruption before anything is done.
+    """Write the status before any action if it has a resumption, a restart of all replicas, or a disruption.
 
-    Otherwise a pod could be created that is taken for an old pod, or be lost before its predecessor is counted.
+    Otherwise the operator could create a pod that later counts as old, or lose it before the loss of the earlier pod is
+    counted.
     """
     if facts.resumed or facts.restart.causes or any(group.has_new_disruption for group in facts.groups):
         yield STATUS_FIRST
@@ -112,10 +113,11 @@ def count_first(facts: Facts) -> Iterator[Want]:
 
 
 class _Terms(msgspec.Struct, frozen=True):
-    """The conditions that are the same for all replicas of the job.
+    """The settings that are the same for all replicas of the job.
 
-    With `per_job` there is one service for all replicas. Objects may be created with `may_create`, and a failed pod and
-    its successor at once with `may_replace`. `workers` is the number of workers of an elastic job, else 0.
+    With `per_job`, there is one service for all replicas. With `may_create`, objects may be created. With
+    `may_replace`, one plan may delete a failed pod and create the new pod. `workers` is the number of workers of an
+    elastic job, and 0 for other jobs.
     """
 
     manifests: ReplicaManifests
@@ -144,7 +146,10 @@ def _creates_pod(want: Want) -> bool:
 
 
 def _unwanted_services(facts: Facts, services: Mapping[tuple[ReplicaType, int], Service]) -> Iterator[Act]:
-    """Delete the services of replicas that are not wanted; all where there is one service for the whole job."""
+    """Delete the services of replicas that are not wanted.
+
+    If the whole job has one service, delete the services of all replicas.
+    """
     if not services:
         return
     sizes = {} if facts.options.network is Network.PER_JOB else {group.type: group.size for group in facts.groups}
@@ -154,7 +159,7 @@ def _unwanted_services(facts: Facts, services: Mapping[tuple[ReplicaType, int], 
 
 
 def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
-    """Return whether the replicas that have not ended, and pods beside them, need more quota than the job has."""
+    """Return whether the replicas that have not ended, and the other pods, need more quota than the job has."""
     for group in groups:
         beside = group.beside
         others = [*beside.outliving, *(pod for _, pod in (*beside.surplus, *beside.duplicates))]
@@ -166,7 +171,7 @@ def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
 
 
 def report_edits(facts: Facts) -> Iterator[Want]:
-    """Report once an edit of what pods are made from, if pods from before the edit run."""
+    """Report once that the data from which pods are made have changed, if there are pods from before the change."""
     edited = [group for group in facts.groups if group.type in facts.observed.edited_templates]
     types = [str(group.type) for group in edited if any(replica.state in _POD_STATES for replica in group.replicas)]
     service = facts.data_service
@@ -181,7 +186,7 @@ def report_edits(facts: Facts) -> Iterator[Want]:
 
 
 def _job_service(facts: Facts, manifests: ReplicaManifests) -> Iterator[Act]:
-    """Plan one service for all replicas, as long as one of them has work to do."""
+    """Create a single service for all replicas, if any replica has not ended yet."""
     name = facts.options.naming.job(facts.job)
     there = any(service.metadata.name == name for service in facts.observed.services)
     if not there and any(replica.state not in ENDED_STATES for group in facts.groups for replica in group.replicas):
@@ -202,7 +207,7 @@ def _end_unwanted(group: ReplicaGroup) -> Iterator[Act]:
 
 
 def _warnings(groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> Iterator[Want]:
-    """Warn about settings that may surprise the author of the job, for groups whose pods are created."""
+    """Warn the author of the job about settings with unexpected effects, for groups whose pods are created."""
     for group in groups:
         yield from _overruled(group, manifests)
     if problem := manifests.too_many_hosts:
@@ -215,7 +220,7 @@ def _warnings(groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> It
 
 
 def _overruled(group: ReplicaGroup, manifests: ReplicaManifests) -> Iterator[Want]:
-    """Report the settings of a template that are overwritten."""
+    """Report the settings of a template that the operator overwrites."""
     if manifests.overrules_restart_policy(group):
         yield event(
             JobReason.SET_RESTART_POLICY,
@@ -269,7 +274,7 @@ def _creation(
 
 
 def _delete_old(restart: JobRestart) -> Iterator[Want]:
-    """Stop pods that run at once; keep those that have ended for their delay."""
+    """Delete old pods that run at once; delete old pods that have ended only after their delay."""
     if restart.wait > 0:
         yield LookAgain(restart.wait)
     for pod in restart.old:
@@ -278,9 +283,10 @@ def _delete_old(restart: JobRestart) -> Iterator[Want]:
 
 
 def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: ReplicaManifests) -> Pod | None:
-    """Return the pod of a replica that restarts now, if no kubelet must confirm its end: its name is free at once.
+    """Return the pod of a replica that restarts now, if its name is free at once.
 
-    An adopted pod may have another name, and a second pod of the replica may still run.
+    Then no kubelet must confirm the pod's end. This is not so if an adopted pod has another name, or if a second pod of
+    the replica may still run.
     """
     pod = replica.pod
     if pod is None or replica.wait is None or replica.wait > 0:
@@ -292,9 +298,9 @@ def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: Replica
 
 
 def _restart(terms: _Terms, group: ReplicaGroup, replica: Replica, *, replace: bool) -> Iterator[Want]:
-    """Delete the pod of a replica that restarts, once it is time.
+    """Delete the pod of a replica that restarts, when its delay has passed.
 
-    Its successor is created with that if `replace` allows it, and the name is free at once.
+    If `replace` allows it and the name is free at once, the same plan creates the new pod.
     """
     ended = _gone_when_deleted(group, replica, terms.manifests)
     if ended is not None and replace:
@@ -312,7 +318,10 @@ def _restart(terms: _Terms, group: ReplicaGroup, replica: Replica, *, replace: b
 def _services_by_replica(
     services: Iterable[Service],
 ) -> tuple[dict[tuple[ReplicaType, int], Service], Sequence[Service]]:
-    """Return one service per replica, the oldest, and its duplicates. Services that name no replica are left alone."""
+    """Return the oldest service of each replica, and the duplicates.
+
+    Services whose labels name no replica are ignored.
+    """
     chosen: dict[tuple[ReplicaType, int], Service] = {}
     doubles = []
     for service in services:

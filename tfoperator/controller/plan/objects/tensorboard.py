@@ -1,12 +1,13 @@
-"""`spec.tensorBoard`: a deployment and a service beside the job, from its start until it is deleted. Pure.
+"""Maintains `spec.tensorBoard`: a deployment and a service beside the job, from the job's start until its deletion.
 
-The job's end, its clean-up and its suspension leave a TensorBoard alone: it shows the data that the job has written. A
-deployment keeps it alive, so this module does not watch its pod. If a TensorBoard fails, the job continues: its actions
-are not required.
+Pure. When the job ends, is cleaned up or is suspended, the operator keeps the TensorBoard: it shows the data that the
+job has written. The Deployment replaces a failed pod of the TensorBoard, so this module does not watch this pod. If a
+TensorBoard fails, the job continues: the actions of this module are not required.
 
-Where a queue suspends the job, its room is for others, and no quota counts a TensorBoard: the deployment goes, and
-comes back when the job is admitted again. The service stays, and with it the address. A TensorBoard of a job in a queue
-that asks for extended resources, such as GPUs, is not made: it would have them without quota, and longer than its job.
+If a queue suspends the job, other jobs need its resources, and no quota counts a TensorBoard. So the operator deletes
+the deployment, and creates it again when the queue admits the job again. The operator keeps the service, so the address
+stays the same. If a job in a queue has a TensorBoard that requests extended resources, such as GPUs, the operator does
+not create the TensorBoard: it would use them without quota, and longer than its job.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SPEC_FIELD = "spec.tensorBoard"
 def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]:
     """Return the observed objects of the job's replicas, and the objects of its TensorBoard.
 
-    An object with a TensorBoard's labels under another name belongs to a user, and is in neither.
+    An object with a TensorBoard's labels but another name belongs to a user. Neither of the two results contains it.
     """
     services = tuple(service for service in observed.services if names.LABEL_TENSORBOARD in service.metadata.labels)
     if not services and not observed.deployments:
@@ -53,9 +54,10 @@ def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]
 
 
 def plan_tensorboard(facts: Facts) -> Iterator[Want]:
-    """Bring the TensorBoard to the spec. For a suspended job create nothing; if it is queued, delete the deployment.
+    """Bring the TensorBoard to the spec.
 
-    A job that waits for its first start has nothing to show yet.
+    For a suspended job, create nothing. If the suspended job is in a queue, delete the deployment. A job that waits for
+    its first start has no data to show yet.
     """
     there = facts.tensorboard
     if there is None:
@@ -85,7 +87,10 @@ def plan_tensorboard(facts: Facts) -> Iterator[Want]:
 
 
 def _refuse(job: TFJob, there: TensorBoardObjects, devices: Sequence[str]) -> Iterator[Want]:
-    """Remove the TensorBoard; report that once for each version of the job, or when there was a TensorBoard."""
+    """Remove the TensorBoard.
+
+    Report the removal once for each version of the job, or whenever a TensorBoard existed.
+    """
     deployment = there.deployment
     is_new = job.status.observed_generation != job.metadata.generation and not is_finished(job.status.conditions)
     if is_new or (deployment is not None and deployment.metadata.deletion_timestamp is None):
@@ -110,9 +115,9 @@ def _remove(kind: _Kind, current: HasMetadata | None, reason: DeleteReason = Del
 def _bring(
     kind: _Kind, job: TFJob, current: HasMetadata | None, body: dict[str, Any], may_create: bool
 ) -> Iterator[Act]:
-    """Create what is missing, and change objects made from an older spec.
+    """Create missing objects, and change objects that were made from an older spec.
 
-    Terminating objects keep their names until they are gone.
+    An object that is being deleted keeps its name until it is gone.
     """
     name = names.tensorboard_name(job.metadata.name)
     if current is None:

@@ -1,7 +1,8 @@
-"""Names the disruption that took a pod from its job, as far as the pod shows it.
+"""Names the disruption that took a pod from its job, if the pod shows it.
 
-A disruption is an end that somebody else caused: a user, the scheduler, a node. It is no failure of the program, so no
-limit on failures counts it. Kubernetes marks most of them by the pod's condition `DisruptionTarget`.
+A disruption is an end that somebody else caused: a user, the scheduler, a node. It is not a failure of the program, so
+it does not count for any limit on failures. Kubernetes marks most disruptions with the pod's condition
+`DisruptionTarget`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from tfoperator.kube.views.objects import Pod
 
 DELETED = "deleted by a user or a program"
 _BY_KUBELET = "TerminationByKubelet"
-"""Kubernetes' reason where the kubelet ends a pod: its node shuts down, or lacks memory or disk."""
+"""The reason that Kubernetes writes if the kubelet ends a pod because its node shuts down, or lacks memory or disk
+space.
+"""
 PREEMPTED = "PreemptionByScheduler"
-"""Kubernetes' reason where the scheduler takes a pod away for another of a higher priority."""
+"""The reason that Kubernetes writes if the scheduler removes a pod to make room for a pod with a higher priority."""
 
 _ADMISSION_REASONS = frozenset({"NodeAffinity", "UnexpectedAdmissionError"})
 _SHUTDOWN_REASONS = frozenset({"NodeShutdown", "Shutdown", "Terminated"})
@@ -23,12 +26,12 @@ _PREEMPTION_REASONS = frozenset({"Preempted", "Preempting"})
 
 
 def deletion_of(pod: Pod) -> str:
-    """Return the disruption that deletes a pod which terminates, and which the operator has not deleted itself."""
+    """Return the disruption that causes the deletion of a terminating pod that the operator has not deleted itself."""
     return _by_condition(pod) or DELETED
 
 
 def disruption_of(pod: Pod, ending: Ending) -> str:
-    """Return the disruption that ended a pod; its `ending` must be a disruption."""
+    """Return the disruption that ended a pod; the caller has checked that `ending` is a disruption."""
     node, reason = _node(pod), pod.status.reason
     if pod.status.phase == "Unknown" or reason in _LOST_REASONS:
         return f"{node} is lost{_with(reason)}"
@@ -45,11 +48,12 @@ def disruption_of(pod: Pod, ending: Ending) -> str:
 
 
 def kubelet_ended(pod: Pod) -> str:
-    """Return the disruption by which its kubelet ended a pod whose program then exited with 0; empty if it did not.
+    """Return the disruption if the kubelet ended a pod and its program then exited with 0; empty if there was none.
 
     Such a pod has the phase Succeeded, but a program that exits with 0 on SIGTERM has not finished. The time of the
-    condition is no evidence for either order: since Kubernetes 1.37 a kubelet updates it after all containers have
-    ended. In doubt the kubelet is the cause, as a deletion is (`restart.ended_by_deletion`).
+    condition does not show which came first: since Kubernetes 1.37, a kubelet updates the condition after all
+    containers have ended. If the order is uncertain, the kubelet counts as the cause, as a deletion does
+    (`restart.ended_by_deletion`).
     """
     ended = any(
         (c.type, c.status, c.reason) == ("DisruptionTarget", "True", _BY_KUBELET) for c in pod.status.conditions
@@ -58,12 +62,15 @@ def kubelet_ended(pod: Pod) -> str:
 
 
 def crash_of(pod: Pod, reason: str) -> str:
-    """Return the disruption that ended a container whose end was not observed; `reason` is the kubelet's."""
+    """Return the disruption that ended a container whose end nobody observed; `reason` is the kubelet's reason."""
     return f"{_node(pod)} has crashed: {reason}"
 
 
 def _by_condition(pod: Pod) -> str:
-    """Return the disruption by the pod's condition DisruptionTarget; empty if it has none."""
+    """Return the disruption that the pod's condition DisruptionTarget shows.
+
+    The result is empty if the pod does not have this condition.
+    """
     found = next((c for c in pod.status.conditions if (c.type, c.status) == ("DisruptionTarget", "True")), None)
     if found is None:
         return ""

@@ -1,12 +1,13 @@
-"""The rules of restarting: the meaning of a pod's end, the count of its replica's restarts, and the delay.
+"""The rules for restarts: the meaning of a pod's end, the number of the replica's restarts, and the delay.
 
-Restarts are counted so that acting twice on one death, on a stale cache or after a crash of the operator, counts it
-once. A pod carries the number of restarts before it (`ANNOTATION_RESTARTS`), so the count after its death is a function
-of the pod alone: base + restarts in place + 1. The status keeps the maximum ever seen per index, and it is written
+If the operator handles the same end of a pod twice, because of a stale cache or a crash, the restart counts once. A pod
+has the number of restarts before it (`ANNOTATION_RESTARTS`). So the number after its end depends only on the pod: that
+number + restarts in place + 1. The status keeps the largest number that was observed for each index, and it is written
 before the pod is deleted.
 
-Some of these restarts follow on disruptions. Their number is written in the same status write as the number of all, and
-a pod carries it, too (`ANNOTATION_DISRUPTIONS`). The others follow on failures, and those alone are limited.
+Some of these restarts are caused by disruptions. Their number is written in the same status write as the number of all
+restarts, and a pod has this number, too (`ANNOTATION_DISRUPTIONS`). All other restarts are caused by failures; only
+these restarts count for limits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from tfoperator.controller.plan.values.observed import PlanOptions
 from tfoperator.kube.views.objects import ContainerStateTerminated, Pod, PodStatus
 
 CLOCK_SKEW = 10.0
-"""Seconds between events by the clocks of a node and of the API server, from which on their order is certain."""
+"""If two events are further apart than this number of seconds, by the clocks of a node and of the API server, their
+order is certain.
+"""
 
 _INFRASTRUCTURE_REASONS = frozenset(
     {
@@ -49,10 +52,12 @@ _INFRASTRUCTURE_REASONS = frozenset(
         "UnexpectedAdmissionError",
     }
 )
-"""`status.reason` of pods that Kubernetes itself ended: kubelet eviction, admission and shutdown, preemption."""
+"""Values of `status.reason` for pods that Kubernetes itself has ended: kubelet eviction, admission and shutdown,
+preemption.
+"""
 
 _REFUSAL_PREFIX = "Pod was rejected: "
-"""The first words of the message of each pod that a kubelet has refused (since Kubernetes 1.26)."""
+"""The message of each pod that a kubelet has refused begins with these words (since Kubernetes 1.26)."""
 
 _REFUSAL_REASONS = frozenset(
     {
@@ -68,25 +73,33 @@ _REFUSAL_REASONS = frozenset(
         "VolumeAttachmentLimitExceeded",
     }
 )
-"""Reasons of kubelets' refusals, for pods whose messages don't show them. Others are infrastructure's anyway."""
+"""The reasons with which kubelets refuse pods, for pods whose messages don't show a refusal. Others are
+infrastructure's anyway.
+"""
 
 _UNSEEN_ENDS = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
-"""Reason and exit code of containers whose end was not observed, since their node crashed: kubelets', containerd's."""
+"""The reasons and the exit code of containers whose end nobody observed because their node crashed: from kubelets and
+from containerd.
+"""
 
 
 _OVERUSE = re.compile(
     r"Container \S+ was using .+?, request is .+?, has larger consumption"  # of what its node lacked
     r"|exceeds the limit|exceeds the total limit of containers|exceeded its local ephemeral storage limit"
 )
-"""Kubelets' messages about pods that they evict for using more than they asked for, or than their own limit."""
+"""Kubelets' messages about pods that they evict because the pods use more than they requested, or more than their own
+limit.
+"""
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """The end of a pod. `exit_code` is None if no container reports it; `infrastructure`: Kubernetes ended it.
+    """The end of a pod.
 
-    `container` is the name of the container whose exit code it is, unless it is `tensorflow`. `overuse`: its kubelet
-    has evicted it because it used more memory or disk than it asked for. It may start again under every policy, for
-    another node may have room; but it is the pod's own doing, so it counts as a failure.
+    `exit_code` is None if no container reports an exit code; `infrastructure` means that Kubernetes ended the pod.
+    `container` is the name of the container with this exit code, if it is not `tensorflow`. `overuse` means that the
+    kubelet has evicted the pod because the pod used more memory or disk space than it had requested. Such a pod may be
+    restarted under every policy, because another node may have more room. But the pod itself is the cause, so this
+    counts as a failure.
     """
 
     exit_code: int | None
@@ -97,7 +110,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     @property
     def is_disruption(self) -> bool:
-        """Whether the pod was taken from its job, which is no failure."""
+        """Whether somebody took the pod from its job, which is not a failure."""
         return self.infrastructure and not self.overuse
 
     def __str__(self) -> str:
@@ -111,10 +124,10 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def ending_of(pod: Pod) -> Ending:
-    """Return how a failed pod (or one of phase Unknown) ended.
+    """Return how a failed pod (or a pod in phase Unknown) ended.
 
-    The exit code is the code of the container `tensorflow`; if that is 0 or missing, the first other container that
-    failed counts, init containers last.
+    The exit code is the exit code of the container `tensorflow`. If it is 0 or missing, the first other container that
+    failed counts; init containers come last.
     """
     infrastructure = _ended_by_infrastructure(pod)
     container, terminated = _decisive_termination(pod)
@@ -130,16 +143,16 @@ def ending_of(pod: Pod) -> Ending:
 
 
 def is_unseen(end: ContainerStateTerminated) -> bool:
-    """Return whether this end of a container was not observed, because its node crashed."""
+    """Return whether nobody observed this end of a container because its node crashed."""
     return (end.reason, end.exit_code) in _UNSEEN_ENDS
 
 
 def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
-    """Return whether a replica with this ending has failed for good.
+    """Return whether a replica whose pod ended in this way has failed for good.
 
-    An end by Kubernetes does not show how the program works, and is retryable under every policy. Any other end is
-    permanent under Never, and under ExitCode with an exit code below 128; without an exit code that policy retries,
-    like the Go operator.
+    If Kubernetes ended the pod, this does not show whether the program works, so it is retryable under every policy.
+    Any other end is permanent under Never. Under ExitCode it is permanent with an exit code below 128; without an exit
+    code the replica is restarted, as in the Go operator.
     """
     if ending.infrastructure:
         return False
@@ -149,13 +162,14 @@ def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
 
 
 def ended_by_deletion(pod: Pod) -> bool:
-    """Return whether a terminating pod's end (if it has ended) came after its deletion was requested.
+    """Return whether the end of a terminating pod (if it has ended) came after its deletion was requested.
 
-    The exit of a process after SIGTERM does not show whether its work was done: a trainer that saves a checkpoint on
-    SIGTERM and exits with 0 has not finished, and a trainer that exits with 1 has not failed. In doubt the deletion
-    is the cause, since a replica that runs again does less harm than a job that ends wrongly. Doubt remains because
-    the end is by the node's clock and the deletion by the API server's clock, and because the time of the deletion is
-    uncertain where a later request moved it (`ObjectMeta.certain_deletion`).
+    After SIGTERM, the exit code of a process does not show whether its work was done: a trainer that saves a checkpoint
+    on SIGTERM and exits with 0 has not finished, and a trainer that exits with 1 has not failed. If the order is
+    uncertain, the deletion counts as the cause, because an unnecessary restart does less harm than a job that ends
+    wrongly. The order can be uncertain for two reasons. The time of the end comes from the node's clock, and the time
+    of the deletion from the API server's clock. And if a later request has changed the time of the deletion, the first
+    time is unknown (`ObjectMeta.certain_deletion`).
     """
     if pod.metadata.deletion_timestamp is None:
         return False
@@ -164,7 +178,7 @@ def ended_by_deletion(pod: Pod) -> bool:
 
 
 def any_begun(status: PodStatus) -> bool:
-    """Return whether a container has ever run, as far as the containers' own states show; init containers count."""
+    """Return whether a container has ever run, if the states of the containers show it; init containers count, too."""
     return any(
         container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
         for container in (*status.init_container_statuses, *status.container_statuses)
@@ -172,22 +186,22 @@ def any_begun(status: PodStatus) -> bool:
 
 
 def restarts_before(pod: Pod) -> int:
-    """Return the number of restarts of the pod's replica before this pod (its annotation; invalid is 0)."""
+    """Return the number of restarts of the pod's replica before this pod, from the annotation (0 if invalid)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
 
 
 def disruptions_before(pod: Pod) -> int:
-    """Return how many restarts of the pod's replica before this pod followed on disruptions (invalid is 0)."""
+    """Return how many restarts of the pod's replica before this pod were caused by a disruption (0 if invalid)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_DISRUPTIONS)
 
 
 def job_restarts_before(pod: Pod) -> int:
-    """Return the number of restarts of all replicas of the job together before this pod (invalid is 0)."""
+    """Return the number of restarts of all replicas of the job together before this pod (0 if invalid)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_JOB_RESTARTS)
 
 
 def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
-    """Return the number of restarts of all replicas together: by the status, or by a pod if the status is stale."""
+    """Return the number of restarts of all replicas together, from the status, or from a pod if the status is stale."""
     number = max(min(job.status.job_restarts, MAX_RESTARTS), 0)
     for pod in pods:
         # Nearly no pod has the annotation.
@@ -197,7 +211,10 @@ def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 
 
 def restarts_in_place(pod: Pod) -> int:
-    """Return how often the kubelet restarted `tensorflow`, or an init container, which the Go operator counts, too."""
+    """Return how often the kubelet restarted `tensorflow` or an init container.
+
+    The Go operator counts init containers, too.
+    """
     restarts = 0
     trains = [container for container in pod.status.container_statuses if container.name == DEFAULT_CONTAINER_NAME]
     for container in (*trains, *pod.status.init_container_statuses):
@@ -207,21 +224,24 @@ def restarts_in_place(pod: Pod) -> int:
 
 
 def restart_delay(restart: int, options: PlanOptions) -> float:
-    """Return the seconds from a program's start to its `restart`-th restart (from 1): base doubled, up to the cap."""
+    """Return the seconds between the start of a program and its `restart`-th restart (from 1).
+
+    The base doubles each time, up to the cap.
+    """
     # Beyond 2**40 the cap holds anyway, and floats would overflow.
     return min(options.restart_delay_base * 2.0 ** min(max(restart, 1) - 1, 40), options.restart_delay_cap)
 
 
 def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) -> float:
-    """Return the seconds left until a failed pod may be replaced, 0 if it is time; at most twice the delay.
+    """Return the seconds until a failed pod may be replaced: 0 if it may be replaced now, at most twice the delay.
 
-    The time counts from the start of its program: the delay keeps programs that fail at once from being started over
-    and over, and a program that ran for longer than the delay is replaced at once. A pod that never ran (evicted,
-    refused by the kubelet) has no such time; its own start or creation stands in.
+    The delay begins when the program starts. So a program that fails at once is not restarted over and over, and a
+    program that ran for longer than the delay is replaced at once. A pod that never ran (evicted, refused by the
+    kubelet) has no such time; instead, its own start or its creation counts.
 
-    The start is by the node's clock, if the program started: container runtimes report 1970 for a program that could
-    not be started. A program always starts after its pod was created, by the API server's clock. So the creation is the
-    earliest accepted start, and it is used where the node's clock is ahead by more than the delay.
+    If the program started, its start is a time of the node's clock; for a program that could not be started, container
+    runtimes report 1970. A program always starts after the API server has created its pod. So no start before the
+    creation is accepted. If the node's clock is ahead by more than the delay, the time of the creation is used.
     """
     created = pod.metadata.creation_timestamp
     started = _started_at(pod) or pod.status.start_time or created
@@ -237,9 +257,10 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
 
 
 def overdue_seconds(pod: Pod, now: datetime, options: PlanOptions) -> float | None:
-    """Return the seconds since a terminating pod on a lost node may be deleted by force (negative: not yet).
+    """Return the seconds since a terminating pod on a lost node may be deleted by force.
 
-    None for every other pod, and after the forced deletion was requested (finalizers may still hold the pod).
+    The number is negative before that time. Return None for every other pod, and after the forced deletion was
+    requested (then finalizers may still keep the pod).
     """
     deletion = pod.metadata.deletion_timestamp
     if deletion is None or pod.metadata.deletion_grace_period_seconds == 0 or not node_is_lost(pod):
@@ -257,14 +278,17 @@ def _ended_by_infrastructure(pod: Pod) -> bool:
 
 
 def was_refused(status: PodStatus) -> bool:
-    """Return whether the kubelet refused to run the pod: there was no room on the node, or it does not fit there."""
+    """Return whether the kubelet refused to run the pod. The node had no room, or the pod does not fit the node."""
     if not status.reason or any_begun(status):
         return False
     return status.message.startswith(_REFUSAL_PREFIX) or status.reason in _REFUSAL_REASONS
 
 
 def _decisive_termination(pod: Pod) -> tuple[str, ContainerStateTerminated | None]:
-    """Return the container that failed the pod (empty for `tensorflow`), and its end; None if none failed."""
+    """Return the container because of which the pod failed (empty for `tensorflow`), and its end.
+
+    It returns None if no container failed.
+    """
     # A stable sort: `tensorflow` first, the others in their order.
     containers = sorted(pod.status.container_statuses, key=lambda c: c.name != DEFAULT_CONTAINER_NAME)
     for container in (*containers, *pod.status.init_container_statuses):
@@ -275,7 +299,10 @@ def _decisive_termination(pod: Pod) -> tuple[str, ContainerStateTerminated | Non
 
 
 def finished_at(pod: Pod) -> datetime | None:
-    """Return when the container `tensorflow` ended, else the last of the others, by the node's clock, or None."""
+    """Return when the container `tensorflow` ended, else when the last other container ended, by the node's clock.
+
+    Otherwise it returns None.
+    """
     end = training_end(pod)
     if end is not None and end.finished_at is not None:
         return end.finished_at
@@ -289,6 +316,6 @@ def finished_at(pod: Pod) -> datetime | None:
 
 
 def _started_at(pod: Pod) -> datetime | None:
-    """Return when the container that failed began, by the node's clock; None if none reports it."""
+    """Return when the container that failed began, by the node's clock; None if no container reports it."""
     terminated = _decisive_termination(pod)[1]
     return None if terminated is None else terminated.started_at

@@ -1,8 +1,8 @@
 """Adds up the resources that a job's pods hold while they are on nodes, and determines when their programs ran. Pure.
 
-A sum is the sum at the last change, plus the amount held then multiplied by the seconds since then. If pods came to
-their nodes, or ended, since then, their own times correct the sum. A pod is on a node from its `startTime`, which its
-kubelet gives it.
+A sum is the sum at the last change, plus the amount at that time multiplied by the seconds since then. If pods have
+come to their nodes or have ended since then, the sum is corrected with the times in these pods. A pod is on a node from
+its `startTime` on, which its kubelet sets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Span = tuple[UsagePhase, datetime]
 def resources_until(
     usage: JobUsage, spans: Sequence[Span], held: Mapping[str, float], pods: Iterable[Pod], until: datetime
 ) -> dict[str, ResourceUsage]:
-    """Return the sums at `until`, from the amounts held at the last change, and what pods took and gave back since."""
+    """Return the sums at the time `until`: the last sums, corrected by pods that came or ended since then."""
     since = utc(usage.resources_since or until)
 
     def trained(begin: datetime) -> int:
@@ -93,7 +93,7 @@ def _amounts(requests: str) -> Mapping[str, float]:
 
 
 def _on_node(pod: Pod) -> tuple[datetime | None, datetime | None]:
-    """Return since when a pod is on a node (None: it is not), and until when it was (None: it still is)."""
+    """Return when the pod came to its node (None: it has no node), and when it ended there (None: it has not ended)."""
     start, status = pod.status.start_time, pod.status
     if start is None:
         return (utc(datetime.min), None) if status.phase == "Running" else (None, None)
@@ -104,14 +104,14 @@ def _on_node(pod: Pod) -> tuple[datetime | None, datetime | None]:
 
 
 def bound_at(pod: Pod | None, now: datetime) -> datetime | None:
-    """Return when a pod came to its node, by its kubelet's time; None if it has not yet."""
+    """Return when a pod came to its node, according to its kubelet; None if it has no node yet."""
     if pod is None or not (pod.spec.node_name or pod.status.start_time or pod.status.phase != "Pending"):
         return None
     return utc(pod.status.start_time or now)
 
 
 def begun_at(replica: Replica, now: datetime) -> datetime | None:
-    """Return when the program of a replica began, by its node's clock; None if it does not run, unless it is done."""
+    """Return when a replica's program began, by the node's clock; None if it does not run and has not succeeded."""
     program, done = program_of(replica.pod), replica.state is ReplicaState.SUCCEEDED
     if replica.pod is None or not (done or replica.state is ReplicaState.RUNNING):
         return None
@@ -126,12 +126,12 @@ def begun_at(replica: Replica, now: datetime) -> datetime | None:
 
 
 def program_of(pod: Pod | None) -> ContainerStatus | None:
-    """Return what the kubelet reports about the container `tensorflow`."""
+    """Return the state of the container `tensorflow` that the kubelet reports."""
     containers = () if pod is None else pod.status.container_statuses
     return next((container for container in containers if container.name == DEFAULT_CONTAINER_NAME), None)
 
 
 def termination_of(program: ContainerStatus | None, *, last: bool = False) -> ContainerStateTerminated | None:
-    """Return how a program has ended; with `last`, how its run before the last restart in place ended."""
+    """Return how a program has ended; with `last`, return how it ended before the last restart in place."""
     state = None if program is None else program.last_state if last else program.state
     return None if state is None else state.terminated

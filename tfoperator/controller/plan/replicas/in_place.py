@@ -1,9 +1,11 @@
-"""Restarts in place, where `runPolicy.restartMode` is InPlace: a kubelet starts the container `tensorflow` again.
+"""Restarts in place, if `runPolicy.restartMode` is InPlace: the kubelet restarts `tensorflow` in the same pod.
 
-It does so by the pod's policy OnFailure, or by the rule that carries out ExitCode (`pods.additions`). The operator
-need not do anything for such a restart. It counts and reports the restart like a restart by recreation: when it sees
-that the container has ended or, where the kubelet was faster, that its number of restarts is higher than in the status.
-While the container waits, its index is not among the started indexes, so the loss of its pod is no second restart.
+The kubelet does so because of the pod's policy OnFailure, or because of the rule with which the operator implements
+ExitCode (`pods.additions`). The operator need not do anything for such a restart. The operator counts and reports the
+restart like a restart in a new pod: when it observes that the container has ended. If the kubelet was faster, the
+operator observes that the pod's number of restarts is higher than in the status. While the container waits for its
+restart, its index is not among the started indexes. So if the pod is lost then, this is not counted as a second
+restart.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from tfoperator.controller.plan.values.observed import PlanOptions
 from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 
 RULE_TIMEOUT = 120.0
-"""Seconds after which a container that still waits for its restart, beside others that run, gets a new pod: a kubelet
-older than Kubernetes 1.35 knows no rules. A newer kubelet restarts it at once, or reports that it waits."""
+"""If a container waits for its restart for longer than this number of seconds while other containers run, the replica
+gets a new pod: kubelets older than Kubernetes 1.35 ignore the rules. A newer kubelet restarts the container at once, or
+reports that the container waits.
+"""
 
 
 def restarts_by_kubelet(policy: RestartPolicy, options: PlanOptions) -> bool:
@@ -33,14 +37,14 @@ def restarts_by_kubelet(policy: RestartPolicy, options: PlanOptions) -> bool:
 
 
 def end_before_wait(pod: Pod | None) -> ContainerStateTerminated | None:
-    """Return how the container `tensorflow` has ended, if it waits for its kubelet to start it again."""
+    """Return how the container `tensorflow` has ended, if it now waits until the kubelet restarts it."""
     program = program_of(pod)
     waits = program is not None and program.state is not None and program.state.waiting is not None
     return termination_of(program, last=True) if waits else None
 
 
 def awaiting_kubelet(replica: Replica, pod: Pod, so_far: int, noted: int, now: datetime) -> Replica | None:
-    """Return the replica of a running pod whose container waits for its restart; None if the container runs.
+    """Return the replica of a running pod if its container waits for a restart; return None if the container runs.
 
     The container had `so_far` restarts before; `noted` of them are recorded.
     """
@@ -62,15 +66,18 @@ def awaiting_kubelet(replica: Replica, pod: Pod, so_far: int, noted: int, now: d
 
 
 def crash_before(pod: Pod) -> str:
-    """Return the disruption before the last restart in place: its node has crashed. Empty if there was none."""
+    """Return the disruption that caused the last restart in place: a crash of the pod's node.
+
+    Empty if there was none.
+    """
     last = termination_of(program_of(pod), last=True)
     return "" if last is None or not is_unseen(last) else crash_of(pod, last.reason)
 
 
 def returned(replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
-    """Return a replica with the note that its restarts were over when they were first seen, if they were.
+    """Return the replica; if its restarts had finished before the operator first observed them, mark it accordingly.
 
-    If the job ends now while it runs, the last of them was one too many, and is not counted.
+    If the replica still runs when the job ends, the last of these restarts exceeded the limit, and is not counted.
     """
     if so_far <= noted or replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING):
         return replica
@@ -90,7 +97,7 @@ def returned(replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
 
 
 def was_left_alone(pod: Pod, ending: Ending) -> bool:
-    """Return whether a kubelet should have restarted a failed pod's container by its rule, and did not."""
+    """Return whether the kubelet of a failed pod did not restart the container although a rule required it."""
     if ending.container or ending.infrastructure or pod.status.reason or ending.exit_code is None:
         return False
     return restarted_by_rule(pod, ending.exit_code)

@@ -1,12 +1,13 @@
 """Turns pods into replicas: the state of each index of each replica type, and its effect on the counts.
 
-The one subtle case is a pod that goes away. `startedIndexes` in the status remembers for which indexes the loss of the
-pod would be a loss to the job: an index enters when its pod is seen and leaves when it is completed or when the
-operator itself gives up the pod (restart, scale-down, suspension), in a status write that precedes the deletion. So if
-a pod of a started index terminates or is gone, it was taken from us; the operator removed any other pod itself.
+The only difficult case is a pod that is being deleted or is gone. `startedIndexes` in the status records for which
+indexes the loss of the pod is a loss for the job. An index is added when its pod is observed. It is removed when it is
+completed, or when the operator itself removes the pod (restart, scale-down, suspension), in a status write before the
+deletion. So if the pod of a started index is being deleted or is gone, somebody else has taken it from the job; the
+operator itself removed any other pod.
 
-Ended replicas are remembered without their pods: completed indexes for ever, and failed indexes as long as the type has
-them, so that a worker that is scaled away and back gets another try.
+Ended replicas are recorded, and do not need their pods any more: completed indexes for ever, and failed indexes as long
+as the type has them. So if a failed worker is removed by scaling down and added again, it gets a new attempt.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ from tfoperator.controller.pods.manifests import desired_policy, desired_size, r
 from tfoperator.kube.views.objects import Pod
 
 _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER)
-"""The order in which the Go operator looks at the types; the first failure it meets names the job's failure."""
+"""The order in which the Go operator goes through the types: the first failure that it finds is the failure
+of the job.
+"""
 
 _PHASE_RANK = {"Succeeded": 4, "Running": 3, "Pending": 2, "": 1}
 _NO_STATUS = ReplicaStatus()
@@ -72,8 +75,8 @@ _NO_STATUS = ReplicaStatus()
 def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: PlanOptions) -> tuple[ReplicaGroup, ...]:
     """Return the job's replicas by type, in a fixed order.
 
-    A type that the spec no longer has, but whose pods exist, or whose restarts or completions are recorded, appears
-    with size 0. A pod whose labels name no replica is left out: it counts for nothing, and is deleted with the job.
+    If the spec no longer has a type, but pods of the type exist, or its restarts or completions are recorded, the type
+    appears with size 0. A pod whose labels name no replica is ignored, and is deleted with the job.
     """
     by_type: defaultdict[ReplicaType, defaultdict[int, list[Pod]]] = defaultdict(lambda: defaultdict(list))
     for pod in pods:
@@ -101,7 +104,10 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
 
 
 class _Type(msgspec.Struct, frozen=True):
-    """Everything that the state of a replica follows from, except its pod: the same for all replicas of a type."""
+    """All data, except the pod, that determines the state of a replica.
+
+    The data are the same for all replicas of a type.
+    """
 
     spec: ReplicaSpec | None
     policy: RestartPolicy
@@ -155,9 +161,10 @@ def _group(replica_type: ReplicaType, of: _Type, by_index: Mapping[int, Sequence
 
 
 def _with_surplus(record: Record, surplus: Sequence[tuple[int, Pod]]) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """Return the restarts and disruptions by index: as recorded, and as pods with an index beyond the size show them.
+    """Return the restarts and disruptions by index.
 
-    Perhaps such a pod was never observed while its index was wanted; then only the pod shows that it is a restart.
+    Pods with an index beyond the size may show larger numbers than the record. Such a pod may never have been observed
+    while its index was wanted; then only the pod itself shows the restart.
     """
     if not surplus:
         return record.counts, record.disruptions
@@ -172,7 +179,7 @@ def _with_surplus(record: Record, surplus: Sequence[tuple[int, Pod]]) -> tuple[M
 
 
 def _with_disruptions(replica: Replica, pod: Pod, so_far: int, noted: int, recorded: int) -> Replica:
-    """Return the replica with the number of its restarts, those that are new included, that followed on disruptions."""
+    """Return the replica with the number of its restarts caused by disruptions; new restarts are included."""
     disruption = replica.disruption
     if so_far > noted and not replica.newly_restarting:
         disruption = crash_before(pod)
@@ -245,7 +252,10 @@ def _with_pod(of: _Type, index: int, pod: Pod, so_far: int, noted: int) -> Repli
 
 
 def _phase(spec: ReplicaSpec | None, pod: Pod) -> str:
-    """Return the phase of the replica: the pod's, unless the container `tensorflow` alone has ended for good."""
+    """Return the phase of the replica.
+
+    It is the pod's phase, unless the container `tensorflow` alone has ended for good.
+    """
     phase = replica_phase(pod)
     if phase != pod.status.phase == "Running" and spec is not None and restarts_in_pod(spec.template):
         return pod.status.phase
@@ -253,9 +263,9 @@ def _phase(spec: ReplicaSpec | None, pod: Pod) -> str:
 
 
 def _is_of_before(pod: Pod, record: Record) -> bool:
-    """Return whether a pod is older than the restarts that are under way.
+    """Return whether a pod is older than the restart that is in progress.
 
-    A newer pod is their result, even without the annotations, which a user may have removed.
+    A newer pod is the result of that restart, even if it lacks the annotations, which a user may have removed.
     """
     created, since = pod.metadata.creation_timestamp, record.restarting_since
     return created is not None and since is not None and seconds_between(created, since) >= 0
@@ -277,7 +287,10 @@ def _terminating(record: Record, seen: Replica, pod: Pod, so_far: int, noted: in
 
 
 def _ended_badly(of: _Type, seen: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
-    """Return a replica whose pod has failed, or is lost with its node: it has failed for good, or restarts."""
+    """Return a replica whose pod has failed, or was lost with its node.
+
+    The replica has failed for good, or it restarts.
+    """
     record, ending = of.record, ending_of(pod)
     if is_permanent(ending, of.policy):
         return _failed(seen, ending)
@@ -301,7 +314,10 @@ def _ended_badly(of: _Type, seen: Replica, pod: Pod, so_far: int, noted: int) ->
 
 
 def rests_on_its_pod(replica: Replica) -> bool:
-    """Return whether a restart is new only if the pod is the replica's last pod, which a lagging cache can't show."""
+    """Return whether a restart is new only if this pod is the replica's last pod.
+
+    A cache that is behind can't show this.
+    """
     return replica.newly_restarting and replica.pod is not None and replica.counted > restarts_so_far(replica.pod)
 
 
@@ -312,7 +328,10 @@ def _failed(seen: Replica, ending: Ending | None) -> Replica:
 
 
 def _precedence(pod: Pod) -> tuple[bool, int, float, str, str]:
-    """Return the sort key: of several pods for one index the first is kept, the most advanced, then the oldest."""
+    """Return the sort key for several pods of one index.
+
+    The first pod is kept: the pod that has progressed most, then the oldest.
+    """
     return (
         pod.metadata.deletion_timestamp is not None,
         -_PHASE_RANK.get(replica_phase(pod), 0),

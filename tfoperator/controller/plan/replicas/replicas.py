@@ -34,7 +34,7 @@ GONE = "its pod is gone"
 _MAX_NAMES = 3
 _NEEDED_BY_ALL: tuple[OwnedKind, ...] = ("podgroups", "services")
 _OF_ONE_REPLICA = (ReasonKind.NAME_TAKEN, ReasonKind.NAME_LEAVING)
-"""Reasons that don't concern the other replicas of the type."""
+"""Reasons that concern only one replica, and not all replicas of its type."""
 _GANG_STEP = "wait until nodes have enough free resources, or request less"
 
 
@@ -58,17 +58,18 @@ ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
 class Replica(msgspec.Struct, frozen=True, gc=False):
-    """One index of a replica type, as one plan sees it; `wait` is seconds until a failed pod's restart.
+    """One index of a replica type in a plan; `wait` is the number of seconds until a failed pod's restart.
 
-    `restarts` is the number of the replica's restarts, including the restart that it needs now; `counted` is the number
-    without that restart if it is new. `disruptions` of these restarts followed on disruptions. `disruption` names what
-    took its pod; it is empty if its restart follows on a failure. If disruptions come soon after one
-    another, its next pod is made at `held_until`. `lost_early`: its pod is deleted before the status showed the pod,
-    which counts only for this delay. `is_started`: the loss of its pod would be a loss to the job.
-    `ready`: it runs with all its containers ready. `unaided`: its kubelet should have restarted its container, and did
-    not. Its next pod `avoids` these nodes. `by_kubelet`: its kubelet makes its new restart, or has made it.
-    `has_returned`: its restart was over when it was first seen. `shares_cause`: another replica restarts now for the
-    same cause, and its restart alone counts for `backoffLimit`.
+    `restarts` is the number of the replica's restarts, including a restart that it needs now; `counted` does not
+    include that restart if it is new. `disruptions` is the number of these restarts that were caused by a disruption.
+    `disruption` describes how the replica's pod was taken; it is empty if the replica restarts after a failure. If
+    disruptions come soon after one another, the replica's next pod is created at `held_until`. `lost_early` means that
+    its pod is being deleted and was never recorded in the status; this affects only this delay. `is_started` means that
+    the loss of its pod would be a loss for the job. `ready`: it runs with all its containers ready. `unaided` means
+    that its kubelet should have restarted its container, but did not. Its next pod `avoids` these nodes. `by_kubelet`
+    means that the kubelet makes its new restart, or has made it. `has_returned` means that its restart had finished
+    before the operator first observed it. `shares_cause`: another replica restarts now for the same cause, and its
+    restart alone counts for `backoffLimit`.
     """
 
     index: int
@@ -94,12 +95,12 @@ class Replica(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_newly_disrupted(self) -> bool:
-        """Whether it restarts because of a disruption that is not counted yet."""
+        """Whether the replica restarts because of a disruption that is not counted yet."""
         return self.newly_restarting and bool(self.disruption)
 
 
 def restarting(replica: Replica, so_far: int, noted: int, cause: str, *, disruption: str = "") -> Replica:
-    """Return the replica as it restarts after `so_far` restarts, of which the status has recorded `noted`."""
+    """Return the replica in the state of restarting; it had `so_far` restarts, and the status has recorded `noted`."""
     return msgspec.structs.replace(
         replica,
         state=ReplicaState.RESTARTING,
@@ -112,14 +113,17 @@ def restarting(replica: Replica, so_far: int, noted: int, cause: str, *, disrupt
 
 
 def restarted_at_once(replica: Replica, cause: str) -> Replica:
-    """Return a replica that runs as it restarts: its pod is deleted at once."""
+    """Return a running replica in the state of restarting: its pod is deleted at once."""
     assert replica.pod is not None
     lost = restarting(replica, restarts_so_far(replica.pod), replica.counted, cause)
     return msgspec.structs.replace(lost, wait=0.0, ready=False, is_started=False)
 
 
 def without_new_restart(replica: Replica) -> Replica:
-    """Return the replica without its new restart, which isn't carried out, or counts as a restart of the whole job."""
+    """Return the replica without its new restart.
+
+    The restart isn't executed, or it counts as a restart of the whole job.
+    """
     disrupted = replica.is_newly_disrupted
     if replica.restarts == replica.counted and not disrupted:
         return replica
@@ -128,7 +132,10 @@ def without_new_restart(replica: Replica) -> Replica:
 
 
 def released(replica: Replica) -> Replica:
-    """Return the replica as it is once its pod counts for nothing, unless it has failed for good."""
+    """Return the replica after the operator no longer counts its pod.
+
+    A replica that has failed for good is not changed.
+    """
     if replica.state is ReplicaState.FAILED:
         return replica
     state = ReplicaState.MISSING if replica.pod is None else ReplicaState.LEAVING
@@ -136,13 +143,14 @@ def released(replica: Replica) -> Replica:
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The record of the status, as it is, about the replicas of one type, and facts that hold for all of them.
+    """The record in the present status about the replicas of one type, and facts that apply to all of them.
 
-    `completed` are the indexes that have succeeded, and `failed` those that have failed for good: both have indexes
-    beyond a size that was reduced since. In `started` are the indexes where the loss of the pod is a loss to the job.
-    `counts` are the restarts by index, and `disruptions` how many of them followed on disruptions. `job_restarts` is
-    the number of restarts of all replicas of the job together: a pod with a lower number is old. `restarting_since` is
-    when the job's condition Restarting became true, None if it isn't. With `in_place` kubelets restart the containers.
+    `completed` are the indexes that have succeeded, and `failed` the indexes that have failed for good; both may have
+    indexes beyond a size that was reduced. `started` has the indexes for which the loss of the pod is a loss for the
+    job. `counts` has the number of restarts by index, and `disruptions` how many of these restarts were caused by a
+    disruption. `job_restarts` is the number of restarts of all replicas of the job together: a pod with a lower number
+    is old. `restarting_since` is when the job's condition Restarting became true; None if it isn't true. With
+    `in_place` kubelets restart the containers.
     """
 
     started: frozenset[int] = frozenset()
@@ -156,7 +164,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def record_of(status: ReplicaStatus, job_restarts: int, restarting_since: datetime | None, *, in_place: bool) -> Record:
-    """Return what the status of a type has recorded."""
+    """Return the data that the status has recorded about a type."""
     counts = _read_counts(status.restart_counts) if status.restart_counts else {}
     read = _read_counts(status.disruption_counts) if status.disruption_counts else {}
     return Record(
@@ -173,10 +181,10 @@ def record_of(status: ReplicaStatus, job_restarts: int, restarting_since: dateti
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """The pods of a type beside the pods of its wanted replicas.
+    """The pods of a type that do not belong to its wanted replicas.
 
-    `surplus` have an index beyond the size, `duplicates` are the second pods of an index, and `outliving` are the pods
-    of ended replicas in which other containers run on.
+    `surplus` are pods with an index beyond the size. `duplicates` are second pods for an index. `outliving` are pods of
+    ended replicas in which other containers still run.
     """
 
     surplus: tuple[tuple[int, Pod], ...] = ()
@@ -188,16 +196,17 @@ NOTHING_BESIDE = Beside()
 
 
 class ReplicaGroup(DesiredReplicas, frozen=True):
-    """All replicas of one type: `replicas` in index order, the pods `beside` them, and their counts.
+    """All replicas of one type: `replicas` in the order of their indexes, other pods (`beside`), and the counts.
 
-    `record` is what the status has recorded before. `counts` are the restart counts to record, and `disruption_counts`
-    how many restarts followed on disruptions. `completed` are the indexes that have succeeded, now or earlier, and
-    `started` the indexes where the loss of the pod is a loss to the job from now on. `succeeded` is the number of
-    wanted replicas that have succeeded, `failed` are the indexes that have failed for good, now or earlier, and
-    `newly_failed` are the replicas that have failed for good now. `restarts` and `disruptions` of all replicas include
-    the restarts and disruptions decided on now. `shared` of the restarts decided on now have the cause of another
-    restart, which counts for both. `has_new_disruption`: a disruption is among those decided on now.
-    `may_count_in_place`: the pods show a restart in place that may be new.
+    `record` is what the status has recorded before. `counts` has the numbers of restarts to record, and
+    `disruption_counts` how many of them were caused by a disruption. `completed` are the indexes that have succeeded,
+    now or earlier. `started` are the indexes for which the loss of the pod is a loss for the job from now on.
+    `succeeded` is the number of wanted replicas that have succeeded. `failed` are the indexes that have failed for
+    good, now or earlier, and `newly_failed` are the replicas that have failed for good now. `restarts` and
+    `disruptions` are the numbers for all replicas, including the restarts and disruptions that this plan decides.
+    `shared` of the restarts decided on now have the cause of another restart, which counts for both.
+    `has_new_disruption`: a disruption is among those decided on now. `may_count_in_place`: the pods show a restart in
+    place that may be new.
     """
 
     record: Record
@@ -221,17 +230,20 @@ class ReplicaGroup(DesiredReplicas, frozen=True):
         return f"{self.type.lower()}-{replica.index}"
 
     def changed(self, change: Callable[[Replica], Replica]) -> ReplicaGroup:
-        """Return the group with each replica changed, and with their counts."""
+        """Return the group with `change` applied to each replica, and with new counts."""
         return self.with_replicas(tuple(map(change, self.replicas)))
 
     def with_replicas(self, replicas: tuple[Replica, ...]) -> ReplicaGroup:
-        """Return the group with these replicas in the place of its own, and with their counts."""
+        """Return the group with these replicas instead of its own, and with new counts."""
         if all(map(is_, replicas, self.replicas)):
             return self
         return self._with_replicas(replicas, self.completed)
 
     def started_over(self) -> ReplicaGroup:
-        """Return the group with its replicas released, except those that failed for good; none has completed."""
+        """Return the group with its replicas released, except replicas that failed for good.
+
+        No replica counts as completed.
+        """
         return self._with_replicas(tuple(map(released, self.replicas)), frozenset())
 
     def _with_replicas(self, replicas: tuple[Replica, ...], completed: frozenset[int]) -> ReplicaGroup:
@@ -246,7 +258,7 @@ def counts_of(
     restarts_before: Mapping[int, int],
     disruptions_before: Mapping[int, int],
 ) -> dict[str, Any]:
-    """Return the counts of these replicas by their names in ReplicaGroup.
+    """Return the counts of these replicas, by the names of the fields in ReplicaGroup.
 
     `completed`, `restarts_before` and `disruptions_before` cover all known indexes, including those that the job no
     longer wants.
@@ -313,10 +325,10 @@ def restarted_for_one_cause(
 class JobRestart(msgspec.Struct, frozen=True):
     """The restarts of a whole job.
 
-    `number` counts them, including a restart that is decided on now (`causes` has the reason by replica). `disruptions`
-    of them followed on disruptions, and the restart decided on now does so if it `is_disruption`. `old` are the pods of
-    earlier numbers. Ended pods among them may go in `wait` seconds: until then they hold the logs, and delay the
-    restart.
+    `number` is the number of these restarts, including a restart that this plan decides (`causes` has the reason for
+    each replica). `disruptions` is how many of these restarts were caused by a disruption. `is_disruption` shows this
+    for the restart that this plan decides. `old` are the pods with an earlier number. Old pods that have ended may be
+    deleted after `wait` seconds: until then they keep the logs, and delay the restart.
     """
 
     number: int
@@ -343,14 +355,14 @@ def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -
 
 
 def some(texts: Iterable[str]) -> str:
-    """Return the first of these texts, and how many more there are."""
+    """Return the first few of these texts, and the number of the remaining texts."""
     all_texts = [*texts]
     more = f" and {len(all_texts) - _MAX_NAMES} more" if len(all_texts) > _MAX_NAMES else ""
     return ", ".join(all_texts[:_MAX_NAMES]) + more
 
 
 def has_record(status: ReplicaStatus) -> bool:
-    """Return whether a type's status must be kept in case the type leaves the spec and comes back."""
+    """Return whether a type's status must be kept, because the type may be removed from the spec and added again."""
     return bool(status.restart_counts or status.completed_indexes)
 
 
@@ -381,9 +393,10 @@ def waiting_reasons(
 ) -> Iterator[tuple[str, int, Reason]]:
     """Yield type, index and reason of each replica that waits for a known reason.
 
-    `gang` is the reason why the job's gang waits, empty if that is unknown: it is the reason of each replica without a
-    node. `before` has the reasons in the status as it is. They are kept for replicas that restart, since the
-    cause of a restart is known at first only, and for refusals if this process has not tried to create anything yet.
+    `gang` is the reason why the job's gang waits; it is empty if the reason is unknown. It is the reason for each
+    replica without a node. `before` has the reasons in the present status. These are kept for replicas that restart,
+    because the cause of a restart can be observed only once. Refusals are kept if this process has not tried to create
+    anything yet.
     """
     all_before = reasons_of(before) if before else {}
     tried = refusals or {}
@@ -406,16 +419,20 @@ def waiting_reasons(
 
 
 def seconds_to_next_reason(groups: Iterable[ReplicaGroup], now: datetime) -> float | None:
-    """Return the seconds until time alone gives a reason to a replica that is starting; None if it never does."""
+    """Return after how many seconds a replica that is starting gets a reason although nothing else changes.
+
+    It returns None if never.
+    """
     pending = (replica.pod for group in groups for replica in group.replicas if replica.state is ReplicaState.PENDING)
     left = [look_again(pod, now) for pod in pending if pod is not None and pod.spec.node_name]
     return min((seconds for seconds in left if seconds is not None), default=None)
 
 
 def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
-    """Return the reason of a replica of the type that could not be created: the others are made from the same template.
+    """Return the reason why a replica of the type could not be created.
 
-    After a refusal the operator tries no more of them for a while.
+    It also applies to all others with the same template. After a refusal, the operator does not try to create other
+    replicas of the type for some time.
     """
     missing = (replica.index for replica in group.replicas if replica.state in STATES_WITHOUT_POD)
     found = (refusals.get((group.type, index)) for index in missing)

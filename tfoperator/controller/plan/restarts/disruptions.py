@@ -1,11 +1,12 @@
-"""Delays what was taken from a job again and again: each disruption in a row is followed by a longer wait.
+"""Delays the restart of replicas that are taken again and again: after each disruption in a row, the delay is longer.
 
-A replica that is taken once is made again at once. If it is taken again soon after it was made, the next wait is
-`restart_delay_base`, then twice that, and so on up to `restart_delay_cap`; otherwise whatever takes it (a program that
-deletes pods, a kubelet that refuses them) and the operator would keep each other busy for ever. A replica that stayed
-for a minute, and for as long as the last wait, ends the row.
+If a replica is taken once, its new pod is created at once. If it is taken again soon after that, the next delay is
+`restart_delay_base`, then twice that, and so on up to `restart_delay_cap`. Otherwise the cause of the disruptions (a
+program that deletes pods, a kubelet that refuses them) and the operator would keep each other busy for ever. The row of
+disruptions ends when a replica has stayed for a minute, and for at least the last delay.
 
-`status.disruptionBackoff` is the memory. It is written with the count of the disruption, so each is in the row once.
+`status.disruptionBackoff` records the row of disruptions. It is written together with the count of the disruption, so
+each disruption is in the row exactly once.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from tfoperator.controller.plan.replicas.replicas import GONE, Replica, ReplicaG
 from tfoperator.controller.plan.values.observed import PlanOptions
 
 MIN_QUIET = 60.0
-"""Seconds that a replica that was made again has to stay, so that its next disruption begins a new row."""
+"""If a new pod of a replica has stayed for this number of seconds, the replica's next disruption begins a new row."""
 
 _WAITING_STATES = (ReplicaState.MISSING, ReplicaState.VANISHED)
 _Indexes = Mapping[str, frozenset[int]]
 
 
 def with_delays(facts: Facts) -> Facts:
-    """Return the facts with the row of disruptions, and with the next pods of the row held for some seconds.
+    """Return the facts with the row of disruptions, and with a delay for the next pods of the replicas in the row.
 
-    A pod that has ended and was taken stays for the same time: it has the log, and the name.
+    If a pod was taken and has ended, it also stays until then, because it has the log and the name.
     """
     options = facts.options
     backoff = _next(facts, facts.job.status.disruption_backoff)
@@ -61,7 +62,7 @@ def with_delays(facts: Facts) -> Facts:
 
 
 def _in_row(facts: Facts, row: DisruptionBackoff, change: Callable[[Replica], Replica]) -> Facts:
-    """Return the facts with each replica of the row changed."""
+    """Return the facts in which `change` was applied to each replica of the row."""
     by_type = _indexes(row)
     groups = tuple(
         group.with_replicas(
@@ -75,12 +76,15 @@ def _in_row(facts: Facts, row: DisruptionBackoff, change: Callable[[Replica], Re
 
 
 def _gone(cause: str, replica: Replica) -> Replica:
-    """Return the replica with the cause of its restart if it has no pod: it restarts until its successor is there."""
+    """Return the replica with the cause of its restart if it has no pod.
+
+    It counts as restarting until the new pod exists.
+    """
     return msgspec.structs.replace(replica, cause=cause) if replica.state in _WAITING_STATES else replica
 
 
 def _held(until: datetime, left: float, replica: Replica) -> Replica:
-    """Return the replica as it waits until then, for `left` seconds, if it was taken."""
+    """Return the replica with its restart delayed until `until` (for `left` seconds), if it was taken."""
     if replica.state in _WAITING_STATES:
         return msgspec.structs.replace(replica, held_until=until)
     if replica.wait is not None and replica.disruption:
@@ -89,7 +93,7 @@ def _held(until: datetime, left: float, replica: Replica) -> Replica:
 
 
 def _after(since: datetime, seconds: int) -> datetime:
-    """Return the time that is so many seconds later, or the latest possible time."""
+    """Return the time that is `seconds` later, or the latest possible time."""
     try:
         return utc(since) + timedelta(seconds=seconds)
     except OverflowError:
@@ -97,7 +101,7 @@ def _after(since: datetime, seconds: int) -> datetime:
 
 
 def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff | None:
-    """Return the row with the disruptions that are new."""
+    """Return the row, with new disruptions added."""
     new = _new_disruptions(facts)
     if not new:
         return before
@@ -123,7 +127,10 @@ def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff |
 
 
 def _new_disruptions(facts: Facts) -> Sequence[tuple[ReplicaGroup, Replica]]:
-    """Return the replicas that are disrupted now: all of the job if they restart together because of that."""
+    """Return the replicas that are disrupted now.
+
+    If all replicas restart together because of a disruption, return all of them.
+    """
     if facts.restart.causes:
         everyone = facts.restart.is_disruption
         return [(group, replica) for group in facts.groups for replica in group.replicas] if everyone else []
@@ -138,16 +145,19 @@ def _new_disruptions(facts: Facts) -> Sequence[tuple[ReplicaGroup, Replica]]:
 
 
 def _went_after(replica: Replica, since: datetime | None) -> bool:
-    """Return whether a pod's deletion was requested after the last disruption of the row; else it is in that row."""
+    """Return whether a pod's deletion was requested after the row's last disruption.
+
+    An earlier deletion is already in the row.
+    """
     earliest = _requested_earliest(replica)
     return earliest is not None and (since is None or seconds_between(since, earliest) > 0)
 
 
 def _requested_earliest(replica: Replica) -> datetime | None:
-    """Return when a pod's deletion was requested at the earliest.
+    """Return the earliest time at which the deletion of a pod may have been requested.
 
-    Where the time of the request is uncertain, that is the time of the pod's creation. A pod without a node has the
-    grace period 0 from the first request on, so its time is certain.
+    If the time of the request is uncertain, this is the time of the pod's creation. A pod without a node has the grace
+    period 0 from the first request on, so the time of the request is certain.
     """
     if replica.pod is None:
         return None
@@ -157,12 +167,12 @@ def _requested_earliest(replica: Replica) -> datetime | None:
 
 
 def _requested(replica: Replica) -> datetime | None:
-    """Return when a pod's deletion was requested at the latest."""
+    """Return the latest time at which the deletion of a pod may have been requested."""
     return None if replica.pod is None else replica.pod.metadata.deletion_requested
 
 
 def _stayed(replica: Replica, row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:
-    """Return whether a replica stayed for long enough, after it had been made again, to end the row."""
+    """Return whether the new pod of a replica has stayed long enough to end the row."""
     created = None if replica.pod is None else replica.pod.metadata.creation_timestamp
     if created is None:
         return not _is_recent(row, now, options)
@@ -170,12 +180,12 @@ def _stayed(replica: Replica, row: DisruptionBackoff, now: datetime, options: Pl
 
 
 def _is_recent(row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:
-    """Return whether the row may go on, as far as the time since its last disruption shows."""
+    """Return whether the time since the last disruption is so short that the row may continue."""
     return row.since is not None and seconds_between(row.since, now) < _delay(row, options) + _quiet(row, options)
 
 
 def _delay(row: DisruptionBackoff, options: PlanOptions) -> float:
-    """Return the seconds from the last disruption of the row until what it took is made again."""
+    """Return the number of seconds between the row's last disruption and the creation of the new pods."""
     return 0.0 if row.count <= 1 else restart_delay(row.count - 1, options)
 
 

@@ -1,7 +1,8 @@
-"""Reports restarts in place by events, within bounds, and API servers and kubelets that don't make such restarts.
+"""Reports restarts in place in a limited number of events.
 
-The event goes with the status write that counts the restart (`restartCounts`), so another look at the same pods, or
-another process, sends it no second time. It is about the container `tensorflow` and init containers, as the count is.
+Also reports API servers and kubelets that don't support them. The event is sent together with the status write that
+counts the restart (`restartCounts`). So the event is not sent again when the same pods are observed again, or by
+another process. The events are about the container `tensorflow` and init containers, because only these are counted.
 """
 
 from __future__ import annotations
@@ -32,17 +33,20 @@ from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 _MAX_NAMES = 3
 
 _ONE_BY_ONE = 10
-"""So many restarts in place of a job are reported one by one, and the first restart of so many of its replicas.
-client-go combines events of one reason from the tenth message on."""
+"""This number of a job's restarts in place is reported one by one, and also the first restart of each of so many
+replicas. From the tenth message on, client-go combines events with the same reason.
+"""
 
 _ROUND = (1, 2, 5)
-"""First digits of the numbers of restarts that are reported afterwards: the 20th, 50th, 100th, 200th ..."""
+"""After that, only the 20th, 50th, 100th, 200th ... restart is reported: these are the first digits of
+their numbers.
+"""
 
 _UNREMARKABLE_REASONS = ("", "Completed", "Error")
 
 
 class _Restarted(msgspec.Struct, frozen=True):
-    """A replica with restarts in place that are counted now: `new` restarts after `before` others in the same pod."""
+    """A replica with restarts in place that this plan counts: `new` restarts after `before` others in the same pod."""
 
     group: ReplicaGroup
     index: int
@@ -53,14 +57,14 @@ class _Restarted(msgspec.Struct, frozen=True):
 
     @property
     def after(self) -> int:
-        """The number of the last of these restarts, in the pod."""
+        """The number of restarts in the pod after these restarts."""
         return self.before + self.new
 
 
 def report_restarts_in_place(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
-    """Report the restarts in place that are counted now, if they are due.
+    """Report the restarts in place that this plan counts, if their number requires an event.
 
-    `docs/decisions/2026-11-29-events-of-restarts-in-place.md` has the rule and its reasons.
+    `docs/decisions/2026-11-29-events-of-restarts-in-place.md` has the rule for this, and the reasons for it.
     """
     new = [
         restarted
@@ -90,9 +94,9 @@ def report_restarts_in_place(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
 
 
 def report_returns(facts: Facts) -> Iterator[Want]:
-    """Report that the job restarts because of restarts in place that were over when they were first seen.
+    """Report that the job restarts because of restarts in place that had finished before the operator observed them.
 
-    Where the job ends now, no restart follows on the exit of a replica that runs.
+    If the job ends with this plan, a replica that still runs is not restarted, so it is not reported.
     """
     returned = [(group, replica) for group in facts.groups for replica in group.replicas if replica.has_returned]
     ended = facts.verdict.stage.is_end
@@ -102,7 +106,7 @@ def report_returns(facts: Facts) -> Iterator[Want]:
 
 
 def report_old_server() -> Want:
-    """Report that kubelets will not restart containers."""
+    """Report that the API server is too old, so kubelets will not restart containers."""
     return _recreation("this API server is older than Kubernetes 1.35")
 
 
@@ -121,7 +125,7 @@ def _recreation(why: str) -> Want:
 
 
 def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
-    """Yield the replicas of which a restart in place is counted, now or earlier."""
+    """Yield the replicas with restarts in place, whether this plan or an earlier plan counts them."""
     for replica in group.replicas:
         if replica.pod is None:
             continue
@@ -146,7 +150,10 @@ def _sentence(new: Sequence[_Restarted]) -> str:
 
 
 def _outlook(total: int) -> str:
-    """Return when the next event comes, if not with the next restart."""
+    """Return a text about the number of restarts at which the next event comes.
+
+    The result is empty if the next restart causes an event.
+    """
     if total < _ONE_BY_ONE:
         return ""
     return (
@@ -178,7 +185,7 @@ def _how(restarted: _Restarted) -> str:
 
 
 def _last_end(restarted: _Restarted) -> tuple[str, ContainerStateTerminated] | None:
-    """Return the container that was, or is to be, started again last, and how it ended; None if that is not known."""
+    """Return the container that was (or will be) restarted last, and how it ended; None if that is not known."""
     program = program_of(restarted.pod)
     if restarted.awaits_kubelet and program is not None:
         end = termination_of(program) or termination_of(program, last=True)
@@ -190,12 +197,12 @@ def _last_end(restarted: _Restarted) -> tuple[str, ContainerStateTerminated] | N
 
 
 def _last_round(number: int) -> int:
-    """Return the greatest of 1, 2, 5, 10, 20, 50 ... that is not above a positive number."""
+    """Return the largest of 1, 2, 5, 10, 20, 50 ... that is not larger than a positive number."""
     power: int = 10 ** (len(str(number)) - 1)
     return max(digit * power for digit in _ROUND if digit * power <= number)
 
 
 def _next_round(number: int) -> int:
-    """Return the least of 1, 2, 5, 10, 20, 50 ... that is above a positive number."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50 ... that is larger than a positive number."""
     power: int = 10 ** (len(str(number)) - 1)
     return next((digit * power for digit in _ROUND if digit * power > number), 10 * power)

@@ -1,18 +1,20 @@
 """Restarts all replicas of a job together, where `runPolicy.restartScope` is Job.
 
-Synchronous training can't go on when a worker has gone: the others hang in a collective operation, or each notices the
-loss at another time. So when one replica has to be restarted, all replicas are, including replicas that have completed,
-because a cluster of synchronous workers can't form without them. Only replicas that failed for good stay as they are.
-All old pods are gone before the first new pod is made.
+Synchronous training can't continue without one of its workers: the other workers hang in a collective operation, or
+each of them notices the loss at a different time. So if one replica must be restarted, all replicas are restarted.
+Replicas that have completed are included, because a cluster of synchronous workers can't form without them. Only
+replicas that have failed for good are not restarted. All old pods are gone before the first new pod is made.
 
-These restarts are numbered by `status.jobRestarts`, and each pod carries the number that was current when it was made
-(`ANNOTATION_JOB_RESTARTS`): a pod with a smaller number is old, whatever it does. The number after a loss is a function
-of the observed state (the largest number + 1), and it is written before anything is deleted. So a step that is done
-twice, on a stale cache or after a crash, counts once. All replicas that are lost with the same number also count once.
+`status.jobRestarts` counts these restarts. Each pod has the number that was current when it was created
+(`ANNOTATION_JOB_RESTARTS`): a pod with a smaller number is old, in any state. The number after a loss is a function of
+the observed state (the largest number + 1), and it is written before anything is deleted. So if a step is done twice,
+because of a stale cache or a crash, the restart counts once. All replicas that are lost with the same number also count
+once.
 
-A restart is a disruption if a replica was taken from the job, unless another replica is known to have failed before
-that: later failures are a consequence of that failure. Where the scope was Replica when a replica was lost, the replica
-has counted its loss itself; so the restart of all counts as no failure, like a disruption, and delays nothing.
+A restart counts as a disruption if a replica was taken from the job. There is one exception: another replica is known
+to have failed before that, because then the later events are a consequence of that failure. Where the scope was Replica
+when a replica was lost, the replica has counted its loss itself; so the restart of all counts as no failure, like a
+disruption, and delays nothing.
 """
 
 from __future__ import annotations
@@ -50,10 +52,10 @@ _LOST_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
 
 def with_job_restart(facts: Facts, number: int) -> Facts:
-    """Return the facts with the restart of all replicas that is needed or under way, after `number` restarts so far.
+    """Return the facts with the restart of all replicas that is necessary or in progress.
 
-    A replica that is lost then counts no restart of its own. A replica that failed for good after another was lost
-    counts as lost, too: it ended because of that.
+    There were `number` restarts before. For a lost replica, no restart of its own is counted then. If a replica failed
+    for good after another replica was lost, it also counts as lost, because it ended as a consequence.
     """
     groups, pods = facts.groups, facts.observed.pods
     causes: tuple[str, ...] = ()
@@ -88,7 +90,10 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
 def _restarted_together(
     groups: Sequence[ReplicaGroup], lost: Collection[tuple[ReplicaType, int]]
 ) -> tuple[ReplicaGroup, ...]:
-    """Return the replicas without restarts of their own; replicas in `lost` had failed for good, and restart, too."""
+    """Return the replicas without restarts of their own.
+
+    The replicas in `lost` had failed for good: they are restarted, too.
+    """
 
     def changed(group: ReplicaGroup, replica: Replica) -> Replica:
         if (group.type, replica.index) in lost:
@@ -99,13 +104,16 @@ def _restarted_together(
 
 
 def _disruptions_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
-    """Return how many restarts of all replicas followed on disruptions: by the status, or by a pod if that is stale."""
+    """Return how many restarts of all replicas were caused by disruptions.
+
+    If the status is stale, a pod shows the number.
+    """
     by_pods = (annotated_count(pod.metadata.annotations, ANNOTATION_JOB_DISRUPTIONS) for pod in pods)
     return max(min(job.status.job_disruptions, MAX_RESTARTS), *by_pods, 0)
 
 
 def _was_disrupted(lost: Sequence[Replica]) -> bool:
-    """Return whether a replica was taken before any other failed. In doubt it was."""
+    """Return whether a replica was taken before any other replica failed. In doubt it was."""
     taken = [_taken_at(replica.pod) for replica in lost if replica.disruption]
     first = None if None in taken else min(filter(None, taken), key=epoch_seconds, default=None)
     if not taken or first is None:
@@ -115,17 +123,18 @@ def _was_disrupted(lost: Sequence[Replica]) -> bool:
 
 
 def _taken_at(pod: Pod | None) -> datetime | None:
-    """Return when a pod was taken, as far as it shows that."""
+    """Return when a pod was taken from the job, if the pod shows it."""
     if pod is None:
         return None
     return pod.metadata.certain_deletion if _is_leaving(pod) else finished_at(pod)
 
 
 def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:
-    """Return the replicas that failed for good, but not before the first lost replica; they become lost.
+    """Return the replicas that failed for good, but not before the first replica was lost; they count as lost, too.
 
-    The time of a pod's loss is unknown, and the clocks of nodes differ by less than a second where it matters; in doubt
-    the failure followed, since a job that restarts does less harm than one that ends wrongly.
+    The exact time of a pod's loss is unknown, and the clocks of nodes differ by less than a second in the cases that
+    matter. If the order is uncertain, the failure counts as a consequence of the loss: an unnecessary restart does less
+    harm than a job that ends wrongly.
     """
     ends = [None if replica.pod is None or _is_leaving(replica.pod) else finished_at(replica.pod) for replica in lost]
     first = None if None in ends else min(filter(None, ends), key=epoch_seconds)
@@ -143,6 +152,9 @@ def _is_leaving(pod: Pod) -> bool:
 
 
 def _goes(pod: Pod, groups: Iterable[ReplicaGroup]) -> bool:
-    """Return whether an old pod has to go: not if its replica failed for good, nor if it belongs to no replica."""
+    """Return whether an old pod must be deleted.
+
+    A pod stays if its replica failed for good, or if it belongs to no replica.
+    """
     replica = replica_of(pod.metadata.labels)
     return replica is not None and not any(group.type is replica[0] and replica[1] in group.failed for group in groups)

@@ -1,7 +1,7 @@
-"""Warns of a replica that is restarted alone after the end of a replica that it may need. Pure.
+"""Warns if a replica is restarted alone after another replica, which it may need, has ended. Pure.
 
-A collective needs all of its workers at its start. If a worker is started again after another has ended, it waits for
-that worker for ever, and the job does not fail.
+A collective operation needs all of its workers when it starts. If a worker is restarted after another worker has ended,
+it waits for that worker for ever, and the job does not fail.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MAX_NAMES = 3
 
 
 def warn_of_lone_restarts(facts: Facts) -> Iterator[Want]:
-    """Report replicas whose restart is counted now and follows on the end of others; not of jobs that have servers.
+    """Report replicas that are restarted after other replicas have ended; skip jobs with parameter servers.
 
-    Their pods are made again, or kubelets restart their containers. Parameter servers keep what has been trained:
-    their workers don't need each other.
+    Such a replica gets a new pod, or its kubelet restarts its container. Parameter servers keep the result of the
+    training, so their workers don't need each other.
     """
     groups = facts.groups
     names = [group.name_of(replica) for group in groups for replica in _newly_restarted(facts, group)]

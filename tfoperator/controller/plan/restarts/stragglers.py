@@ -1,12 +1,15 @@
-"""Reports slow replicas; `onStraggler: Restart` moves these, and replicas that fail on a node, elsewhere. Pure.
+"""Reports slow replicas.
 
-`status.progress` names the slow replicas; a report of a pod that has just begun doesn't count yet. A slow replica is
-reported in one status write, and restarted in a later write, by the existing means: it is marked as lost.
+With `onStraggler: Restart` it moves slow replicas, and replicas that fail on a node, to other nodes. Pure.
+`status.progress` names the slow replicas. The operator ignores reports of a pod that has only just begun. The operator
+reports a slow replica in one status write, and restarts the replica in a later write. For the restart it marks the
+replica as lost.
 
-`status.nodeFailures` is the memory. The next pods of a replica avoid a node after three failures of the replica in a
-row there, after an exit code by which a program reports a broken device, or when the replica is slow there. That is
-written with the count of its restarts, before the pod is deleted, so each failure counts once. A replica that avoids
-three nodes is itself the reason of its failures, and avoids no more nodes.
+`status.nodeFailures` is the memory. The next pods of a replica avoid a node in three cases: the replica has failed
+three times in a row on this node; its program has ended with an exit code that reports a broken device; the replica is
+slow on this node. The operator writes this record together with the replica's count of restarts, and only then deletes
+the pod. So each failure counts once. If a replica already avoids three nodes, the operator regards the replica itself
+as the cause of its failures, and the replica avoids no more nodes.
 """
 
 from __future__ import annotations
@@ -33,17 +36,23 @@ from tfoperator.controller.plan.replicas.replicas import (
 )
 
 _DEVICE_EXIT_CODES = (201, 202)
-"""Exit codes of programs that find their device broken, or in use by a process that should be gone: DLRover's codes."""
+"""Exit codes of programs that find their device broken, or still in use by a process that should have ended. The codes
+are DLRover's.
+"""
 
 _IN_A_ROW = _MAX_NODES = 3
 _MIN_AGE = 20.0
-"""Seconds from a pod's creation to the first report that counts: clocks differ by less, and a pace takes longer."""
+"""Seconds from a pod's creation to the first report that counts. Clocks differ by less than this time, and measuring a
+pace takes longer.
+"""
 
 
 def report_stragglers(facts: Facts) -> Iterator[Want]:
-    """Set the condition Straggling, which names the slow replicas; report what is new, an event each.
+    """Set the condition Straggling, which names the slow replicas.
 
-    The condition has no factors, so another factor is no change of the status. `status.progress` has the factors.
+    Send an event for each node that a replica newly avoids, and an event when the condition becomes True. The condition
+    does not contain the factors by which replicas are slow, so a change of a factor does not change the condition.
+    `status.progress` has the factors.
     """
     before = facts.condition(ConditionType.STRAGGLING)
     for key, count in facts.node_failures.items():
@@ -62,8 +71,8 @@ def report_stragglers(facts: Facts) -> Iterator[Want]:
 
 
 def moved(facts: Facts) -> Facts:
-    """Return the facts with replicas restarted that are to run elsewhere, with the nodes that each replica avoids, and
-    with what is to be remembered of nodes.
+    """Return the facts after deciding which replicas restart on another node. The facts contain the nodes that each
+    replica avoids, and the new record of failures on nodes.
     """
     noted: Mapping[str, int] = facts.job.status.node_failures
     slow = _slow(facts) if has_condition(facts.job, ConditionType.STRAGGLING) else ()
@@ -85,7 +94,10 @@ def moved(facts: Facts) -> Facts:
 def _moved(
     name: str, replica: Replica, noted: Mapping[str, int], slow: Container[str], *, is_suspended: bool
 ) -> tuple[Replica, Mapping[str, int]]:
-    """Return the replica with the nodes that it avoids, restarted if it has to leave its node, and the new notes."""
+    """Return the replica with the nodes that it avoids, and the new notes.
+
+    If the replica has to leave its node, it is marked as restarted.
+    """
     node = "" if replica.pod is None else replica.pod.spec.node_name
     own = {key.partition("/")[2]: count for key, count in noted.items() if key.startswith(f"{name}/")}
     avoided = [place for place, count in own.items() if count >= _IN_A_ROW]
@@ -102,7 +114,10 @@ def _moved(
 
 
 def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
-    """Return how many new failures the replica's pod shows, and the replica: it is restarted if it has to move."""
+    """Return how many new failures the replica's pod shows, and the replica.
+
+    If the replica has to move, it is marked as restarted.
+    """
     pod = replica.pod
     if pod is None or pod.metadata.deletion_timestamp is not None:
         return 0, replica

@@ -1,8 +1,9 @@
-"""Reports a job's progress: conditions and events, with the Go operator's texts where it has any.
+"""Reports a job's progress in conditions and events; uses the Go operator's texts if it has a text for the case.
 
-Created, Running, Restarting, Succeeded, Failed and Suspended mean what they mean there. Running and Restarting
-exclude each other. Unlike there, a job that doesn't run yet has the reasons in a condition (Running is False then, with
-the reasons in its message), Running counts the replicas, and Ready is true if all of them do their work.
+Created, Running, Restarting, Succeeded, Failed and Suspended have the same meaning as in the Go operator. Running and
+Restarting are never true at the same time. Some facts are reported that the Go operator does not report. If a job
+doesn't run yet, Running is False, and its message has the reasons. Running counts the replicas that are ready, and
+Ready is true if all of them are ready or have succeeded.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def report_created(facts: Facts) -> Iterator[Want]:
 
 
 def _uncounted(facts: Facts) -> Iterator[Want]:
-    """Report the pods that no quota counts, when Kueue is about to count the job, or to start it."""
+    """Report pods that no quota counts, at the time when Kueue will count the job or start it."""
     queue, uncounted = queue_name(facts.job.metadata.labels), facts.observed.uncounted_types
     if queue and uncounted and facts.observed.gate is None:
         counted_types = ", ".join(str(parse_replica_type(key)) for key in uncounted)
@@ -83,7 +84,7 @@ def _uncounted(facts: Facts) -> Iterator[Want]:
 
 
 def report_suspension(facts: Facts) -> Iterator[Want]:
-    """Report that the job is suspended, or waits in its queue, or is resumed and waits for the end of its old pods."""
+    """Report that the job is suspended, waits in its queue, or is resumed and waits until its old pods are gone."""
     if any(group.may_count_in_place for group in facts.groups):
         yield from report_restarts_in_place(facts.groups)
     name, by_user, gate = facts.job.metadata.name, facts.job.spec.suspended, facts.observed.gate
@@ -110,7 +111,7 @@ def _resumption(facts: Facts) -> Iterator[Want]:
 
 
 def _queue(facts: Facts, gate: QueueGate) -> Iterator[Want]:
-    """Report that the job waits in its queue, or has to go back to it."""
+    """Report that the job waits in its queue, or must return to it."""
     queue = queue_name(facts.job.metadata.labels)
     message = f"TFJob {facts.job.metadata.name} waits in queue {queue}: {gate.message}"
     admitted = facts.condition(ConditionType.ADMITTED)
@@ -128,7 +129,7 @@ def _queue(facts: Facts, gate: QueueGate) -> Iterator[Want]:
 
 
 def _seconds_until_written(facts: Facts, old: JobCondition | None, reason: str, message: str) -> float:
-    """Return the seconds for which a text that differs from the condition's in numbers only is not written.
+    """Return for how many seconds a text is not written because it differs from the old text only in numbers.
 
     Kueue writes how much quota is missing. With each job that ends, these numbers change for every job that waits.
     """
@@ -140,7 +141,7 @@ def _seconds_until_written(facts: Facts, old: JobCondition | None, reason: str, 
 
 
 def report_admission(facts: Facts) -> Iterator[Want]:
-    """Report that the job's queue has admitted it; a job without a queue has no such condition."""
+    """Report that the job's queue has admitted the job; a job without a queue does not have this condition."""
     gate = facts.observed.gate
     if gate is None:
         yield RemoveCondition(ConditionType.ADMITTED)
@@ -200,7 +201,7 @@ def report_progress(facts: Facts) -> Iterator[Want]:
 def _running(
     facts: Facts, detail: str, *, is_complete: bool, waits: bool, restarts: Sequence[Want]
 ) -> SetCondition | None:
-    """Return the condition Running; None if the job has none and is to have none."""
+    """Return the condition Running; return None if the job does not have it and should not get it."""
     key = facts.job.metadata.key
     if _is_restarting(facts, restarts):
         # Also of a job that has never run, since this condition has the reasons why it doesn't.
@@ -223,7 +224,7 @@ def _waiting(facts: Facts) -> tuple[WaitingReplicas, ...]:
 
 
 def report_stall(facts: Facts) -> Iterator[Want]:
-    """Report whether an active job makes progress, and request what is needed to find out."""
+    """Report whether an active job makes progress, and request the logs and stacks that this requires."""
     stall, name = facts.stall, facts.job.metadata.name
     match stall.state:
         case StallState.STALLED:
@@ -254,7 +255,10 @@ def report_stall(facts: Facts) -> Iterator[Want]:
 
 
 def watch_deadlines(facts: Facts) -> Iterator[Want]:
-    """Look again when a deadline of the job is over; take the stacks of its threads before its end."""
+    """Request a sync for the time when a deadline of the job is over.
+
+    Before the job's end, take the stacks of its threads.
+    """
     if (to_start := facts.start_left) is not None:
         yield LookAgain(to_start)
     if facts.left_for_stacks is not None:
@@ -281,7 +285,10 @@ def report_end(facts: Facts) -> Iterator[Want]:
 
 
 def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
-    """Return the Go operator's Running: a chief runs; without chiefs any worker; without either, any replica."""
+    """Return whether the job is Running as in the Go operator.
+
+    A chief runs; without chiefs, any worker; without both, any replica.
+    """
     chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.size > 0]
     workers = [group for group in groups if group.type is ReplicaType.WORKER and group.size > 0]
     return any(_has_any(group, _RUNNING_STATES) for group in chiefs or workers or groups)
@@ -294,7 +301,10 @@ def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
 
 
 def _restarts(facts: Facts) -> Iterator[Want]:
-    """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
+    """Set Restarting while a replica has not got its new pod yet.
+
+    When all replicas have their pods, Running replaces it.
+    """
     groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
     lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _RESTART_STATES]
     if facts.size is not None and facts.size.changes and (restart.causes or facts.is_true(ConditionType.RESTARTING)):
@@ -333,7 +343,7 @@ def _in_place(facts: Facts) -> Iterator[Want]:
 
 
 def _is_restarting(facts: Facts, restarts: Iterable[Want]) -> bool:
-    """Return whether the condition Restarting is true once these wants are carried out."""
+    """Return whether the condition Restarting is true after these changes."""
     for want in restarts:
         if isinstance(want, SetCondition | RemoveCondition) and want.condition is ConditionType.RESTARTING:
             return isinstance(want, SetCondition)
@@ -341,7 +351,7 @@ def _is_restarting(facts: Facts, restarts: Iterable[Want]) -> bool:
 
 
 def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:
-    """Return whether the pod of a replica whose restart is counted has gone, and its successor is not there yet."""
+    """Return whether a replica with a counted restart has lost its old pod, and does not have its new pod yet."""
     return any(
         True
         for group in groups
@@ -351,7 +361,7 @@ def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:
 
 
 def _losses(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
-    """Report replicas that have just failed for good, and that the job continues without them."""
+    """Report replicas that have just failed for good; the job continues without them."""
     for group in groups:
         new = group.newly_failed
         if not new:
@@ -366,9 +376,9 @@ def _losses(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
 
 
 def _exits(facts: Facts) -> Iterator[Want]:
-    """Report the exit codes of pods whose end is new: of pods that begin to restart, and of pods lost for good.
+    """Report the exit codes of pods whose end is new. Their replicas begin to restart, or have failed for good.
 
-    Restarts in place have an event of their own, unless the job has ended: then there is no such restart.
+    A restart in place has an event of its own, except if the job has ended: then the container is not restarted.
     """
     namespace, ended = facts.job.metadata.namespace, facts.verdict.stage.is_end
     exits = [
@@ -389,7 +399,7 @@ def _exits(facts: Facts) -> Iterator[Want]:
 
 
 def _held(kinds: Iterable[ConditionType], reason: JobReason, message: str) -> Iterator[Want]:
-    """Make the conditions of a job that is suspended, or waits in its queue, show that nothing goes on."""
+    """Change the conditions of a job that is suspended or waits in its queue: they show that the job does not run."""
     for kind in kinds:
         match kind.traits.while_held:
             case Fate.FALSE:

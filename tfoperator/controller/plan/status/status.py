@@ -1,8 +1,8 @@
-"""The status that follows from the replicas' states, and whether it is worth a write.
+"""Computes the status from the states of the replicas, and decides whether it is worth a write.
 
-A status write costs the API server more than anything else we ask of it, so news that matter only to the operator wait
-for the next write that is due anyway. The number of active replicas is the part that changes with every pod of a large
-job that starts.
+A status write costs the API server more than any other request of the operator. So news that matter only to the
+operator wait for the next write that is necessary anyway. The number of active replicas changes with every pod of a
+large job that starts.
 """
 
 from __future__ import annotations
@@ -60,13 +60,14 @@ def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any],
 
 
 def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJobStatus:
-    """Return the status of a job that goes on, is suspended, or ends now.
+    """Return the status of a job that continues, is suspended, or ends now.
 
-    When the job has ended, replicas don't count as active, since replicas that still run are stopped. On success the Go
-    operator counts these as succeeded, and so do we. On failure it counts as active what ran when it saw the failure,
-    whatever it does with it then: so do we where `cleanPodPolicy` is set, as clients of that operator expect. In a
-    suspended job, replicas are active that run on because they can't be stopped yet. `network` is the network of the
-    job's objects: the status has it if it isn't the Go operator's.
+    After a job has ended, its replicas don't count as active, because replicas that still run are stopped. After a
+    success, the Go operator counts these replicas as succeeded, and so does this operator. After a failure, the Go
+    operator counts as active the replicas that ran when it observed the failure, even if it stops them afterwards. This
+    operator does the same if `cleanPodPolicy` is set, because clients of the Go operator expect it. In a suspended job,
+    the replicas that still run because they can't be stopped yet count as active. `network` is the network of the job's
+    objects: the status has it if it differs from the Go operator's network.
     """
     job, groups, stage, held = facts.job, facts.groups, facts.verdict.stage, facts.running_on
     progress = facts.observed.progress or job.status.progress
@@ -110,11 +111,11 @@ def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJ
 
 
 def _status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
-    """Return the status of a job that had ended, which keeps its outcome, times and counts.
+    """Return the status of a job that had ended before: its outcome, times and counts stay.
 
     The generation of an edited spec is recorded as observed, since kstatus (Helm with `--wait`, Flux) waits for that. A
-    status of the Go operator has no observed generation, and kstatus does not wait then. Conditions that an older
-    release wrote move to the list that they belong to.
+    status that the Go operator wrote has no observed generation, and then kstatus does not wait. If an older release
+    wrote a condition into another list, the condition moves to its present list.
     """
     status, generation = conditions.written_to(job.status), job.metadata.generation
     if status.observed_generation in (0, generation):
@@ -123,7 +124,7 @@ def _status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
 
 
 def _status_of_invalid(facts: Facts, conditions: Conditions) -> TFJobStatus:
-    """Return the status of a job whose spec can't be acted on: it has failed, or is as it was but for conditions."""
+    """Return the status of a job with a spec that can't be used: the job has failed, or only its conditions change."""
     status = conditions.written_to(facts.job.status)
     failed = is_finished(status.conditions)
     return msgspec.structs.replace(
@@ -138,8 +139,8 @@ def _status_of_invalid(facts: Facts, conditions: Conditions) -> TFJobStatus:
 def phase_of(conditions: Sequence[JobCondition], statuses: Iterable[ReplicaStatus]) -> str:
     """Return the job's state in one word: Pending, Running, Succeeded, Failed or Unknown.
 
-    Running needs an active pod; a suspended job is Pending, for it waits to run. Unknown: the operator can no longer
-    interpret the spec.
+    Running requires an active pod. A suspended job is Pending, because it waits until it can run. Unknown means that
+    the operator can no longer read the spec.
     """
     if is_finished(conditions):
         return "Succeeded" if status_of(conditions, ConditionType.SUCCEEDED) == "True" else "Failed"
@@ -164,14 +165,15 @@ def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
 
 
 def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
-    """Return whether anything changed that others must see, or that must not be forgotten.
+    """Return whether the status has a change that other programs must see, or that must not be lost.
 
-    Some changes alone are not worth a write: `lastReconcileTime`; `waiting`, since the condition Running has the same
-    reasons as text (an older CRD drops the field at each write); progress, which the progress server writes; usage,
-    which adds up from any earlier status; the network, which the first status of a started job has (an older CRD drops
-    it at each write); and indexes that have started. Forgetting a started index only means that a pod that is lost
-    before anything else happened is replaced without being counted. An index that is given up must be recorded:
-    otherwise the operator would mistake the end of its pod for a loss.
+    These changes alone are not worth a write: `lastReconcileTime`; `waiting`, because the condition Running has the
+    same reasons as text (with an older CRD, the API server drops the field at each write); progress, which the progress
+    server writes; usage, which can be computed from any earlier status; the network, which the first status of a
+    started job has (with an older CRD, the API server drops it at each write); and indexes that have started. If a
+    started index is not recorded, the only effect is this: if the pod is lost before anything else happens, it is
+    replaced but the loss is not counted. If the operator itself removes the pod of an index, the status must record
+    this: otherwise the operator would later take the end of the pod for a loss.
     """
     if old is new:
         return False
@@ -188,15 +190,17 @@ def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
 def seconds_until_due(
     observed: Observed, status: TFJobStatus, transitions: Set[ConditionType], options: PlanOptions, *, acts: bool
 ) -> float:
-    """Return the seconds that a status worth a write may wait if it comes without an event; 0 or less: write it now.
+    """Return for how many seconds a status without an event may wait before it is written.
 
-    *A status without news*: the creation of a job is no news to its creator. Its pods run a moment later, where pods
-    start at once, and one status write for both spares the API server its most expensive request: of nine calls per
-    small job one call, and a tenth of the CPU that the job costs it.
+    With 0 or less, it is written now. *A status without news*: the creation of a job is no news to its creator. If pods
+    start at once, they run a moment later, and one status write can report both. This saves the API server one write,
+    which is its most expensive request: one of nine calls for a small job, and a tenth of the CPU time that the job
+    costs it.
 
-    *A status with nothing but counts*: that more replicas of a large job are active or ready is written together with
-    the changes of the next moment. The change is not lost: each plan until then finds it again. A plan that `acts` may
-    fail, and is then repeated at the time that the API server asks for, not when the status is due.
+    *A status in which only counts change*: if more replicas of a large job are active or ready, this is written
+    together with the changes of the next moment. The change is not lost: each plan until then finds it again. If a plan
+    `acts`, the status does not wait: such a plan may fail, and is then repeated at the time that the API server
+    requests, and not when the status is due.
     """
     left = options.first_status_period - observed.known_for
     if left > 0 and not observed.job.status.conditions and transitions <= _UNREMARKABLE_CONDITIONS:
@@ -262,12 +266,12 @@ def counted(ready: int, total: int, completed: int, failed: int) -> str:
 
 
 def only_counts_rise(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> bool:
-    """Return whether `new` differs from `old` only in that more replicas are active or ready.
+    """Return whether `new` differs from `old` only because more replicas are active or ready.
 
-    Then clients don't wait for it, and it can be left out without a loss. The result is False if fewer are active or
-    ready (something may be wrong), or if all workers are active, which a client that scales a job waits for. (The
-    readiness of all replicas is a condition.) Started indexes must be recorded, or the loss of a pod would look like a
-    pod that never was; the progress server writes the progress.
+    No client waits for such a change, and nothing is lost if it is not written. The result is False in two cases: fewer
+    replicas are active or ready (there may be a problem), or all workers are active (a client that scales a job waits
+    for this). (A condition shows whether all replicas are ready.) Started indexes must be recorded: otherwise a pod
+    that is lost would look like a pod that never existed. The progress server writes the progress.
     """
     if any(getattr(old, name) != getattr(new, name) for name in _COMPARED_FIELDS):
         return False
@@ -287,9 +291,9 @@ def _same_but_for_counts(old: Sequence[JobCondition], new: Sequence[JobCondition
 
 
 def _news(condition: JobCondition) -> JobCondition:
-    """Return the condition without a message that has counts, and without the time of the last update.
+    """Return the condition without the time of its last update; if its message has counts, without the message, too.
 
-    The rest of such a message follows from the condition's reason, and from `waiting`, which is compared, too.
+    The other parts of such a message follow from the condition's reason, and from `waiting`, which is also compared.
     """
     has_counts = condition.type in _CONDITIONS_WITH_COUNTS and condition.status != "Unknown"
     message = "" if has_counts else condition.message

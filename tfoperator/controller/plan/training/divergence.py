@@ -1,7 +1,7 @@
-"""The condition Diverged: the loss that a job reports has not been a number for a while. Pure.
+"""Sets the condition Diverged: for some time, the loss that a job reports has not been a number. Pure.
 
-It fails no job: a person, or a program that waits for the condition, decides. It stays true when the job ends, for what
-was trained is spoilt.
+The condition does not fail the job: a person, or a program that waits for the condition, decides. It stays true when
+the job ends, because the result of the training is useless.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from tfoperator.controller.plan.facts.proposal import SetCondition, Want, event,
 
 
 def report_divergence(facts: Facts) -> Iterator[Want]:
-    """Set the condition after ten such reports in a row, with an event; a report with a number makes it false again."""
+    """Set the condition after ten such reports in a row, and send an event.
+
+    The next report with a number makes it false.
+    """
     reported = facts.observed.reported
     if reported is None:
         return

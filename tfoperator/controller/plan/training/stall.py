@@ -1,19 +1,20 @@
 """Determines whether a job makes progress, and the actions if it doesn't. Pure.
 
-The clock of `progressDeadlineSeconds` starts when all replicas run, and restarts when they do so again: after a
-restart, a suspension, or the loss of a pod. From then on any news resets it. News are reports of progress or, as long
-as a job has never sent one, lines in the logs of the replicas that train (a parameter server logs nothing for days).
+The time for `progressDeadlineSeconds` begins when all replicas run. After a restart, a suspension, or the loss of a
+pod, it begins again when all replicas run again. From then on any news resets it. Signs of progress are reports. If a
+job has never sent a report, they are lines in the logs of the replicas that train (a parameter server writes no log
+lines for days).
 
-*Logs* are not watched: the last lines are read at half of the deadline and at its end, and only for jobs that have a
-deadline. A line's time is by its node's clock. So a line counts as new by that clock, or if it differs from the line of
-the previous look: with two looks in a deadline, a wrong clock can't make a job look stalled if it makes progress. Looks
-may come late, since their number in a second is bounded (`log_looks`). So a line that the previous look has not found
-proves no stall, whatever its time: another look follows. The longer a job has been silent, the rarer are the looks at
-it.
+*Logs* are not watched continuously: the last lines are read after half of the deadline and at its end, and only for
+jobs with a deadline. A line's time is by its node's clock. So a line counts as new if it is new by that clock, or if it
+differs from the line of the previous reading. Since there are two readings in a deadline, a wrong clock can't make a
+job look stalled if it makes progress. A reading may come late, because the number of readings in a second is limited
+(`log_looks`). So if the previous reading did not find a line, this line does not show a stall, whatever its time is:
+another reading follows. The longer a job has written nothing, the less often its logs are read.
 
-*A stall that is to be ended* (`onStall`) is reported first, in its own status write. It waits for the stacks of all
-threads, where they are taken, and is ended by the existing means: replicas are marked as lost, and the rules of
-restarting apply.
+*A stall that the operator must end* (`onStall`) is first reported in its own status write. If stacks are taken, the
+operator waits for the stacks of all threads. Then it ends the stall with the existing means: it marks replicas as lost,
+and the rules for restarts apply.
 """
 
 from __future__ import annotations
@@ -54,19 +55,24 @@ _MOVING_STATES = (
     ReplicaState.LEAVING,
 )
 _MIN_GAP = 1.0
-"""The minimum of seconds by which a replica falls silent before the others to be called behind: lines of one step."""
+"""A replica counts as behind only if its last sign of progress is at least this number of seconds earlier: lines of the
+same step differ by less.
+"""
 _MAX_BEHIND = 5
 _END_DELAY = 1.0
-"""Seconds after which a reported stall is ended, unless the status that reports it comes back before."""
+"""The number of seconds after which a reported stall is ended, unless the cache shows the status with the report
+earlier.
+"""
 _SHARE_OF_SILENCE, _MAX_LOOK_PERIOD = 0.25, 600.0
-"""The share of a stalled job's silence after which its logs are looked at again, since it may have resumed; in seconds,
-half of the deadline at least, and this at most."""
+"""The logs of a stalled job are read again after this share of the time without progress, because the job may have
+resumed. The time until then is at least half of the deadline, and at most this number of seconds.
+"""
 
 
 def with_stall(facts: Facts, deadline: float) -> Facts:
     """Return the facts with the job's progress; `deadline` is its progress deadline in seconds.
 
-    The replicas of a stall that is ended now by a restart are restarted, unless the job is suspended.
+    If a restart ends a stall now, the stalled replicas are restarted, unless the job is suspended.
     """
     stall = judge_progress(facts, deadline)
     ends = stall.ends_as is OnStall.RESTART and not facts.suspended
@@ -75,7 +81,7 @@ def with_stall(facts: Facts, deadline: float) -> Facts:
 
 
 def judge_progress(facts: Facts, deadline: float) -> Stall:
-    """Return whether the job has stalled; `deadline` is its progress deadline in seconds."""
+    """Return the state of the job's progress; `deadline` is its progress deadline in seconds."""
     start = _clock_start(facts.job, facts.groups)
     if start is None:
         return Stall(state=StallState.NOT_RUNNING)
@@ -84,7 +90,10 @@ def judge_progress(facts: Facts, deadline: float) -> Stall:
 
 
 def _stalled_replicas(groups: Sequence[ReplicaGroup], stall: Stall) -> tuple[ReplicaGroup, ...]:
-    """Restart the replicas that are behind; all that train if none is known to be. The stall is their one cause."""
+    """Restart the replicas that are behind; if none is known to be behind, restart all replicas that train.
+
+    The stall is their one cause.
+    """
     running = _running(groups)
     named = [entry for entry in running if entry[0].name_of(entry[1]) in stall.behind]
     lost = {(group.type, replica.index) for group, replica, _ in named or _training(running)}
@@ -101,7 +110,7 @@ def _stalled_replicas(groups: Sequence[ReplicaGroup], stall: Stall) -> tuple[Rep
 
 
 class _Clock(msgspec.Struct, frozen=True):
-    """The deadline (seconds) of a job whose clock started at `start`."""
+    """The deadline (in seconds) of a job whose time began at `start`."""
 
     start: datetime
     deadline: float
@@ -113,9 +122,9 @@ class _Clock(msgspec.Struct, frozen=True):
 
 
 def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
-    """Return when all replicas last began to run; None if they don't.
+    """Return when all replicas last began to run; None if they don't all run.
 
-    Of an elastic job, workers may come and go while the others train on.
+    In an elastic job, workers may come and go while the other workers continue to train.
     """
     true = [condition for condition in all_conditions(job.status) if condition.status == "True"]
     since = {
@@ -148,7 +157,10 @@ def _by_reports(facts: Facts, clock: _Clock, reported: TrainingProgress) -> Stal
 
 
 def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
-    """Return the replicas with the lowest step, if others have a higher step; else those that fell silent first."""
+    """Return the replicas with the lowest step if other replicas have a higher step.
+
+    Otherwise return the replicas that stopped reporting first.
+    """
     steps = {replica.name: replica.step for replica in reported.behind if replica.step is not None}
     highest = max([*steps.values(), *([reported.step] if reported.step is not None else [])], default=0)
     lowest = min(steps.values(), default=highest)
@@ -212,7 +224,7 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
 
 
 def _as_before(job: TFJob, **looks: Any) -> Stall:
-    """Return the same state as before, with the last message: the logs have to be read again."""
+    """Return the state and message from before, because the logs must be read again."""
     before = condition_of(job, ConditionType.STALLED)
     if before is not None and before.status == "True":
         return Stall(state=StallState.STALLED, message=before.message, **looks)
@@ -232,12 +244,12 @@ def _running(groups: Sequence[ReplicaGroup]) -> list[_Running]:
 
 
 def _training(running: list[_Running]) -> list[_Running]:
-    """Return the replicas that train, whose logs show progress; all replicas if none is known to train."""
+    """Return the replicas that train, because their logs show progress; without such replicas, return all."""
     return [entry for entry in running if entry[0].type in _TRAINING_TYPES] or running
 
 
 def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
-    """Return the replicas that fell silent first: all before the widest gap between two last signs of life."""
+    """Return the replicas that stopped first: all replicas before the widest gap between two last signs of progress."""
     if len(times) < 2:
         return ()
     order = sorted(times, key=lambda name: times[name])

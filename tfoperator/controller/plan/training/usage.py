@@ -1,19 +1,23 @@
-"""Determines what the time of a job goes to, and what it holds meanwhile. Pure.
+"""Computes how a job spends its time, and which resources it holds meanwhile. Pure.
 
-`account` returns the job's usage, changed only when its phase or the resources that its pods hold have changed: readers
-add the time since then. So it is exact however rarely a status is written. Between two writes this process
-remembers it; a new leader goes on from the status, and times of the changes that it missed are in the pods.
+`account` returns the job's usage. The usage changes only when the job's phase changes, or when the resources of its
+pods change: readers add the time since the last change. So the usage is exact, even if the operator rarely writes a
+status. Between two writes the operator's process remembers the usage. A new leader continues from the usage in the
+status, and reads the times of changes that it has missed from the pods.
 
-*Without reports* the job trains while the programs of all its replicas but evaluators run (with dynamic workers: while
-any of them runs), and is lost from a restart until they do so again.
+*Without reports* a job counts as training while the programs of all its replicas except evaluators run. With dynamic
+workers it counts as training while any of these programs runs. From a restart until the programs run again, its time
+counts as lost.
 
-*With reports* it trains from the first report on. It is lost from a restart on, or from the report of the highest step
-on if the report of an earlier step follows, until a report of a step that was never reached before. The last reports of
-replicas from before the restart don't count: they only show how far the training was. When a job reports for the first
-time, the time since its programs began counts as their start.
+*With reports* a job counts as training from its first report on. Its time counts as lost from a restart on. If a report
+shows an earlier step than the highest step, its time counts as lost from the report of the highest step on. In both
+cases the lost time ends with the first report of a step that is higher than all steps before. Reports that replicas
+sent before a restart don't count as training: they only show how far the training was. When a job reports for the first
+time, the time from the start of its programs until this report counts as startup.
 
-Times come from nodes' clocks, and numbers from programs and from whoever may write a status: each time is cut to the
-span from the last change until now, sums never fall, and what is kept is bounded.
+Times come from nodes' clocks. Numbers come from programs, and from any user who may write a status. So the operator
+limits each time to the span from the last change until now, sums never decrease, and the stored data has a maximum
+size.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ from tfoperator.controller.plan.replicas.replicas import Replica, ReplicaState
 from tfoperator.controller.plan.values.actions import Plan
 
 _LAST_WORDS = timedelta(seconds=10)
-"""How long after a restart reports may still be of the training before it."""
+"""How long after a restart a report may still come from the training before the restart."""
 
 _MAX_SECONDS = 2**53
 _PHASES = tuple(map(str, UsagePhase))
@@ -88,7 +92,7 @@ def account(facts: Facts) -> JobUsage | None:
 
 
 def with_goodput(plan: Plan, now: datetime) -> Plan:
-    """Return the plan with the goodput of this moment, if it writes the status anyway."""
+    """Return the plan. If the plan writes the status anyway, add the current goodput."""
     usage = plan.status.usage
     if usage is None or not (plan.write_status or plan.write_status_first):
         return plan
@@ -96,7 +100,7 @@ def with_goodput(plan: Plan, now: datetime) -> Plan:
 
 
 def _before(facts: Facts) -> JobUsage:
-    """Return the newest known usage: a job that has none is queued since its creation."""
+    """Return the newest known usage. A job without a usage counts as queued since its creation."""
     status, remembered = facts.job.status.usage, facts.observed.usage
     if status is None and remembered is None:
         created = whole_second(facts.job.metadata.creation_timestamp or facts.now)
@@ -111,7 +115,7 @@ def _before(facts: Facts) -> JobUsage:
 
 
 def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> _Course:
-    """Return the course of the job as it was at its last change."""
+    """Return the phases and counts of the job at its last change."""
     reported, since = facts.observed.reported, utc(before.since or now)
     return _Course(
         facts,
@@ -129,7 +133,10 @@ def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> 
 
 
 class _Course(msgspec.Struct, frozen=True):
-    """The course of the job since a moment: `spans` are the phases that it was in, the first as it was then."""
+    """The phases of the job since a moment.
+
+    `spans` has these phases in order; its first item is the phase at that moment.
+    """
 
     facts: Facts
     before: JobUsage
@@ -144,7 +151,7 @@ class _Course(msgspec.Struct, frozen=True):
     is_reported: bool
 
     def following(self, stage: Stage) -> _Course:
-        """Return the course with the phases since then."""
+        """Return the course with the phases from `since` until now."""
         if stage is Stage.SUSPENDED:
             waits = queue_name(self.facts.job.metadata.labels) and self.spans[0][0] not in _TRAINED
             waits = waits or (self.facts.observed.held and not self.facts.job.spec.suspended)
@@ -155,7 +162,10 @@ class _Course(msgspec.Struct, frozen=True):
         return self._going_on() if stage is Stage.ACTIVE else self
 
     def end(self, stage: Stage) -> datetime | None:
-        """Return when the job ended, if it has: with the last of its programs where none runs any more."""
+        """Return when the job ended, if it has ended.
+
+        If no program runs any more, this is the end of the last program.
+        """
         if not stage.is_end:
             return None
         ends = [termination_of(program_of(pod)) for pod in self.facts.observed.pods]
@@ -215,7 +225,10 @@ class _Course(msgspec.Struct, frozen=True):
         return course
 
     def _with_start(self) -> _Course:
-        """Return the course of a job that has reported for the first time: what seemed to be training was its start."""
+        """Return the course of a job that has reported for the first time.
+
+        The time that counted as training until now becomes startup.
+        """
         replace = msgspec.structs.replace
         spent = sum(max(self.before.seconds.get(phase, 0), 0) for phase in (UsagePhase.STARTING, *_TRAINED))
         others = {phase: seconds for phase, seconds in self.before.seconds.items() if phase not in _TRAINED}
@@ -238,25 +251,25 @@ class _Course(msgspec.Struct, frozen=True):
         return course._reaching(step)
 
     def _counting(self) -> _Course:
-        """Return the course with the number of restarts of now, which never falls."""
+        """Return the course with the current number of restarts, which never decreases."""
         restarts = max(self.restarts, self._restarts)
         return self if restarts == self.restarts else msgspec.structs.replace(self, restarts=restarts)
 
     def _reaching(self, step: int | None) -> _Course:
-        """Return the course with the highest step that was reached."""
+        """Return the course with the highest step that the job has reached."""
         if step is None or (self.step is not None and step <= self.step):
             return self
         return msgspec.structs.replace(self, step=step, step_time=self._report_time)
 
     @property
     def _step(self) -> int | None:
-        """The step that was reported last; the percentage if reports have no steps."""
+        """The step in the last report. If reports have no steps, the percentage."""
         reported = self.reported
         return None if reported is None else (reported.percentage if reported.step is None else reported.step)
 
     @property
     def _report_time(self) -> datetime:
-        """The time of that report; as long ago as possible if there was none."""
+        """The time of the last report. If there was no report, the earliest possible time."""
         reported = self.reported
         return utc(datetime.min if reported is None or not reported.last_updated_time else reported.last_updated_time)
 
@@ -266,17 +279,17 @@ class _Course(msgspec.Struct, frozen=True):
 
     @property
     def _loses(self) -> bool:
-        """Whether the pod of a replica was lost: a restart that leaves no trace in the counts, such as an eviction."""
+        """Whether a replica's pod was lost, for example by an eviction. The counts do not include such a restart."""
         states = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
         return any(replica.state in states for group in self.facts.groups for replica in group.replicas)
 
     @property
     def _is_elastic(self) -> bool:
-        """Whether workers come and go, and at least one of them is there."""
+        """Whether the job has dynamic workers, and at least one worker exists."""
         return bool(self.facts.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
 
     def _needed(self) -> list[Replica]:
-        """Return the replicas that training needs, without replicas that have ended and whose pods are gone."""
+        """Return the replicas that training needs. Leave out replicas that have ended and have no pod any more."""
         groups = self.facts.groups
         needed = [group for group in groups if group.type is not ReplicaType.EVALUATOR] or groups
         return [
@@ -288,7 +301,10 @@ class _Course(msgspec.Struct, frozen=True):
         ]
 
     def _begun(self, needed: Sequence[Replica]) -> datetime | None:
-        """Return when the last of the programs began (of dynamic workers, the first); None if not all run."""
+        """Return when the last program began (with dynamic workers, the first program).
+
+        Return None if not all programs run.
+        """
         begun = [begun_at(replica, self.now) for replica in needed]
         times = [moment for moment in begun if moment is not None]
         if self.facts.job.spec.enable_dynamic_worker:
@@ -296,7 +312,10 @@ class _Course(msgspec.Struct, frozen=True):
         return max(times) if times and len(times) == len(begun) else None
 
     def _lost_at(self) -> datetime:
-        """Return when the first of the programs that restart ended; now if that is unknown."""
+        """Return when the first program of the restarting replicas ended.
+
+        Return the current time if this is unknown.
+        """
         lost = [
             termination_of(program_of(replica.pod), last=replica.state is ReplicaState.RUNNING)
             for group in self.facts.groups
@@ -308,7 +327,10 @@ class _Course(msgspec.Struct, frozen=True):
         return min((time for time in times if time > self.since), default=self.now)
 
     def _silent_since(self) -> datetime:
-        """Return since when the job makes no progress: since its last report, or for its deadline."""
+        """Return since when the job has made no progress.
+
+        With reports, this is the time of the last report; without reports, the current time minus the job's deadline.
+        """
         if self.is_reported:
             return self._report_time
         deadline = self.facts.job.spec.policy.progress_deadline_seconds or 0
@@ -316,7 +338,10 @@ class _Course(msgspec.Struct, frozen=True):
 
 
 def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:
-    """Return the spans with times that never fall and don't lie ahead; adjacent spans have different phases."""
+    """Return the spans with times that never decrease and are not in the future.
+
+    Adjacent spans have different phases.
+    """
     found = [spans[0]]
     for phase, began in spans[1:]:
         if phase is not found[-1][0]:
@@ -325,7 +350,7 @@ def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:
 
 
 def _added(seconds: Mapping[str, int], spans: Sequence[tuple[str, datetime]]) -> dict[str, int]:
-    """Return the sums with all spans but the last, which goes on."""
+    """Return the sums including all spans except the last span, which has not ended."""
     sums = {phase: min(max(seconds.get(phase, 0), 0), _MAX_SECONDS) for phase in _PHASES}
     for (phase, began), (_, ended) in pairwise(spans):
         sums[str(phase)] += seconds_since(began, ended)

@@ -1,8 +1,9 @@
 """The output of `plan()`: a `Plan`, whose phases hold the actions to carry out.
 
-They are plain frozen data, so a decision can be compared, printed and tested without a cluster, and the code that
-executes a plan does not need the reasons for it. The rules of execution that depend on the object (a service before its
-pod, a PodGroup before the pods, a TensorBoard never fails the job) are members of actions and phases, too.
+They are plain frozen data. So a decision can be compared, printed and tested without a cluster, and the code that
+executes a plan does not need the reasons for the plan. Some rules of execution depend on the object: a service comes
+before its pod, a PodGroup before the pods, and a TensorBoard never fails the job. Members of actions and phases express
+these rules.
 """
 
 from __future__ import annotations
@@ -49,11 +50,12 @@ class StopReason(StrEnum):
 
 
 class _ObjectAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The common part of all actions: the object that they concern.
+    """The members that all actions have: they name the object.
 
     `replica` is None for an object that belongs to no replica, or whose labels don't name one. `required` determines
-    the effect of a failure: the job can't go on without a required object, so a refusal by the API server for good
-    makes the job invalid. A failure with any other object is reported once, and retried while the job goes on.
+    the effect of a failure. The job can't continue without a required object, so if the API server refuses that object
+    permanently, the job becomes invalid. A failure with any other object is reported once and retried, and the job
+    continues.
     """
 
     kind: ObjectKind
@@ -65,9 +67,9 @@ class _ObjectAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Create(_ObjectAction, frozen=True, kw_only=True, gc=False):
     """An object to create.
 
-    `body` may share parts with other bodies of the plan: encode it, don't change it. `spec_field` is the field of the
-    job that the object is made from, which is to blame if the API server refuses the object. `replacement`: a pod of
-    the same replica was there before.
+    `body` may share parts with other bodies in the plan: encode it, but don't change it. `spec_field` is the field of
+    the job from which the object is made; if the API server refuses the object, this field is reported as the cause.
+    `replacement` means that the replica had a pod before.
     """
 
     body: dict[str, Any]
@@ -76,9 +78,9 @@ class Create(_ObjectAction, frozen=True, kw_only=True, gc=False):
 
 
 class Patch(_ObjectAction, frozen=True, kw_only=True, gc=False):
-    """A merge patch of an object, with `uid` as precondition: it was made for that object, not for a successor.
+    """A merge patch of an object, with `uid` as precondition: if another object has the name now, the patch is refused.
 
-    A `strategic` patch is Kubernetes' strategic merge patch, which built-in kinds have.
+    A `strategic` patch is Kubernetes' strategic merge patch, which only built-in kinds support.
     """
 
     uid: str
@@ -90,8 +92,9 @@ class Patch(_ObjectAction, frozen=True, kw_only=True, gc=False):
 class Delete(_ObjectAction, frozen=True, kw_only=True, gc=False):
     """An object to delete, with `uid` as precondition.
 
-    `grace_period_seconds` None means the object's own; 0 is a forced deletion. With `resource_version` the object is
-    deleted only in the state that was seen: if it has changed since, another plan decides.
+    With `grace_period_seconds` None, the object's own grace period applies; 0 is a forced deletion. With
+    `resource_version` the object is deleted only in the state that was seen: if it has changed since, another plan
+    decides.
     """
 
     uid: str
@@ -104,11 +107,11 @@ Action = Create | Patch | Delete
 
 
 class Looks(msgspec.Struct, frozen=True):
-    """Pods to look into. Looking changes no object; when it is done, the job is planned again.
+    """Pods to look into. This changes no object; when it is done, the job gets a new plan.
 
     Actions don't wait for it. The logs of `keep` are copied into the archive, so that a later plan can delete these
-    pods. The newest lines of the logs of `read` are looked up one pod after the other, up to a line that is newer than
-    `newer_than`. The stacks of all threads of `stacks` are kept.
+    pods. The newest log lines of the pods in `read` are read, pod after pod, until a line is newer than `newer_than`.
+    The stacks of all threads in the pods in `stacks` are taken and kept.
     """
 
     keep: tuple[Pod, ...] = ()
@@ -123,8 +126,8 @@ NO_LOOKS = Looks()
 class PhaseName(StrEnum):
     """The phases of a plan, in the order of their execution.
 
-    A gang scheduler can't handle pods whose PodGroup does not exist, and a process can't start before its own name
-    resolves: PodGroups and services come first.
+    PodGroups and services come first: a gang scheduler can't handle pods whose PodGroup does not exist, and a process
+    can't start until its own name resolves.
     """
 
     DELETIONS = "deletions"
@@ -138,11 +141,10 @@ class PhaseName(StrEnum):
 class Phase(msgspec.Struct, frozen=True):
     """Actions that may be carried out in parallel, except the actions of one chain.
 
-    The actions of a chain are carried out in their order, up to the first creation that leaves nothing in place, or the
-    first deletion that fails.
-    `slow_start`: 1, 2, 4 ... chains at a time, and none after a failure, since most failures of creations (a quota, an
-    admission webhook that is down) hit all chains alike. The phase is skipped if a creation of a phase in `needs` left
-    nothing in place.
+    The actions of a chain are executed in order, until a creation leaves no object, or a deletion fails. With
+    `slow_start`, 1, 2, 4 ... chains are executed at a time, and none after a failure, because most causes of failed
+    creations (a quota, an admission webhook that does not respond) affect all chains. If a creation in a phase of
+    `needs` left no object, this phase is skipped.
     """
 
     name: PhaseName
@@ -157,9 +159,10 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class PlannedEvent(msgspec.Struct, frozen=True):
-    """An event about the job, emitted once the plan's status write (if any) has succeeded.
+    """An event about the job; it is sent after the status write of the plan, if any, has succeeded.
 
-    `reason` is plain text: otherwise the memory of events would hold objects that the garbage collector has to visit.
+    `reason` is plain text, not an enumeration: otherwise the memory of events would hold objects that the garbage
+    collector has to visit.
     """
 
     type: EventType
@@ -173,19 +176,21 @@ class PlannedEvent(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The actions and the status for a job now.
+    """The actions for a job now, and its new status.
 
-    1. `write_status_first`: `status` must be durable before anything is changed (it records a restart, a
-       suspension or the job's end); if the write fails, stop here and retry.
+    1. `write_status_first` means that `status` must be stored before anything is changed, because it records a restart,
+       a suspension or the job's end. If the write fails, the execution stops there and is retried.
     2. `looks`, then `phases`, in their order.
-    3. `write_status`: whether `status`, the complete desired status, differs from the observed status in a way that is
-       worth a write. Without it `status` may still have news (started indexes) for any other write to include.
-    4. `events`, only after a needed status write has succeeded, so that a retry doesn't repeat them.
-    5. `requeue_after`: seconds until time alone changes the decision; None when only an event can.
+    3. `write_status` means that `status`, the complete desired status, differs enough from the observed status to be
+       worth a write. Without `write_status`, `status` may still have news (started indexes) that the next write
+       includes.
+    4. `events` are sent only after a necessary status write has succeeded, so that a retry doesn't repeat them.
+    5. `requeue_after` is the number of seconds after which the decision changes even without an event; None if only an
+      event can change it.
 
-    `absent` names pods that were there and are gone without our doing. Creations and counts in this plan depend on
-    that; if the cache may be stale, the caller can look these pods up before it acts.
-    `transitions` are the conditions that become True with this plan's status.
+    `absent` names the pods that existed before and are gone, although the operator has not deleted them. Creations and
+    counts in this plan depend on the absence of these pods. If the cache may be stale, the caller can look these pods
+    up before it acts. `transitions` are the conditions that become True with this plan's status.
     """
 
     status: TFJobStatus
@@ -205,5 +210,5 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def changes_objects(self) -> bool:
-        """Whether anything is created, changed or deleted, the status aside."""
+        """Whether the plan creates, changes or deletes an object other than the status."""
         return bool(self.phases)

@@ -1,9 +1,9 @@
-"""A job's conditions as a value: set a condition, get new lists.
+"""A job's conditions as a value: setting a condition returns new lists.
 
-Foreign clients read `status.conditions`, and each kind of client has a rule of its own: the last condition of the list,
-the newest true condition by its transition time, any true condition of a type, `Ready` and `Stalled` as kstatus defines
-them. So this list has the Go operator's types only, the last condition in it is true, and transition times are as that
-operator sets them. Types that it does not know are in `status.operatorConditions`.
+Other programs read `status.conditions`, and each kind of program has a rule of its own. Some read the last condition in
+the list, some the newest true condition by its transition time, some any true condition of a type, and some `Ready` and
+`Stalled` as kstatus defines them. So this list has only the types that the Go operator has, its last condition is true,
+and transition times are as the Go operator sets them. All other types are in `status.operatorConditions`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def is_held(conditions: Sequence[JobCondition]) -> bool:
 
 
 class Conditions(msgspec.Struct, frozen=True):
-    """The conditions of a job, and those that it had when the plan began; times change only where something changed."""
+    """The conditions of a job now, and at the beginning of the plan.
+
+    If a condition does not change, its times do not change.
+    """
 
     before: tuple[JobCondition, ...]
     now: tuple[JobCondition, ...]
@@ -40,10 +43,10 @@ class Conditions(msgspec.Struct, frozen=True):
     def having(
         self, condition: ConditionType, status: str, reason: JobReason | OwnReason | ForeignReason, message: str
     ) -> Conditions:
-        """Return these with a condition set; the same if that changes nothing.
+        """Return the conditions with a condition set; return the same object if nothing changes.
 
-        The transition time moves only with the status, the update time with any change. A condition that becomes true
-        moves to the end of its list.
+        The transition time changes only if the condition's status changes, and the update time changes with every
+        change. If a condition becomes true, it moves to the end of its list.
         """
         old = find_condition(self.now, condition)
         if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
@@ -62,11 +65,11 @@ class Conditions(msgspec.Struct, frozen=True):
         return self._with((*(item for item in self.now if item.type != condition), new))
 
     def has(self, condition: ConditionType) -> bool:
-        """Return whether a condition of that type is there."""
+        """Return whether the job has a condition of that type."""
         return find_condition(self.now, condition) is not None
 
     def without(self, condition: ConditionType) -> Conditions:
-        """Return these without a condition; the same if it is not there."""
+        """Return the conditions without a condition; return the same object if the condition is not there."""
         if not self.has(condition):
             return self
         return self._with(tuple(item for item in self.now if item.type != condition))
@@ -75,7 +78,10 @@ class Conditions(msgspec.Struct, frozen=True):
         return Conditions(self.before, items, self.time)
 
     def written_to(self, status: TFJobStatus) -> TFJobStatus:
-        """Return the status with these conditions, each type in its list; the same status if it has them already."""
+        """Return the status with these conditions, with each type in its list.
+
+        Return the same status if it has them already.
+        """
         conditions = _with_a_true_one_last([item for item in self.now if item.type in PEER_CONDITIONS])
         own = tuple(item for item in self.now if item.type not in PEER_CONDITIONS)
         if (conditions, own) == (status.conditions, status.operator_conditions):
@@ -83,7 +89,7 @@ class Conditions(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(status, conditions=conditions, operator_conditions=own)
 
     def became_true(self) -> frozenset[ConditionType]:
-        """Return the conditions that are true now and were not before."""
+        """Return the conditions that are true now and were not true at the beginning of the plan."""
         return frozenset(
             ConditionType(item.type)
             for item in self.now
@@ -92,7 +98,7 @@ class Conditions(msgspec.Struct, frozen=True):
 
 
 def conditions_of(conditions: tuple[JobCondition, ...], now: datetime) -> Conditions:
-    """Return the conditions of a job as they are before a plan changes them at `now`."""
+    """Return the conditions of a job before a plan changes them; `now` is the time for the changes."""
     return Conditions(conditions, conditions, whole_second(now))
 
 

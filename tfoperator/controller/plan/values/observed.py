@@ -33,14 +33,16 @@ _NO_STATUS = ReplicaStatus()
 _NO_DATA_SERVICE = DataServiceStatus()
 
 Refusals = Mapping[tuple[ReplicaType, int] | OwnedKind, Reason]
-"""Reasons why the API server refuses to create objects: by replica, or by the kind of an object that all need."""
+"""The reasons why the API server refuses to create objects: by replica, or by kind for an object that all replicas
+need.
+"""
 
 
 class Unseen(msgspec.Struct, frozen=True):
-    """Requests of this process to the API server whose results the caches do not show yet.
+    """Requests of this process to the API server that have no visible result in the caches yet.
 
-    `awaited` are the objects that are still to appear or to vanish: by replica type (in lower case, empty for objects
-    of no replica) and kind. `deleted` are the UIDs of those that are to vanish.
+    `awaited` has the objects that must still appear or vanish in the caches: by replica type (in lower case; empty for
+    objects of no replica) and kind. `deleted` has the UIDs of the objects that must vanish.
     """
 
     awaited: frozenset[tuple[str, str]] = frozenset()
@@ -57,7 +59,7 @@ class UnkeptLogs(msgspec.Struct, frozen=True):
 class Comparison(msgspec.Struct, frozen=True):
     """A comparison of the caches with the live state that is still to be recorded in `status.lastReconcileTime`.
 
-    `write` asks for a status write of its own if no other comes along.
+    `write` means that this needs a status write of its own, if there is no other reason for a status write.
     """
 
     time: datetime
@@ -65,10 +67,11 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class NewestLine(msgspec.Struct, frozen=True):
-    """The newest line of a pod's log: the time of writing as far as known here, and the time by its node's clock.
+    """The newest line of a pod's log.
 
-    `stamp` is None for a log without a line. `stopped`: the program is seen to be stopped (SIGSTOP). `is_new`: the look
-    before did not find this line, or there was none before.
+    It has the time of writing, as far as the operator knows it, and the time by the node's clock. `stamp` is None if
+    the log has no line. `stopped` means that the program was found stopped (SIGSTOP). `is_new` means that the previous
+    reading did not find this line, or that there was no previous reading.
     """
 
     time: datetime
@@ -78,9 +81,10 @@ class NewestLine(msgspec.Struct, frozen=True):
 
 
 class LogLines(msgspec.Struct, frozen=True):
-    """The result of the last look at a job's logs: the newest line of each pod (by UID) that was read.
+    """The result of the last reading of a job's logs: the newest line of each pod (by UID) whose log was read.
 
-    `looked` is when that look began; None before the first. `problem` is the reason if nothing could be read.
+    `looked` is when that reading began; None before the first reading. `problem` is the reason if nothing could be
+    read.
     """
 
     newest: Mapping[str, NewestLine] = {}
@@ -91,9 +95,9 @@ class LogLines(msgspec.Struct, frozen=True):
 class QueueGate(msgspec.Struct, frozen=True):
     """Whether a job in a queue may have pods.
 
-    `reason` and `message` show why it may not; the message of an admitted job is the ClusterQueue of its quota.
-    `quota` is the number of pods that an admitted job has quota for, by replica type in lower case: less than the
-    number of its replicas where some of them have ended and their quota was given back.
+    `reason` and `message` show why the job may not have pods; for an admitted job, the message is the name of the
+    ClusterQueue that gave the quota. `quota` is the number of pods for which an admitted job has quota, by replica type
+    in lower case. It is less than the number of replicas if some replicas have ended and their quota was given back.
     """
 
     reason: str
@@ -103,25 +107,24 @@ class QueueGate(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """The caches' view of one job, and the controller's memory of it.
+    """The state of one job in the caches, and the facts about it in the controller's memory.
 
-    `job` is defaulted (`tfoperator.api.defaults.default`), with the newest status known. `pods`, `services` and
-    `deployments` are the objects whose controller is this job's UID, in any order, terminating objects included.
-    `problems` are the validation errors of the job (and the lines of `decode_error`), each as `field: message`.
-    `pod_group` is the job's own, and `priorities` has the priorities of the PriorityClasses (`priorities_of`); both are
-    used only with a gang scheduler. `known_for` is the number of seconds since this process first synced the job.
-    `progress` is the progress that the job has reported so far, perhaps newer than its status; None if this operator
-    takes no reports. `log_lines` is None if this operator reads no logs. `stacks_taken` is when stacks of the job's
-    threads were last taken, 1970 if never; None if this operator takes none.
-    `edited_templates` names the replica types whose pods would be made differently than at the last look, and has
-    `spec.dataService` if that is true of the pods of the data service.
-    `uncounted_types` are the replica types, as the job spells them, that Kueue's quota doesn't count. `status_age` is
-    the number of seconds since this process wrote the status. `refused` maps each object that seems to be the job's,
-    but could not be adopted or released, to the reason; decisions don't depend on it. `usage` is the job's usage as the
-    last plan of this process had it, perhaps newer than the status.
-    `not_created` has the reason why the API server refused to create an object of a replica, by the replica, or by the
-    kind of an object that all replicas need; None if this process has tried to create none yet.
-    `gate` is None unless the operator itself drives the job's Workload in Kueue.
+    `job` has its defaults (`tfoperator.api.defaults.default`) and the newest known status. `pods`, `services` and
+    `deployments` are the objects whose controller has this job's UID, in any order; objects that are being deleted are
+    included. `problems` are the validation errors of the job (and the lines of `decode_error`), each as `field:
+    message`. `pod_group` is the PodGroup of the job, and `priorities` has the priorities of the PriorityClasses
+    (`priorities_of`); both are used only with a gang scheduler. `known_for` is the number of seconds since this process
+    first synced the job. `progress` is the progress that the job has reported so far, which may be newer than its
+    status; None if this operator receives no reports. `log_lines` is None if this operator reads no logs.
+    `stacks_taken` is when stacks of the job's threads were last taken (1970 if never); None if this operator takes no
+    stacks. `edited_templates` names the replica types for which new pods would differ from the pods at the last sync.
+    It contains `spec.dataService` if that is true of the pods of the data service. `uncounted_types` are the replica
+    types, as the job spells them, that Kueue's quota doesn't count. `status_age` is the number of seconds since this
+    process wrote the status. `refused` maps each object that seems to belong to the job, but could not be adopted or
+    released, to the reason; decisions don't depend on this. `usage` is the job's usage from the last plan of this
+    process, which may be newer than the status. `not_created` has the reason why the API server refused to create an
+    object, by replica, or by kind for an object that all replicas need; it is None if this process has not tried to
+    create any object yet. `gate` is None unless the operator itself handles the job's Workload in Kueue.
     """
 
     job: TFJob
@@ -153,7 +156,7 @@ class Observed(msgspec.Struct, frozen=True):
 
     @property
     def held(self) -> bool:
-        """Whether the job's queue lets it have no pods now."""
+        """Whether the job is in a queue that allows it no pods now."""
         return self.gate is not None and not self.gate.admitted
 
     @property
@@ -163,7 +166,7 @@ class Observed(msgspec.Struct, frozen=True):
 
     @property
     def reported(self) -> TrainingProgress | None:
-        """The newest known progress with a time of its report: the status's, or a later report."""
+        """The newest known progress that has the time of a report: from the status, or from a later report."""
         recorded, newest = self.job.status.progress, self.progress
         if recorded is None and newest is None:
             return None
@@ -172,15 +175,16 @@ class Observed(msgspec.Struct, frozen=True):
 
 
 class PlanOptions(PodOptions, frozen=True, kw_only=True):
-    """The options of pods, and the delays of actions. Times are seconds.
+    """The options for pods, and for the delays of actions. Times are seconds.
 
-    A replica's n-th restart comes `restart_delay_base * 2**(n-1)` after its program began, at most `restart_delay_cap`,
-    and at once if that is over, or if the base is 0. A pod on a lost node is deleted by force `node_lost_margin` after
-    the moment its graceful deletion should have been over. `default_clean_pod_policy` holds for jobs that leave theirs
-    unset; empty: pods that still run when such a job has ended are stopped (see `cleanup`). For `first_status_period` a
-    job's first status waits, to be written together with a second status. A status with nothing new but counts is
-    written `counts_period` after the last write at the earliest (see `status`). Why a job waits in its queue is
-    written again after `queue_text_period`, if only numbers in the text have changed.
+    The n-th restart of a replica comes `restart_delay_base * 2**(n-1)` after its program began, but at most
+    `restart_delay_cap` after that. If this time is over, or the base is 0, the restart comes at once. A pod on a lost
+    node is deleted by force `node_lost_margin` after the moment its graceful deletion should have been over.
+    `default_clean_pod_policy` applies to jobs that set no policy. If it is empty, too, the pods that still run when
+    such a job has ended are stopped (see `cleanup`). The first status of a job waits for `first_status_period`, so that
+    it can be written together with the second status. If only counts in a status have changed, it is written at the
+    earliest `counts_period` after the last write (see `status`). If only numbers have changed in the text about why a
+    job waits in its queue, the text is written again only after `queue_text_period`.
     """
 
     restart_delay_base: float
@@ -198,10 +202,10 @@ def clean_pod_policy(job: TFJob, options: PlanOptions) -> str:
 
 
 def with_own_deletions(observed: Observed, now: datetime) -> Observed:
-    """Return the same with each pod marked as terminating that this process has deleted.
+    """Return the observed state in which each pod that this process has deleted is marked as terminating.
 
-    If it counted as alive, a pod of a job that was suspended and resumed at once would count as started again, and its
-    end, once it is seen, as a loss.
+    Otherwise such a pod would count as alive. If the job was suspended and resumed at once, the pod would then count as
+    started again, and its end would later count as a loss.
     """
     deleted = observed.unseen.deleted
     if not deleted:
@@ -217,10 +221,10 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
 
 
 def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
-    """Return the pods made until `since` by which `status` newly counts restarts, or newly records starts or ends.
+    """Return the pods created until `since` because of which `status` counts restarts, or records starts or ends.
 
-    A lagging cache may still show pods of the past. These must not decide: once a pod counts as started, its absence
-    counts as a loss.
+    A cache that is behind may still show pods of an earlier state. Such pods must not have this effect: after a pod
+    counts as started, its absence counts as a loss.
     """
     old = [pod for pod in observed.pods if _is_older(pod.metadata, since)]
     return [pod.metadata for pod in old if _decides(pod, observed.job, status)]

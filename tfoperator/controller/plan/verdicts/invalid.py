@@ -1,10 +1,10 @@
-"""Handles a job with an invalid spec: reports it once, and creates nothing for it.
+"""Handles a job with an invalid spec: reports the problems once, and creates nothing for the job.
 
-A job that never started gets Failed, with the problems in the message: its users should know at once, and an API server
-with our CRD would have refused it. A job that has started is frozen instead: its pods and services stay as they are
-until the spec makes sense again, because a mistake in an edit (or a newer operator that asks for more) must not cost
-days of training. Running, the phase, and our own conditions about what goes on are Unknown meanwhile. Only suspending
-it is still possible.
+If the job never started, it becomes Failed, with the problems in the message: its users should learn of them at once,
+and an API server with the operator's CRD would have refused the job. If the job has started, it is not failed: its pods
+and services stay as they are until the spec is valid again. A mistake in an edit (or a newer operator with stricter
+rules) must not cost days of training. Until then these are Unknown: Running, the phase, and the operator's own
+conditions about a running job. Only suspending it is still possible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_TEXT = 1000
 
 
 def report_invalid(facts: Facts) -> Iterator[Want]:
-    """Report the problems of the spec (one or more, each `field: message`), and leave everything else alone."""
+    """Report the problems of the spec (at least one, each `field: message`), and change nothing else."""
     key, text = facts.job.metadata.key, problems_text(facts.problems)
     if not has_started(facts):
         message = f"TFJob {key} is invalid: {text}"
@@ -43,7 +43,7 @@ def report_invalid(facts: Facts) -> Iterator[Want]:
 def has_started(facts: Facts) -> bool:
     """Return whether an invalid job had started.
 
-    Of a job whose status can't be read, or is yet to be written, its pods are the only sign.
+    If the job's status can't be read, or was not written yet, only the job's pods show this.
     """
     return facts.job.status.start_time is not None or bool(facts.observed.pods)
 
@@ -64,8 +64,9 @@ def invalid_facts(observed: Observed, now: datetime, options: PlanOptions, probl
 def _moment(job: TFJob, now: datetime) -> datetime:
     """Return the time of the report.
 
-    A job whose status can't be decoded either shows no conditions, so this report looks new at every sync. With a
-    time that stays the same its write changes nothing, and a write that changes nothing causes no event: no loop.
+    If a job's status can't be decoded either, it shows no conditions, so the report looks new at every sync. With a
+    time that never changes, the write of the report changes nothing. A write without a change causes no event, so there
+    is no endless loop.
     """
     if job.decode_error and not job.status.conditions and job.metadata.creation_timestamp is not None:
         return job.metadata.creation_timestamp

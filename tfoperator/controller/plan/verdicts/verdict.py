@@ -1,8 +1,8 @@
-"""Decides from the states of the replicas whether a job has succeeded, has failed or goes on.
+"""Decides from the states of the replicas whether a job has succeeded, has failed or continues.
 
-Success is looked for first, and a verdict is either success or failure: a job whose chief is done has succeeded even if
-a worker has failed at the same time, for the chief decides. Two fields set how many workers must succeed and how many
-may fail (`minSucceededWorkers`, `maxFailedWorkers`); a job also fails as soon as the first number is out of reach.
+The operator checks for success first. A job with a completed chief has succeeded even if a worker has failed at the
+same time, because the chief decides. Two fields set how many workers must succeed and how many may fail
+(`minSucceededWorkers`, `maxFailedWorkers`). A job also fails as soon as it can't reach `minSucceededWorkers` any more.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LEADER_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
 
 
 class Row(NamedTuple):
-    """A verdict, and the reason for its place in the table: it wins over those that follow."""
+    """A verdict, and the reason for its position in the table: it wins over all verdicts after it."""
 
     verdict: Callable[[Facts], Verdict | None]
     because: str
 
 
 def judge(facts: Facts) -> Verdict:
-    """Return whether the job has ended, and with which result: the first verdict of the table that holds."""
+    """Return whether the job has ended, and with which result. The first verdict in the table that applies wins."""
     for row in VERDICTS:
         verdict = row.verdict(facts)
         if verdict is not None:
@@ -103,17 +103,17 @@ VERDICTS = (
     Row(_late_start, "A replica that has not started is the reason why the others make no progress."),
     Row(_stall, "It ends a job that no other rule ends."),
 )
-"""The verdicts, of which the first that holds wins; if none does the job goes on."""
+"""The possible verdicts, in order. The first verdict that applies wins. If no verdict applies, the job continues."""
 
 
 def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
     """Return whether the job has met its success policy.
 
-    `minSucceededWorkers` goes before everything else. Without it all chiefs must have succeeded, where there are any;
-    else worker 0, or under AllWorkers every worker but those that may fail; in a job that has neither chief nor worker
-    all replicas must. Types scaled to zero count as absent: without any work, a job has not succeeded. But where that
-    leaves neither chief nor worker the job waits for them: its success could not be taken back when they are scaled up
-    again.
+    `minSucceededWorkers` takes precedence over all other rules. Without `minSucceededWorkers`, all chiefs must have
+    succeeded. If the job has no chief, worker 0 must have succeeded; under AllWorkers, every worker except the workers
+    that may fail. If the job has neither chief nor worker, all replicas must have succeeded. Replica types that are
+    scaled to zero count as absent. A job without any replica has not succeeded. If chiefs and workers are all scaled to
+    zero, the job waits for them: the operator could not revoke a success when a user scales them up again.
     """
     present = [group for group in groups if group.size > 0]
     workers = next((group for group in present if group.type is ReplicaType.WORKER), None)
@@ -136,16 +136,17 @@ def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
 
 
 def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaType, ...]:
-    """Return the types of chiefs and workers that the spec has, if all of them are scaled to zero."""
+    """Return the types of chiefs and workers in the spec, if all of these types are scaled to zero."""
     led = [group for group in groups if group.type in job.spec.tf_replica_specs and group.type in _LEADER_TYPES]
     return () if any(group.size > 0 for group in led) else tuple(group.type for group in led)
 
 
 def _has_too_many_failures(facts: Facts) -> bool:
-    """Return whether more restarts follow on failures than `backoffLimit` allows, with those that kubelets will make.
+    """Return whether failures cause more restarts than `backoffLimit` allows.
 
-    A restart by a kubelet, under the pod's own policy, is counted once the container runs again. Restarts after
-    disruptions don't count. Restarts that the operator made for one cause, such as a stall, count once.
+    Restarts that kubelets are about to make count too. A kubelet may restart a container under the pod's own restart
+    policy. The operator counts such a restart when the container runs again. Restarts after disruptions don't count.
+    Restarts that the operator made for one cause, such as a stall, count once.
     """
     limit = facts.job.spec.policy.backoff_limit
     if limit is None or limit < 0:
@@ -157,7 +158,10 @@ def _has_too_many_failures(facts: Facts) -> bool:
 
 
 def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:
-    """Yield the replicas with their last failures: those whose failure is new, else those that have failed before."""
+    """Yield each failed replica with its last failure.
+
+    If any failure is new, yield only new failures; otherwise yield earlier failures.
+    """
     replicas = [(group, replica) for group in groups for replica in group.replicas]
     new = [(group, replica) for group, replica in replicas if replica.newly_restarting and not replica.disruption]
     for group, replica in new:
@@ -169,7 +173,7 @@ def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:
 
 
 def _restarts_after_failure(replica: Replica) -> bool:
-    """Return whether the replica's kubelet is about to restart its container because it has failed."""
+    """Return whether the kubelet is about to restart the replica's container, because the container has failed."""
     end = end_before_wait(replica.pod)
     return end is not None and not is_unseen(end)
 
@@ -214,7 +218,7 @@ def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
 
 
 def _not_started_message(facts: Facts, left: float) -> str:
-    """Return which replicas have not started in time, and why not, as far as that is known."""
+    """Return which replicas have not started in time, and the reason if it is known."""
     late = {(group.type, replica.index) for group, replica in facts.unstarted(left)}
     observed = facts.observed
     before = observed.job.status.waiting

@@ -1,4 +1,4 @@
-"""Runs a launch's container on a Docker engine: creates it, waits for it, forwards its log, removes it.
+"""Runs a launch's container on a Docker engine: creates it, waits until it ends, forwards its log, removes it.
 
 This module and `client.py` are imported when a launch needs them: only launches on Docker require docker-py.
 """
@@ -32,16 +32,24 @@ T = TypeVar("T")
 _GRACE_SECONDS = 10  # seconds; as `docker stop` waits before it kills
 
 _TRANSIENT_CODES = frozenset({502, 503, 504})
-"""Codes of an engine that fails. 500 is not among them: it also means errors of the caller, such as a bad volume."""
+"""Status codes of an engine that fails. 500 is not in this list: the engine also returns it for errors of the caller,
+such as a bad volume.
+"""
 _SERVER_ERRORS = frozenset(range(500, 600))
-"""For a pull, where 500 may be the registry's failure, and for removing, which is safe to repeat."""
+"""Status codes for a pull, in which 500 may be the registry's failure, and for removing, which is safe to repeat."""
 
 
 class DockerBackend:
-    """A `container.Backend`. `call` has the arguments of docker's `containers.create`, without a name."""
+    """The `container.Backend` of a Docker engine.
+
+    `call` has the arguments of docker's `containers.create`, without a name.
+    """
 
     def __init__(self, launch: Launch, client: DockerClient, call: Json, pull: str, output_path: str = "") -> None:
-        """`output_path` is the container's path of output.json, if the launcher itself may not see that file."""
+        """`output_path` is the path of output.json in the container.
+
+        It is set if the launcher itself may not be able to read this file.
+        """
         self._launch = launch
         self._context = launch.context
         self._client = client
@@ -52,7 +60,7 @@ class DockerBackend:
         self._log: LogForwarder | None = None
 
     def create(self, name: str) -> str:
-        """Create the container, or find that this launch did; `wait` starts it."""
+        """Create the container, or find that this launch has created it. `wait` starts it."""
         run, call = self._launch.run, dict(self._call)
         image = call.pop("image")
         call["labels"] = {**_labels(call.get("labels")), LAUNCH_LABEL: run}
@@ -84,7 +92,7 @@ class DockerBackend:
         return str(container.id)
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """Start the container if necessary, and wait for its end."""
+        """Start the container if necessary, and wait until it ends."""
         lost = ContainerEnd(None, f"container {name} was removed before it had succeeded", lost=True)
         try:
             container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid))
@@ -193,7 +201,7 @@ class DockerBackend:
         return msgspec.structs.replace(end, exit_code=None, message=message, lost=True)
 
     def _cause(self, container: Container) -> EndCause:
-        """Return the cause of the container's end; an engine that shows no events can't be asked."""
+        """Return the cause of the container's end. An engine that does not report events can't show the cause."""
         stop_signal = container.attrs.get("Config", {}).get("StopSignal") or ""
         try:
             return self._patiently(
@@ -216,7 +224,7 @@ class DockerBackend:
             return None
 
     def _quietly(self, name: str, uid: str, act: Callable[[Container], object]) -> None:
-        """Act on the container if it still exists; a failure is logged."""
+        """Run an action on the container if it still exists. Log a failure."""
 
         def once() -> None:
             container = self._client.containers.get(uid or name)
@@ -233,7 +241,10 @@ class DockerBackend:
             logger.warning("container %s could not be removed: %s", name, error)
 
     def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _TRANSIENT_CODES) -> T:
-        """Call until it succeeds; responses with the codes `passing` are retried. NotFound is raised unchanged."""
+        """Repeat the call until it succeeds.
+
+        Retry after responses with the codes `passing`. NotFound is raised unchanged.
+        """
         try:
             return self._context.repeated(
                 call, self._context.api_retry, _worth_it(passing), cancelled=self._launch.cancelled, what=what
@@ -250,7 +261,10 @@ class DockerBackend:
 
 
 def _worth_it(passing: frozenset[int]) -> Callable[[BaseException], bool]:
-    """Return whether a retry may help after an error: a response with one of these codes, or a missing response."""
+    """Return whether a retry may help after an error.
+
+    It may help after a response with one of these codes, or without a response.
+    """
 
     def worth_it(error: BaseException) -> bool:
         # docker-py's other errors come from requests, and are OSErrors: refused, reset, timed out.
@@ -260,5 +274,5 @@ def _worth_it(passing: frozenset[int]) -> Callable[[BaseException], bool]:
 
 
 def _labels(labels: Any) -> Json:
-    """Return labels as a dictionary; docker-py accepts a list of names, too."""
+    """Return labels as a dictionary. docker-py also accepts a list of names."""
     return dict(labels) if isinstance(labels, dict) else dict.fromkeys(labels or (), "")

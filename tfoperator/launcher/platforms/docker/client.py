@@ -1,4 +1,4 @@
-"""The connection of docker-py, and its log streams as `LogConnection`s."""
+"""The connection of docker-py. It also provides log streams as `LogConnection`s."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ from tfoperator.logs.lines.reader import LogConnection, LogCut, NoLog
 logger = logging.getLogger(__name__)
 
 _EVENT_SECONDS = 10
-"""Seconds after which no event of an end is expected any more: an engine writes it milliseconds after the end."""
+"""The number of seconds to wait for an event about a container's end. An engine writes the event milliseconds after the
+end.
+"""
 
 
 def connect_docker(url: str = "") -> DockerClient:
-    """Return a client of the engine at the URL, by default DOCKER_HOST's. Raises PlatformUnavailable."""
+    """Return a client of the engine at this URL, by default the URL in DOCKER_HOST. Raises PlatformUnavailable."""
     where = url or os.environ.get("DOCKER_HOST") or "the default address"
     try:
         _check_socket(docker.utils.parse_host(url or os.environ.get("DOCKER_HOST")))
@@ -43,7 +45,7 @@ def connect_docker(url: str = "") -> DockerClient:
 
 
 def _check_socket(address: str) -> None:
-    """Raise OSError if no process listens on a Unix socket: docker-py would leave its own socket open."""
+    """Raise OSError if no process listens on a Unix socket: in this case docker-py would leave its own socket open."""
     scheme, _, path = address.partition("://")
     if scheme == "http+unix":
         with socket.socket(socket.AF_UNIX) as probe:
@@ -51,7 +53,7 @@ def _check_socket(address: str) -> None:
 
 
 class _ContainerLog:
-    """A log stream of docker-py, with its errors converted to the errors of `LogReader`."""
+    """A log stream of docker-py. Its errors are converted to the errors of `LogReader`."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -70,9 +72,10 @@ class _ContainerLog:
 
 
 def read_file(container: Container, path: str) -> bytes:
-    """Return a file of a container that may have ended, of at most one byte more than the limit of output.json.
+    """Return a file of a container that may have ended.
 
-    Anything but a regular file counts as an empty document, which is invalid. Raises docker's NotFound.
+    The result has at most one byte more than the limit of output.json. If it is not a regular file, return an empty
+    document, which is invalid. Raises docker's NotFound.
     """
     stream, described = container.get_archive(path)
     if described.get("linkTarget") or int(described.get("mode", 0)) & ~0o7777:  # Go's bits: a folder, a link, a pipe
@@ -89,9 +92,9 @@ def read_file(container: Container, path: str) -> bytes:
 
 
 def read_events(client: DockerClient, container: Container) -> Iterator[ContainerEvent]:
-    """Yield a container's events since its creation, the oldest first, and new events for some seconds.
+    """Yield a container's events since its creation, the oldest event first, and then new events for some seconds.
 
-    The container may be gone. Raises docker's APIError, and OSError if the stream is cut.
+    The container need not exist any more. Raises docker's APIError, and OSError if the stream is cut.
     """
     created = datetime.fromisoformat(container.attrs["Created"])
     now = datetime.fromisoformat(client.info()["SystemTime"])  # all times are of the engine, whose clock may differ
@@ -112,7 +115,7 @@ def read_events(client: DockerClient, container: Container) -> Iterator[Containe
 
 
 def connect_log(container: Container, since: str) -> LogConnection:
-    """Follow a container's log from a time on, with time stamps. Raises LogCut, NoLog."""
+    """Follow a container's log from a point in time on. Its lines have time stamps. Raises LogCut, NoLog."""
     begin = {"since": int(datetime.fromisoformat(since).timestamp())} if since else {}
     try:
         return _ContainerLog(container.logs(stream=True, follow=True, timestamps=True, **begin))

@@ -1,10 +1,10 @@
 """Decides from an engine's events whether a container ended by itself or was stopped: a pure function.
 
-An engine keeps no trace of `docker stop` in a container's state: a program that answers SIGTERM with exit code 0 looks
-like a program whose work is done. But each signal that is sent through the engine is an event `kill`, which the engine
-records while it holds the container's lock; so it comes before the event `die` of the end that it causes. (Docker 20.10
-and later, `daemon/kill.go` of Moby.) Events are kept in memory, the last 256 of all containers, so an engine that was
-restarted has lost its earlier events.
+A container's state does not show whether `docker stop` ended it: a program that handles SIGTERM and exits with 0 looks
+like a program that has completed its work. But for each signal that a user sends through the engine, the engine records
+an event `kill` while it holds the container's lock. So this event comes before the event `die` of the end that the
+signal causes. (Docker 20.10 and later, `daemon/kill.go` of Moby.) The engine keeps the last 256 events of all
+containers in memory. So after a restart, an engine has lost its earlier events.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from collections.abc import Iterable
 import msgspec
 
 _ENDING = frozenset({signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGQUIT})
-"""Signals that ask a program to end. Others (SIGHUP, SIGUSR1 ...) ask it for something else, and it goes on."""
+"""Signals that tell a program to end. Other signals (SIGHUP, SIGUSR1 ...) have another meaning, and the program
+continues.
+"""
 
 
 class ContainerEvent(msgspec.Struct, frozen=True):
-    """One event of a container. `signal` is the number of the signal of a `kill`, 0 for other actions."""
+    """One event of a container. `signal` is the number of the signal of a `kill`. It is 0 for other actions."""
 
     action: str
     signal: int = 0
 
 
 class EndCause(enum.Enum):
-    """The cause of a container's end, as far as the engine's events show it."""
+    """The cause of a container's end, if the engine's events show it."""
 
     ITSELF = "the program ended by itself"
     STOPPED = "the container was stopped, and then ended"
@@ -35,10 +37,10 @@ class EndCause(enum.Enum):
 
 
 def cause_of_end(events: Iterable[ContainerEvent], stop_signal: str = "") -> EndCause:
-    """Return the cause of a container's first end. Reads the events up to this end.
+    """Return the cause of a container's first end. It reads only the events up to this end.
 
-    `events` are the events of one container, the oldest first; `stop_signal` is the signal that `docker stop` sends it,
-    as its config has it, "" for SIGTERM.
+    `events` are the events of one container, the oldest event first. `stop_signal` is the signal that `docker stop`
+    sends to the container, in the format of the container's config; "" means SIGTERM.
     """
     ending = _ENDING | {_number(stop_signal)}
     stopped = False
@@ -51,7 +53,10 @@ def cause_of_end(events: Iterable[ContainerEvent], stop_signal: str = "") -> End
 
 
 def _number(name: str) -> int:
-    """Return the number of a signal as Docker writes it: `SIGINT`, `INT` or `2`; SIGTERM's for anything else."""
+    """Return the number of a signal in one of Docker's formats: `SIGINT`, `INT` or `2`.
+
+    For anything else return the number of SIGTERM.
+    """
     if name.isdecimal():
         return int(name)
     return int(signal.Signals.__members__.get(f"SIG{name.upper().removeprefix('SIG')}", signal.SIGTERM))

@@ -1,4 +1,4 @@
-"""Runs a component's container on a Docker engine: this machine's, or a remote engine."""
+"""Runs a component's container on a Docker engine, on this machine or on a remote machine."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ logger = logging.getLogger(__name__)
 class DockerPlatformConfig(PlatformConfig):
     """Arguments of docker-py's `containers.run`, and two additional arguments.
 
-    `docker_server_url` selects the engine (by default DOCKER_HOST's), `pull` when the image is pulled:
-    `missing` (the default), `always` or `never`. Merging is a recursive merge of dictionaries; lists are replaced.
+    `docker_server_url` selects the engine (by default the engine in DOCKER_HOST). `pull` selects when the image is
+    pulled: `missing` (the default), `always` or `never`. Merging two configs merges dictionaries recursively, and
+    replaces lists.
     """
 
     PULLS = ("missing", "always", "never")
     OURS = frozenset(
         {"image", "command", "entrypoint", "name", "detach", "remove", "auto_remove", "stream", "stdout", "stderr"}
     )
-    """Arguments set by the launcher; a config with one of these is refused."""
+    """Arguments that the launcher sets. A config with one of these arguments is refused."""
 
     def __init__(self, **run_kwargs: Any) -> None:
         """Raises PlatformConfigError for an argument that the launcher itself sets."""
@@ -54,7 +55,9 @@ class DockerPlatformConfig(PlatformConfig):
         return copy.deepcopy(self._run_kwargs)
 
     def with_volume(self, path: str) -> Self:
-        """Return the config with a directory of the engine's machine under its own path, unless that is mounted."""
+        """Return the config with a mount of a directory of the engine's machine at the same path, unless it is already
+        mounted.
+        """
         return type(self)(**{**self._run_kwargs, "volumes": volumes_with(self._run_kwargs.get("volumes"), path)})
 
     def as_json(self) -> Json:
@@ -66,7 +69,10 @@ class DockerPlatformConfig(PlatformConfig):
 
 
 def volumes_with(volumes: Any, path: str) -> Any:
-    """Return the volumes with one more directory, under the same path inside, unless the config mounts that already."""
+    """Return the volumes, with one more directory that has the same path in the container.
+
+    If the config already mounts it, return the volumes unchanged.
+    """
     if isinstance(volumes, list):
         mounted = any(str(volume).split(":")[1:2] == [path] for volume in volumes)
         return volumes if mounted else [*volumes, f"{path}:{path}:rw"]
@@ -77,13 +83,13 @@ def volumes_with(volumes: Any, path: str) -> Any:
 
 
 class DockerComponentLauncher(ContainerComponentLauncher):
-    """Accepts container specs, with a DockerPlatformConfig or with none."""
+    """Accepts container specs, with a DockerPlatformConfig or without a config."""
 
     kind = "docker"
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether it is a container, with a config for Docker or none."""
+        """Return whether the spec is a container spec, with a config for Docker or without a config."""
         if not isinstance(executor_spec, ExecutorContainerSpec):
             return False
         return platform_spec is None or isinstance(platform_spec, DockerPlatformConfig)
@@ -92,8 +98,8 @@ class DockerComponentLauncher(ContainerComponentLauncher):
     def call(self) -> Json:
         """The arguments of docker's `containers.create`, without the name. Raises TemplateError.
 
-        As in Kubernetes, a command replaces the image's entry point, and its CMD with it; arguments alone go to the
-        image's entry point.
+        As in Kubernetes, a command replaces the image's entry point and its CMD. Without a command, the arguments go to
+        the image's entry point.
         """
         container, call = self.container, self._run_kwargs
         for ours in ("docker_server_url", "pull"):
@@ -109,18 +115,21 @@ class DockerComponentLauncher(ContainerComponentLauncher):
 
     @property
     def sees_files(self) -> bool:
-        """Whether the engine is this machine's, so that a container sees its folders."""
+        """Whether the engine runs on this machine, so a container can access this machine's folders."""
         engine = str(self._run_kwargs.get("docker_server_url") or os.environ.get("DOCKER_HOST", ""))
         return bool(output_file(self.tmp_path)) and (not engine or engine.startswith("unix://"))
 
     def check(self) -> None:
-        """Check as every launcher does, and that docker-py is installed, without which a retry would not help."""
+        """Run the checks of every launcher, and check that docker-py is installed.
+
+        If it is missing, a retry would not help.
+        """
         super().check()
         if find_spec("docker") is None:
             raise NoLauncherError("launching on Docker needs docker-py: pip install 'tfoperator[docker]'")
 
     def dry_run(self) -> str:
-        """Return the call."""
+        """Return the arguments of the call."""
         config = self._run_kwargs
         engine = config.get("docker_server_url", "the value of DOCKER_HOST")
         name = object_name(self.component.name, "RUN", 1)
@@ -154,7 +163,9 @@ class DockerComponentLauncher(ContainerComponentLauncher):
             yield DockerBackend(launch, client, self.call, pull, output_file(self.tmp_path))
 
     def _resolve_digest(self, image: str) -> str:
-        """Return the current digest of the name: of the local image, or else the registry's."""
+        """Return the current digest of the image's name: the digest of the local image, or else the
+        registry's digest.
+        """
         from docker.errors import DockerException, ImageNotFound
 
         with self._engine() as client:

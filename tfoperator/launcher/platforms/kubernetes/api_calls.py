@@ -1,4 +1,4 @@
-"""Requests to an API server with a launcher's retries."""
+"""Sends requests to an API server, with a launcher's retries."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _MAX_REFUSALS = 3  # 401s in a row: a rotated token is available after the secon
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether an error of the API is transient: the server fails, is overloaded, or can't be reached."""
+    """Return whether an error of the API is transient: the server fails, is overloaded, or is unreachable."""
     if isinstance(error, ClientClosed | AlreadyExistsError):
         return False
     return isinstance(error, TransportError | ServerError | TooManyRequestsError | ConflictError)
 
 
 class ApiCalls:
-    """Requests of one launch. Thread-safe."""
+    """Sends the requests of one launch. Thread-safe."""
 
     def __init__(self, client: Client, namespace: str, launch: Launch) -> None:
         self.client = client
@@ -53,9 +53,11 @@ class ApiCalls:
         self._launch = launch
 
     def patiently(self, what: str, call: Callable[[], T]) -> T:
-        """Call until it succeeds. PlatformUnavailable if the API fails for too long, PermanentFailure if it refuses
-        the object, LaunchCancelled; other refusals (403, 404) are raised unchanged.
-        """  # fmt: skip
+        """Retry the call on failure. Raises PlatformUnavailable, PermanentFailure or LaunchCancelled.
+
+        It raises PlatformUnavailable if the API fails for too long, and PermanentFailure if the API refuses the object.
+        Other refusals (403, 404) are raised unchanged.
+        """
         try:
             return self._repeated(what, call, self._launch.context.api_retry, self._launch.cancelled)
         except (InvalidError, BadRequestError) as error:
@@ -68,7 +70,10 @@ class ApiCalls:
             raise
 
     def delete(self, resource: Resource, name: str, uid: str) -> None:
-        """Delete an object if it still exists. A failure is logged: it must not change the outcome of the launch."""
+        """Delete an object if it still exists.
+
+        It logs a failure: a failure must not change the outcome of the launch.
+        """
         try:
             # A cancellation must not interrupt this deletion, which is often the result of that cancellation.
             self._repeated(
@@ -95,7 +100,10 @@ class ApiCalls:
         return f"{newest.reason}: {newest.message}" if newest else ""
 
     def events(self, uid: str) -> tuple[Event, ...]:
-        """Return the events about an object; none if they may not be read. Raises the errors of `patiently`."""
+        """Return the events about an object.
+
+        Return none if the launcher has no right to read events. Raises the same errors as `patiently`.
+        """
         options = ListOptions(field_selector=f"involvedObject.uid={uid}", limit=500)
         try:
             page = self.patiently(
@@ -107,7 +115,7 @@ class ApiCalls:
         return tuple(page.items)
 
     def log(self, pod: str, container: str) -> Callable[[str], LogConnection]:
-        """Return the function that opens a container's log from a time on."""
+        """Return the function that opens a container's log at a point in time."""
         return lambda since: open_pod_log(self.client, self.namespace, pod, container, since)
 
     def _repeated(self, what: str, call: Callable[[], T], policy: RetryPolicy, cancelled: StopSignal) -> T:

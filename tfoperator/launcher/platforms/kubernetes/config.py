@@ -1,4 +1,7 @@
-"""Users' configs: layers over the launcher's own pod, applied in order, and a builder of them."""
+"""Users' configs, and a builder for them.
+
+A config consists of layers that are merged over the launcher's own pod, in order.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,19 @@ _CONFIG = "config"  # the origin of an unnamed layer
 
 
 class PodLayer(msgspec.Struct, frozen=True):
-    """A strategic merge patch of a pod (`metadata`, `spec`), and its origin."""
+    """A strategic merge patch of a pod (`metadata`, `spec`), and the origin of the patch."""
 
     patch: Json
     origin: str = _CONFIG
 
 
 class KubernetesPodPlatformConfig(PlatformConfig):
-    """A layer over the launcher's pod: a pod spec, labels, annotations, or any other metadata.
+    """A layer that is merged over the launcher's pod: a pod spec, labels, annotations, or other metadata.
 
-    `pod_spec` is a dictionary as in a manifest (camelCase), or a `V1PodSpec` of the kubernetes package. Its container
-    `main` is the container of the component. Layers are stored separately and applied in order when the pod is
-    built, each as a strategic merge patch, so directives (`$patch: delete`) work in each layer.
+    `pod_spec` is a dictionary in the format of a manifest (camelCase), or a `V1PodSpec` of the kubernetes package. In
+    this pod spec, the container `main` is the component's container. Layers are stored separately, and are applied in
+    order when the pod is built. Each layer is a strategic merge patch, so directives (`$patch: delete`) work in each
+    layer.
     """
 
     def __init__(
@@ -55,9 +59,9 @@ class KubernetesPodPlatformConfig(PlatformConfig):
 
     @property
     def pod_spec(self) -> Json:
-        """The pod spec given to this config, as in a manifest; in a merged config, the merged specs of all layers.
+        """The pod spec of this config, in the format of a manifest.
 
-        Each access returns a new copy.
+        A merged config returns the merged specs of all layers. Each access returns a new copy.
         """
         merged: Json = {"spec": {}}
         for layer in self.layers:
@@ -66,11 +70,11 @@ class KubernetesPodPlatformConfig(PlatformConfig):
         return spec
 
     def named(self, origin: str) -> Self:
-        """Return the same layers, marked with their origin."""
+        """Return the same layers with a mark of their origin."""
         return self._with(tuple([PodLayer(layer.patch, origin) for layer in self.layers]))
 
     def as_json(self) -> Json:
-        """Return the layers, oldest first."""
+        """Return the layers, the oldest layer first."""
         return {"layers": [layer.patch for layer in self.layers]}
 
     def _merged(self, new: Self) -> Self:
@@ -83,7 +87,10 @@ class KubernetesPodPlatformConfig(PlatformConfig):
 
 
 def _as_dict(value: Any) -> Json:
-    """Return a pod spec as JSON: a dictionary unchanged, a model of the kubernetes package without unset fields."""
+    """Return a pod spec as JSON.
+
+    A dictionary is unchanged, and a model of the kubernetes package loses its unset fields.
+    """
     plain = _plain(value)
     if not isinstance(plain, dict):
         raise PlatformConfigError(f"a pod spec must be a dictionary or a V1PodSpec, not {type(value).__name__}")
@@ -118,10 +125,10 @@ def quantity(field: str, value: str | float) -> str:
 
 
 class Pod:
-    """Builds a pod spec: `Pod(cpu=2, memory="1Gi").secret("db", "/db").spec()`. Immutable: methods return a new Pod.
+    """Builds a pod spec: `Pod(cpu=2, memory="1Gi").secret("db", "/db").spec()`.
 
-    Its container `main` is the container of the component. Resources become both limits and requests, so that the pod
-    gets what it may use. Raises PlatformConfigError.
+    It is immutable: methods return a new Pod. Its container `main` is the component's container. A resource becomes
+    both the limit and the request, so the pod really gets the amount that it may use. Raises PlatformConfigError.
     """
 
     def __init__(self, cpu: str | float | None = None, memory: str | int | None = None, gpu: int | None = None) -> None:
@@ -145,7 +152,7 @@ class Pod:
         return self.volume(f"secret-{name}", mount_path, {"secret": {"secretName": name}}, read_only=True)
 
     def use_gcp_secret(self, name: str = "user-gcp-sa") -> Pod:
-        """Mount a Google service account's key and tell Google's libraries where it is."""
+        """Mount the key of a Google service account, and set the variable by which Google's libraries find the key."""
         path = f"/secret/{name}"
         return self.secret(name, path).env("GOOGLE_APPLICATION_CREDENTIALS", f"{path}/{name}.json")
 
@@ -154,7 +161,7 @@ class Pod:
         return self.volume(name, mount_path, {"persistentVolumeClaim": {"claimName": name}}, sub_path=sub_path)
 
     def volume(self, name: str, mount_path: str, source: Json, *, read_only: bool = False, sub_path: str = "") -> Pod:
-        """Mount a volume of any source, e.g. `{"emptyDir": {}}`, or a folder of it."""
+        """Mount a volume of any source, for example `{"emptyDir": {}}`, or a folder in the volume."""
         mount: Json = {"name": name, "mountPath": mount_path}
         if sub_path:
             mount["subPath"] = sub_path
@@ -171,7 +178,7 @@ class Pod:
         return self._with({"nodeSelector": labels})
 
     def toleration(self, key: str, *, effect: str = "NoSchedule", value: str | None = None) -> Pod:
-        """Tolerate a taint, in addition to the others."""
+        """Tolerate a taint, in addition to taints that are already tolerated."""
         one = {"key": key, "operator": "Exists" if value is None else "Equal", "effect": effect}
         if value is not None:
             one["value"] = value
@@ -182,7 +189,7 @@ class Pod:
         return self._with({"imagePullSecrets": [{"name": name}]})
 
     def spec(self) -> Json:
-        """Return the pod spec, a new value."""
+        """Return the pod spec as a new value."""
         return strategic_merge({"spec": self._spec}, {}, "Pod")["spec"] if self._spec else {}
 
     def _with(self, patch: Json) -> Pod:

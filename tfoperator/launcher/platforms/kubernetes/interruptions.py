@@ -1,17 +1,20 @@
-"""Decides whether a program ended by itself, or because its pod was interrupted: pure functions of times.
+"""Decides whether a program ended by itself, or because its pod was interrupted.
 
-A program that is ordered to end (by SIGTERM) may save its state and exit with 0: this exit code does not show whether
-its work is done. The kubelet reports both ends alike, with the same exit code, reason and phase. So only times can show
-that an end is the program's own: it came before every order.
+The functions are pure, and compare times. If a program gets the order to end (SIGTERM), it may save its state and exit
+with 0. So this exit code does not show whether its work is complete. The kubelet reports the same for both cases: the
+same exit code, reason and phase. So only times can show that a program ended by itself: the program ended before every
+order to end.
 
-Kubernetes cuts its times to whole seconds. Of two times of one clock, the smaller time is the earlier; two equal times
-may have had either order. So a program that ended in the second of the order counts as interrupted. Such a mistake
-costs another run of the step; the opposite mistake would hand half of an output to the next steps and to the cache.
+Kubernetes cuts its times to whole seconds. If two times come from the same clock, the smaller time is earlier. If they
+are equal, their order is unknown. So if a program ended in the same second as the order, it counts as interrupted. If
+this is wrong, the step only runs once more. The opposite mistake would pass an incomplete output to the next steps and
+to the cache.
 
-The end has the time of the node's clock, a deletion has the time of the API server's clock. If the node's clock is
-ahead, an end looks later than it was: the step may be repeated without need. If the node's clock is behind, an end that
-followed the order looks earlier than it was. So the end is compared with a margin, the lag that the pod itself shows
-(`visible_lag`). A lag of less than a second is not visible, and matters only if the program answers within that time.
+The time of the end comes from the node's clock. The time of a deletion comes from the API server's clock. If the node's
+clock is ahead, the end looks later than it was, so the step may be repeated without need. If the node's clock is
+behind, an end after the order looks earlier than it was. So the comparison allows for the lag of the clock that the pod
+itself shows (`visible_lag`). A lag of less than a second is not visible. It matters only if the program ends within
+that time after the order.
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ from tfoperator.base.clock import seconds_between
 
 
 class Interruption(msgspec.Struct, frozen=True):
-    """An order to a pod's containers to end.
+    """An order to the containers of a pod to end.
 
-    `at` is its time in whole seconds, None if the pod does not have it. `by_limit`: it came from the pod's own time
-    limit, so that another try would end the same way; otherwise the platform or a person took the pod away.
+    `at` is the time of the order in whole seconds. It is None if the pod does not show it. `by_limit` means that the
+    pod's own time limit caused the order, so another attempt would end in the same manner. Otherwise the platform or a
+    person removed the pod.
     """
 
     message: str
@@ -39,10 +43,11 @@ class Interruption(msgspec.Struct, frozen=True):
 def interrupted_by(
     ended: datetime | None, interruptions: Iterable[Interruption], lag: float = 0.0
 ) -> Interruption | None:
-    """Return the first interruption that may have ended the program; None if it certainly ended before all of them.
+    """Return the first interruption that may have ended the program.
 
-    `ended` is the program's end in whole seconds by the node's clock, None if it is unknown. `lag` is the number of
-    seconds by which that clock may be behind (`visible_lag`).
+    Return None if the program certainly ended before all interruptions. `ended` is the time of the program's end in
+    whole seconds, by the node's clock. It is None if it is unknown. `lag` is the number of seconds by which the node's
+    clock may be behind (`visible_lag`).
     """
     for one in interruptions:
         if ended is None or one.at is None or seconds_between(ended, one.at) <= lag:
@@ -53,9 +58,10 @@ def interrupted_by(
 def visible_lag(bound: datetime | None, accepted: datetime | None) -> float:
     """Return the number of seconds by which a node's clock may be behind the API server's; 0 if the pod shows no lag.
 
-    `bound` is the time at which the API server bound the pod to its node, and `accepted` the time at which the kubelet
-    first saw the pod, both in whole seconds. The kubelet needs milliseconds to see it. So an earlier time of the
-    kubelet shows that its clock is behind; the fractions that were cut off may hide one second more.
+    `bound` is the time at which the API server bound the pod to its node. `accepted` is the time at which the kubelet
+    first saw the pod. Both are in whole seconds. Normally the kubelet sees a pod within milliseconds. So if the
+    kubelet's time is earlier than the time of the binding, its clock is behind. The cut to whole seconds may hide one
+    more second.
     """
     if bound is None or accepted is None:
         return 0.0
@@ -64,9 +70,10 @@ def visible_lag(bound: datetime | None, accepted: datetime | None) -> float:
 
 
 def limit_reached(accepted: datetime | None, limit: int | None) -> datetime | None:
-    """Return the earliest time at which the kubelet may have ended a pod for its limit; None if it is unknown.
+    """Return the earliest time at which the kubelet may have ended a pod because of its time limit.
 
-    `accepted` is the time at which the kubelet first saw the pod, `limit` the pod's `activeDeadlineSeconds`.
+    Return None if it is unknown. `accepted` is the time at which the kubelet first saw the pod. `limit` is the pod's
+    `activeDeadlineSeconds`.
     """
     try:
         return None if accepted is None or limit is None else accepted + timedelta(seconds=limit)

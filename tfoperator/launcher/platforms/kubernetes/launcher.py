@@ -1,6 +1,7 @@
 """Runs a component's container as a Kubernetes pod; the platform config can change the whole pod spec.
 
-It waits for the pod, with a limit for a pod that waits itself, and forwards its log.
+It waits for the pod, and forwards the pod's log. If the pod itself waits (for example for a node), there is a time
+limit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ COMPONENT_LABEL = "tfoperator.launcher/component"
 
 
 class PodWait(ObjectWait[PodView]):
-    """A wait for a pod: its last state, what it has been waiting for since when, and its log."""
+    """The state of waiting for a pod: the pod's last state, what the pod waits for and since when, and its log."""
 
     resource = PODS
     decode = staticmethod(decode_pod_view)
@@ -52,7 +53,10 @@ class PodWait(ObjectWait[PodView]):
 
     @property
     def deadline(self) -> float | None:
-        """The time limit of the pod's own wait, on `monotonic()`; None while it doesn't wait."""
+        """The time at which the pod's own wait becomes too long, on `monotonic()`.
+
+        It is None while the pod doesn't wait.
+        """
         if self._pending is None:
             return None
         return self._since + self._context.pending.seconds(self._pending.limit)
@@ -78,7 +82,7 @@ class PodWait(ObjectWait[PodView]):
         return lost_end(self._last, f"{self._calls.namespace}/{self._name}")
 
     def check_deadline(self) -> None:
-        """Raise NeverStarted if the pod has waited for too long, or for an impossible event."""
+        """Raise NeverStarted if the pod has waited for too long, or waits for an event that can't happen."""
         waits, deadline = self._pending, self.deadline
         if waits is None or deadline is None:
             return
@@ -99,11 +103,14 @@ class PodWait(ObjectWait[PodView]):
 
 
 class ObjectComponentLauncher(ContainerComponentLauncher):
-    """Base of the launchers that create an object with a pod, or a template of pods, of the config's layers."""
+    """The base class of launchers that create an object from the layers of the config.
+
+    The object is a pod, or has a template of pods.
+    """
 
     expanded_by_kubernetes = True
     waits: ClassVar[type[ObjectWait[Any]]]
-    """Waits for the end of the object."""
+    """Waits until the object ends."""
 
     @abc.abstractmethod
     def _manifest_of(self, merged: MergedPod) -> Json:
@@ -111,7 +118,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def sees_files(self) -> bool:
-        """Whether `tmp_path` is a directory that was given: of a volume that the pod mounts, too."""
+        """Whether the user gave `tmp_path` as a directory. The directory may be on a volume that the pod mounts too."""
         return bool(output_file(self.context.tmp_path)) and self.context.tmp_path != ""
 
     def _base_pod(self) -> Json:
@@ -130,7 +137,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def manifest(self) -> Json:
-        """The object, without its name. Raises ComponentError."""
+        """The object without a name. Raises ComponentError."""
         return self._manifest_of(self.merged)
 
     def dry_run(self) -> str:
@@ -141,7 +148,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
         return with_origins(named, merged)
 
     def check(self) -> None:
-        """See the base class. A cluster has to be known, too."""
+        """See the base class. In addition, a cluster must be known."""
         super().check()
         try:
             with self.context.kube():  # which makes no request
@@ -161,14 +168,14 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
 
 class KubernetesPodComponentLauncher(ObjectComponentLauncher):
-    """Accepts container specs, with a KubernetesPodPlatformConfig or with none."""
+    """Accepts container specs, with a KubernetesPodPlatformConfig or without a config."""
 
     kind = "kubernetes"
     waits = PodWait
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether it is a container, with a config for a pod or none."""
+        """Return whether the spec is a container spec, with a config for a pod or without a config."""
         if not isinstance(executor_spec, ExecutorContainerSpec):
             return False
         return platform_spec is None or type(platform_spec) is KubernetesPodPlatformConfig
@@ -178,10 +185,10 @@ class KubernetesPodComponentLauncher(ObjectComponentLauncher):
 
 
 def base_pod(component: str, container: ExecutorContainerSpec, message_directory: str) -> Json:
-    """Return the lowest layer: the component's container, called `main`, once.
+    """Return the lowest layer: a pod whose container `main` is the component's container, and runs once.
 
-    With `message_directory` the pod returns output.json, written there, as its termination message: the
-    kubelet mounts its own file at that path, so launcher and pod need no common storage.
+    With `message_directory` the program writes output.json in this directory, and the pod returns it as its termination
+    message: the kubelet mounts its own file at that path. So launcher and pod need no common storage.
     """
     main: Json = {"name": MAIN, "image": container.image}
     if container.command:
@@ -213,7 +220,10 @@ def check_pod(component: str, pod: Json) -> None:
 
 
 def with_origins(manifest: Json, merged: MergedPod) -> str:
-    """Return a manifest as YAML, followed by comments with the origin of each value that is not the component's own."""
+    """Return a manifest as YAML.
+
+    Comments after it show the origin of each value that does not come from the component.
+    """
     text: str = yaml.safe_dump(manifest, sort_keys=False)
     foreign = [f"#   {path}: {origin}" for path, origin in merged.origins.items() if origin != BASE]
     return text + "\n".join(["# from the platform config:", *foreign, ""]) if foreign else text

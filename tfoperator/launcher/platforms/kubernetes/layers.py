@@ -1,9 +1,10 @@
-"""Lays pod specs over each other as in the TFX design: base, default config, component config.
+"""Merges pod specs in layers, as in the TFX design: base, default config, component config.
 
-Each layer is a strategic merge patch, applied exactly as Kubernetes would, with some additions here: a volume's or
-variable's new source drops the old source (else the pod has both, and is refused), the items of the base come first and
-then new items, and merges that lose an item silently (two ports of one number) are refused. The origin of every field
-is kept, since a user of three layers must see which layer has set a value.
+Each layer is a strategic merge patch, applied exactly as Kubernetes would apply it, with some additions. If a patch
+sets a new source of a volume or variable, the old source is removed (otherwise there would be two sources, which API
+servers refuse). Items of the base come first, and new items follow. A merge that would lose an item without notice (two
+ports with the same number) is refused. The result contains the origin of every field, because a user of three layers
+must see which layer has set a value.
 """
 
 from __future__ import annotations
@@ -21,22 +22,25 @@ from tfoperator.launcher.core.errors import PlatformConfigError
 from tfoperator.launcher.platforms.kubernetes.config import PodLayer
 
 BASE = "component"
-"""The origin of the component's own values."""
+"""The name for the origin of the component's own values."""
 
 _KIND = "Pod"
 _SECOND_KEYS = {"ports": ("protocol", "TCP"), "topologySpreadConstraints": ("whenUnsatisfiable", "")}
-"""Lists whose merge key is not unique: the additional key, and its default."""
+"""Lists with a merge key that is not unique: the additional key, and the key's default."""
 
 
 class MergedPod(msgspec.Struct, frozen=True):
-    """The result, and the origin of each value by path (`spec.containers[main].image`)."""
+    """The merged pod, and the origin of each value by path (`spec.containers[main].image`)."""
 
     pod: Json
     origins: Mapping[str, str]
 
 
 def merge_layers(base: Json, layers: Sequence[PodLayer]) -> MergedPod:
-    """Return the base with every layer on top, in order. Raises PlatformConfigError naming the layer and the field."""
+    """Return the base after all layers were merged over it, in order.
+
+    Raises PlatformConfigError, which names the layer and the field.
+    """
     keys = merge_keys(_KIND)
     pod = copy.deepcopy(base)
     values = dict(_leaves(pod, keys, "", ""))
@@ -62,12 +66,12 @@ def _join(path: str, name: str) -> str:
 
 
 def _items(value: Any, key: str) -> list[Json]:
-    """Return the items of a list that their key distinguishes."""
+    """Return the items of a list that can be distinguished by their key."""
     return [item for item in value if isinstance(item, dict) and key in item] if isinstance(value, list) else []
 
 
 def _prepared(base: Any, patch: Json, keys: Mapping[str, str], path: str) -> Json:
-    """Return the patch with `$retainKeys` where one source replaces another; refuse duplicates on the way."""
+    """Return the patch with `$retainKeys` where a new source replaces an old source. Refuse duplicates."""
     out: Json = {}
     for name, value in patch.items():
         where, old = _join(path, name), base.get(name) if isinstance(base, dict) else None

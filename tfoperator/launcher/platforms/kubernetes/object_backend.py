@@ -1,4 +1,4 @@
-"""The common part of every object of a launch in a cluster: create it once, wait, stop it, remove it."""
+"""The code that every object of a launch in a cluster needs: create the object once, wait, stop it, remove it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ _decode = decoder(PartialObject)
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """The object does not exist, or not any more."""
+    """The object does not exist, or does not exist any more."""
 
 
 class ObjectWait(abc.ABC, Generic[V]):
-    """One wait for the end of an object: its observed state, and the logs forwarded meanwhile."""
+    """A single wait for the end of an object: the observed state of the object, and the logs that are forwarded
+    meanwhile.
+    """
 
     resource: ClassVar[Resource]
 
@@ -54,27 +56,30 @@ class ObjectWait(abc.ABC, Generic[V]):
     @staticmethod
     @abc.abstractmethod
     def decode(data: bytes, /) -> V:
-        """Return the object in an answer of the API server."""
+        """Return the object in a response of the API server."""
 
     @property
     def deadline(self) -> float | None:
-        """The latest time for the next call of `check_deadline`, on `monotonic()`; None: no need."""
+        """The latest time for the next call of `check_deadline`, on `monotonic()`.
+
+        None means that no call is needed.
+        """
         return None
 
     @abc.abstractmethod
     def seen(self, state: V) -> ContainerEnd | None:
-        """Process a changed object; return the end of its container, if it has ended."""
+        """Handle a change of the object. Return the end of its container, if the container has ended."""
 
     @abc.abstractmethod
     def gone(self) -> ContainerEnd:
-        """Process the object's deletion: return the end of its container."""
+        """Handle the object's deletion. Return the end of its container."""
 
     def check_deadline(self) -> None:
         """Raise NeverStarted if the object has waited for too long."""
 
     @abc.abstractmethod
     def finish(self, seconds: float = 10.0) -> None:
-        """Forward the rest of the logs after the wait, for at most these seconds."""
+        """Forward the rest of the logs after the wait, for at most this number of seconds."""
 
 
 class ObjectBackend:
@@ -92,7 +97,7 @@ class ObjectBackend:
         self._interrupted: ObjectWait[Any] | None = None  # a wait that ended before its object did
 
     def create(self, name: str) -> str:
-        """Create the object, or find that this launch did."""
+        """Create the object, or find that this launch has created it."""
         calls, run, resource = self.calls, self.launch.run, self._resource
         body = copy.deepcopy(self._manifest)
         body["metadata"] |= {"name": name, "labels": {**body["metadata"].get("labels", {}), LAUNCH_LABEL: run}}
@@ -110,9 +115,9 @@ class ObjectBackend:
         return made.metadata.uid
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """Follow the object to its container's end.
+        """Watch the object until its container ends.
 
-        Not by tenacity: failures are counted from the last news of the object.
+        This code does not use tenacity, because it counts failures since the last state of the object that it received.
         """
         launch = self.launch
         launch.mailbox.clear()
@@ -161,7 +166,7 @@ class ObjectBackend:
         return end
 
     def stop(self, name: str, uid: str) -> None:
-        """Delete the object with its grace period, and wait until it is gone; the API's failures are logged."""
+        """Delete the object with its grace period, and wait until it no longer exists. Log failures of the API."""
         self.launch.context.tell(f"stopping {self._shown(name)}")
         self.remove(name, uid)
         self._wait_until_gone(name, uid)
@@ -175,7 +180,10 @@ class ObjectBackend:
 
     @contextmanager
     def _following(self, name: str, uid: str) -> Iterator[None]:
-        """Have a thread put the object into the mailbox at each change, `Gone`, or the KubeError of a refusal."""
+        """Start a thread that puts the object into the mailbox at each change.
+
+        It puts `Gone` after a deletion, or the KubeError if the server refuses.
+        """
         follower = Follower(self.calls.client, self._resource, self.calls.namespace, self._kind.decode, by_name(name))
         mailbox = self.launch.mailbox
 
@@ -204,7 +212,10 @@ class ObjectBackend:
             thread.join(10.0)
 
     def _watch(self, wait: ObjectWait[Any], name: str) -> tuple[ContainerEnd | KubeError, bool]:
-        """Process messages until the container's end or an API failure; return it, and whether a state came before."""
+        """Process messages until the container ends or the API fails.
+
+        Return the end or the failure, and whether a state of the object came before.
+        """
         heard = False
         while True:
             self.launch.check_cancelled(f"{self._resource.kind} {name}")

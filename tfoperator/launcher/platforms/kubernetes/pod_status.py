@@ -1,7 +1,8 @@
-"""The state of the component's container from a pod's status: pure functions of a pod.
+"""Determines the state of the component's container from a pod's status. The functions are pure.
 
-The kubelet reports one fact in several fields, and leaves some of them empty when it is restarted. Here they become
-three states: the container waits (for what?), it runs, it has ended (how, and by which cause?).
+The kubelet reports the same fact in several fields, and leaves some of these fields empty after a restart. This module
+reduces them to three states: the container waits (for what?), the container runs, the container has ended (how, and
+why?).
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ decode_pod_view = decoder(PodView)
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """The reason for a pod's wait. `limit` is the PendingLimits field with its maximum; "" if it must not wait."""
+    """The reason why a pod waits.
+
+    `limit` is the field of PendingLimits with the maximum time. It is "" if the pod must not wait at all.
+    """
 
     limit: str
     reason: str = ""
@@ -92,33 +96,38 @@ _TRANSIENT_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "CreateContainerConfigError",
      "CreateContainerError", "RunContainerError"}
 )  # fmt: skip
-"""The kubelet's reasons why a container can't be created. Each may pass: a registry recovers, a secret is created."""
+"""The kubelet's reasons why it can't create a container. Each reason may disappear: a registry may recover, a user may
+create a missing secret.
+"""
 
 _MESSAGE_BYTES = 4096
 _POD_MESSAGE_BYTES = 12 * 1024
-"""The kubelet's MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength."""
+"""The kubelet's constants MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength."""
 
 _BY_KUBELET = "TerminationByKubelet"
-"""The reason of the condition DisruptionTarget if the kubelet ends a pod (lack of memory or disk, the node's shutdown,
-a critical pod). Kubelets date this condition when all containers have ended, and not when they get the signal to end
-(`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status): its time is no evidence."""
+"""The reason in the condition DisruptionTarget if the kubelet ends a pod (because of lack of memory or disk, a shutdown
+of the node, or a critical pod). The time of this condition is not usable: kubelets set it when all containers have
+ended, not when the containers get the signal to end (`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status).
+"""
 
 _TAKING_EVENTS = frozenset({"Evicted", "Preempting"})
-"""The reasons of events about a whole pod, by which a kubelet announces that it will end the pod's containers. Before
-it stops one of them, it writes the event `Killing` of that container."""
+"""Reasons of events about a whole pod. With these events a kubelet announces that it will end the pod's containers.
+Before it stops a single container, it writes the event `Killing` about this container.
+"""
 
 _LIMIT_REASON = "DeadlineExceeded"
-"""The reason of a pod that has reached its own `activeDeadlineSeconds`. Every other reason of a failed pod (Evicted,
-NodeLost, OutOfcpu, Terminated ...) means that the platform ended the pod."""
+"""The reason in the status of a pod that has reached its own `activeDeadlineSeconds`. Every other reason of a failed
+pod (Evicted, NodeLost, OutOfcpu, Terminated ...) means that the platform ended the pod.
+"""
 
 
 def status_of(pod: PodView, container: str = MAIN) -> ContainerView | None:
-    """Return the status of one container, if there is one yet."""
+    """Return the status of one container, if the status already exists."""
     return next((status for status in pod.status.container_statuses if status.name == container), None)
 
 
 def has_started(pod: PodView, container: str = MAIN) -> bool:
-    """Return whether the container runs or has run, so that there may be a log."""
+    """Return whether the container runs or has run. If so, there may be a log."""
     status = status_of(pod, container)
     if status is None:
         return False
@@ -126,14 +135,16 @@ def has_started(pod: PodView, container: str = MAIN) -> bool:
 
 
 def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] = ()) -> ContainerEnd | None:
-    """Return how the container has ended; None if it has not, or will be restarted.
+    """Return how the container has ended. Return None if it has not ended, or will be restarted.
 
-    Exit code 0 is a success if the program certainly ended before its pod was ordered to end (`interruptions`); else
-    the container is lost, or has timed out. With any other exit code a container is lost if its pod was taken away at
-    any time. To run a failed program again costs less than to fail a step for good whose pod was only taken away.
+    Exit code 0 is a success only if the program certainly ended before its pod got the order to end (`interruptions`).
+    Otherwise the container was lost, or has timed out. With any other exit code, a container counts as lost if its pod
+    was removed at any time. The reason: a step that fails permanently only because its pod was removed costs more than
+    a failed program that runs again.
 
-    `events` are the events about the pod. They matter for exit code 0 alone: if a kubelet evicts a pod for its own
-    limits of storage, or after a failed liveness probe, and the program ends with 0, the pod's status shows nothing.
+    `events` are the events about the pod. They matter only for exit code 0. A kubelet may evict a pod for the pod's own
+    limits of storage, or after a failed liveness probe. If the program then exits with 0, the pod's status does not
+    show the eviction.
     """
     status, phase = status_of(pod, container), pod.status.phase
     terminated = status.state.terminated if status else None
@@ -158,7 +169,7 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
 
 
 def reported_end(pod: PodView, container: str = MAIN) -> ContainerEnd:
-    """Return the end that the kubelet reports of an ended container, whatever caused it."""
+    """Return the end that the kubelet reports for an ended container, whatever its cause."""
     status = status_of(pod, container)
     terminated = status.state.terminated if status else None
     code = terminated.exit_code if terminated else (0 if pod.status.phase == "Succeeded" else None)
@@ -174,7 +185,7 @@ def reported_end(pod: PodView, container: str = MAIN) -> ContainerEnd:
 
 
 def lost_end(last: PodView | None, name: str, container: str = MAIN) -> ContainerEnd:
-    """Return the end of the container of a deleted pod, `last` being its last observed state."""
+    """Return the end of the container of a deleted pod. `last` is the last observed state of the pod."""
     end = container_end(last, container) if last is not None else None
     if end is not None and end.exit_code == 0:
         return end  # it succeeded before its pod was deleted
@@ -182,7 +193,7 @@ def lost_end(last: PodView | None, name: str, container: str = MAIN) -> Containe
 
 
 def pending(pod: PodView, container: str = MAIN) -> Pending | None:
-    """Return the reason for the pod's wait; None once the container has started or ended."""
+    """Return why the pod waits. Return None if the container has started or ended."""
     if has_started(pod, container) or pod.status.phase in ("Succeeded", "Failed"):
         return None
     waiting = [
@@ -202,7 +213,7 @@ def pending(pod: PodView, container: str = MAIN) -> Pending | None:
 
 
 def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) -> tuple[Interruption, ...]:
-    """Return everything that may have ended the pod's containers: the pod's own limit comes last."""
+    """Return everything that may have ended the pod's containers. The pod's own limit is the last item."""
     name, status, found = pod.metadata.key, pod.status, list[Interruption]()
     for condition in status.conditions:
         if condition.type == "DisruptionTarget" and condition.status == "True":
@@ -227,7 +238,7 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
 def _kubelet_orders(
     pod: PodView, container: str, terminated: ContainerStateTerminated | None, events: Iterable[Event]
 ) -> Iterator[Interruption]:
-    """Yield the kubelet's orders to this run of the container, as events report them."""
+    """Yield the kubelet's orders to end for this run of the container, as events report them."""
     name, started = pod.metadata.key, terminated.started_at if terminated is not None else None
     for event in events:
         killing = event.reason == "Killing" and event.involved_object.field_path == f"spec.containers{{{container}}}"
@@ -242,7 +253,7 @@ def _kubelet_orders(
 
 
 def _lag(pod: PodView) -> float:
-    """Return the seconds by which the clock of the pod's node is visibly behind the API server's clock."""
+    """Return the number of seconds by which the node's clock is visibly behind the API server's clock."""
     bound = pod.metadata.creation_timestamp
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True":
@@ -262,9 +273,11 @@ def _explanation(pod: PodView, terminated: ContainerStateTerminated | None, *, i
 
 
 def message_limit(containers: int) -> int:
-    """Return the bytes of a termination message that the kubelet keeps: the last 4096, of which the first are kept
-    where a pod's containers (of all kinds) would need more than 12 KiB together.
-    """  # fmt: skip
+    """Return the bytes of a termination message that the kubelet keeps: the last 4096.
+
+    If the pod's containers (of all kinds) would together need more than 12 KiB, the kubelet keeps only the first part
+    of these bytes.
+    """
     return min(_MESSAGE_BYTES, _POD_MESSAGE_BYTES // max(1, containers))
 
 
@@ -275,10 +288,10 @@ def _reports_by_message(pod: PodView, container: str) -> bool:
 
 
 def _document(pod: PodView, container: str, terminated: ContainerStateTerminated | None) -> tuple[bytes | None, bool]:
-    """Return the termination message, if it is meant as output.json; and whether it may be truncated.
+    """Return the termination message, if it is meant as output.json. Also return whether it may be truncated.
 
-    Where the container's message is the file output.json, any content is meant as such. Only a failed container
-    may have a message of its runtime instead, which is no document.
+    If the file of the message is output.json, any content is meant as output.json. Only a failed container may have a
+    message from the container runtime instead. Such a message is not a document.
     """
     message = terminated.message if terminated is not None else ""
     if terminated is None or not message:

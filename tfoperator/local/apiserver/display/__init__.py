@@ -1,3 +1,3 @@
-"""The representations of objects (JSON, metadata or a table), and their kinds' discovery and OpenAPI documents.
-Pure, except for a file of this package (`builtin_schemas.json`).
+"""The formats of objects (JSON, metadata or a table), and the discovery and OpenAPI documents of their kinds. The code
+is pure, except that it reads a file of this package (`builtin_schemas.json`).
 """

@@ -45,13 +45,15 @@ VERSION = {
     "compiler": "",
     "platform": "",
 }
-"""The response of /version: the Kubernetes release that this server behaves like. Clients select features by it."""
+"""The response of /version. It names the Kubernetes release whose behaviour this server has. Clients choose features by
+this release.
+"""
 
 _AGGREGATED_KIND = "APIGroupDiscoveryList"
 
 
 class Discovery:
-    """The discovery documents, built once for a fixed set of resources."""
+    """The discovery documents of a fixed set of resources. They are built once."""
 
     def __init__(self, resources: Sequence[ResourceType]) -> None:
         """List `resources` in this order."""
@@ -60,7 +62,7 @@ class Discovery:
             self._by_group.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
 
     def document(self, path: str, accept: str) -> tuple[Json, str] | None:
-        """Return the document at a path and its content type; None if there is none."""
+        """Return the document at a path, and its content type. Return None if there is none."""
         wants_aggregated = f"as={_AGGREGATED_KIND}" in accept
         parts = path.strip("/").split("/")
         match parts:

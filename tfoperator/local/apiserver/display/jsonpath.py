@@ -1,6 +1,6 @@
 """The subset of JSONPath that printer columns use: members, indexes, slices and filters on equality.
 
-`.status.conditions[-1:].type`, `.status.conditions[?(@.type=="Ready")].status`, `.metadata.labels['a/b']`.
+Examples: `.status.conditions[-1:].type`, `.status.conditions[?(@.type=="Ready")].status`, `.metadata.labels['a/b']`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _TOKEN = re.compile(
 
 
 def compile_path(path: str) -> JSONPath:
-    """Return the compiled path. It returns all matches, none if the path does not exist; ValueError if invalid."""
+    """Return the compiled path.
+
+    The compiled path returns all matches, or none if the path does not exist. Raises ValueError if the path is invalid.
+    """
     steps: list[_Step] = []
     position = 0
     while position < len(path):

@@ -1,7 +1,8 @@
-"""The representations that a client can request: whole objects, metadata only, or a table; as object, list or watch.
+"""The formats that a client can request: whole objects, only metadata, or a table, each as an object, a list or a
+watch.
 
-Whole objects are never encoded here: their stored JSON is copied into the response. A client that requests protobuf
-gets JSON, which client libraries accept. Only a client that accepts none of our types is refused (406).
+Whole objects are never encoded here: the response contains a copy of their stored JSON. A client that requests protobuf
+gets JSON, which client libraries accept. The server refuses only a client that accepts none of its media types (406).
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from tfoperator.local.apiserver.storage.store import StoredObject, encode
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """The representation requested by the Accept header: `form` is "", "Table", "PartialObjectMetadata" or its list."""
+    """The format that the Accept header requests.
+
+    `form` is "", "Table", "PartialObjectMetadata" or the list type of one of these.
+    """
 
     form: str = ""
     version: str = "v1"
@@ -31,7 +35,10 @@ _JSON_TYPES = frozenset({"application/json", "application/*", "*/*", "applicatio
 
 
 def negotiate(accept: str) -> Wanted:
-    """Return the first clause of an Accept header that can be served. Raises StatusError 406 if there is none."""
+    """Return the first clause of an Accept header that the server supports.
+
+    Raises StatusError 406 if there is no such clause.
+    """
     if not accept:
         return _WHOLE_OBJECT
     for clause in accept.split(","):
@@ -49,10 +56,10 @@ def negotiate(accept: str) -> Wanted:
 
 
 class Representation:
-    """Encodes whole objects, and lists and watches of whole objects. Its subclasses encode the other forms."""
+    """Encodes whole objects, and lists and watches of whole objects. Subclasses encode the other formats."""
 
     def __init__(self, api_version: str, kind: str) -> None:
-        """Take the API version and the kind that an object has in this form."""
+        """Initialize with the API version and the kind that an object has in this format."""
         self._api_version = api_version
         self._kind = kind
 
@@ -87,7 +94,7 @@ class Representation:
 def representation(
     wanted: Wanted, resource: ResourceType, table: TableFormat, clock: Clock, include_object: str = "Metadata"
 ) -> Representation:
-    """Return the encoder for one request; `include_object` is None, Metadata or Object, for table rows."""
+    """Return the encoder for one request. For table rows, `include_object` is None, Metadata or Object."""
     if wanted.form == "Table":
         return _Tables(resource, wanted.version, table, clock, include_object)
     if wanted.form:

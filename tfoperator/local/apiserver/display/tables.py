@@ -1,6 +1,6 @@
 """The columns of `kubectl get`: a custom kind has the columns of its CRD, a built-in kind has kube-apiserver's columns.
 
-The server computes the rows, not kubectl, as the protocol requires (`as=Table`). Pure.
+The server, not kubectl, computes the rows, as the protocol requires (`as=Table`). Pure.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _DEFINED = ("name", "type", "format", "description", "priority")  # of a column,
 
 
 class TableFormat:
-    """The columns of one resource type, each with the function for its cells."""
+    """The columns of one resource type. Each column has the function that computes its cells."""
 
     def __init__(self, *columns: tuple[Column, Cell]) -> None:
         self._columns = columns
 
     def definitions(self) -> list[Json]:
-        """Return `columnDefinitions` with all members."""
+        """Return `columnDefinitions` with all fields."""
         return [{name: getattr(column, name) for name in _DEFINED} for column, _ in self._columns]
 
     def row(self, obj: Json, now: datetime) -> list[Any]:

@@ -1,5 +1,6 @@
 """The HTTP side of the server: connections, paths, bodies, watches and logs.
 
-`Api` gets each request first and passes those for resources to `ResourceRequests`. Other packages have the rules
-for writes, storage and encoding. All of it runs in the server's event loop, except the readers of logs.
+`Api` gets each request first, and passes requests for resources to `ResourceRequests`. The rules for writes, the
+storage and the encoding are in other packages. All of this code runs in the server's event loop, except the readers of
+logs.
 """

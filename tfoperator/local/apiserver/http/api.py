@@ -1,4 +1,7 @@
-"""The entry point of requests: authentication, health, documents, and every error as a Status."""
+"""The entry point of requests.
+
+It authenticates, serves health checks and documents, and converts every error to a Status.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
 
 class Api:
-    """Answers requests. Confined to the server's event loop."""
+    """Answers requests. Use it only in the server's event loop."""
 
     def __init__(
         self,
@@ -48,12 +51,12 @@ class Api:
         self._tokens = tokens
 
     def has_token(self, request: Request) -> bool:
-        """Return whether the request has the server's token."""
+        """Return whether the request contains the server's token."""
         given = request.headers.get("authorization", "").encode("latin-1")
         return hmac.compare_digest(given, self._authorization)
 
     async def answer(self, request: Request) -> Answer | StreamedAnswer | WebSocketAnswer:
-        """Answer one request; never show a traceback."""
+        """Respond to one request. Never show a traceback."""
         try:
             return await self._dispatch(request)
         except StatusError as error:

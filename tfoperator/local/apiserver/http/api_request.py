@@ -1,4 +1,4 @@
-"""A request to the API: the HTTP request, with its query parsed."""
+"""A request to the API: the HTTP request and its parsed query."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from tfoperator.servers.http.messages import Request
 
 
 class ApiRequest(msgspec.Struct, frozen=True):
-    """One request. `path` is percent-encoded; if a parameter occurs several times, `query` has its first value."""
+    """One request. `path` is percent-encoded. If a parameter occurs several times, `query` contains its first value."""
 
     method: str
     path: str
     query: Mapping[str, str]
     commands: tuple[str, ...]
-    """The parts of a command, from the parameters `command`. Only this parameter may occur several times."""
+    """The words of a command, from the parameters `command`. Only this parameter may occur several times."""
     headers: Mapping[str, str]
-    """By their names in lower case."""
+    """The headers, by their names in lower case."""
     body: bytes
 
     @property
     def media_type(self) -> str:
-        """The body's media type, in lower case and without parameters; empty if it has none."""
+        """The body's media type, in lower case and without parameters. It is empty if the body has none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def api_request(request: Request) -> ApiRequest:
-    """Return the API's view of a request."""
+    """Return the API's representation of a request."""
     query: dict[str, str] = {}
     commands: list[str] = []
     if request.query:

@@ -1,4 +1,7 @@
-"""Bodies: of requests JSON (or YAML) objects, patches and delete options; of responses JSON, Kubernetes' statuses."""
+"""Reads the bodies of requests, and makes the bodies of responses.
+
+Requests contain objects in JSON or YAML, patches, and delete options. Responses contain JSON, and Kubernetes' statuses.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from tfoperator.local.apiserver.storage.store import StoredObject, encode
 from tfoperator.servers.http.messages import Answer
 
 MAX_BODY = 3 * 1024 * 1024
-"""Maximum bytes of a request body, as in kube-apiserver."""
+"""The maximum number of bytes of a request body, as in kube-apiserver."""
 
 _REVIEW_GROUPS = ("authorization.k8s.io", "authentication.k8s.io")
 _OWN_GROUPS = frozenset({*(resource.group for resource in (*BUILTIN, *METRICS)), *_REVIEW_GROUPS})
@@ -57,7 +60,7 @@ def too_large_body() -> StatusError:
 
 
 def decode_object(content_type: str, body: bytes) -> dict[str, Any]:
-    """Return the object in a POST or PUT. Raises StatusError 400 or 415."""
+    """Return the object in the body of a POST or PUT. Raises StatusError 400 or 415."""
     if content_type == protobuf.MEDIA_TYPE:
         return _decode_protobuf(body)
     if content_type not in (*_JSON_TYPES, *_YAML_TYPES):
@@ -84,7 +87,7 @@ def _decode_protobuf(body: bytes) -> dict[str, Any]:
 
 
 def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, str]) -> DeleteOptions:
-    """Return the DeleteOptions from the body or, if it is empty, from the query; `dryRun` counts in both."""
+    """Return the DeleteOptions from the body. If the body is empty, use the query. `dryRun` counts in both."""
     dry_run = [query["dryRun"]] if "dryRun" in query else None
     if not body.strip():
         grace = query.get("gracePeriodSeconds")
@@ -121,7 +124,7 @@ _OPTIONS_KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "Pat
 
 
 def write_options(method: str, query: Mapping[str, str], user_agent: str = "") -> WriteOptions:
-    """Return a query's write options; the default `fieldManager` is the program named in the User-Agent.
+    """Return the write options in a query. By default, `fieldManager` is the program that the User-Agent names.
 
     Raises StatusError 422.
     """
@@ -145,13 +148,16 @@ def write_options(method: str, query: Mapping[str, str], user_agent: str = "") -
 
 
 def json_answer(data: bytes, *, status: int = 200, content_type: str = JSON, warnings: Iterable[str] = ()) -> Answer:
-    """Return a response with this body. Each warning becomes a header, which clients print."""
+    """Return a response with this body. Each warning becomes a header, and clients print it."""
     headers = tuple(("Warning", f'299 - "{_quoted(warning)}"') for warning in warnings)
     return Answer(data, HTTPStatus(status), content_type, headers)
 
 
 def _quoted(text: str) -> str:
-    """Return a text for a quoted string of a header: it may have names from an object, with any character."""
+    """Return a text that can be in a quoted string of a header.
+
+    The text may contain names from an object, with any character.
+    """
     plain = _NOT_IN_HEADERS.sub(" ", text)
     return plain.replace("\\", "\\\\").replace('"', '\\"')
 
@@ -165,18 +171,21 @@ def status_answer(error: StatusError) -> Answer:
 
 
 def created() -> Answer:
-    """Return a 201 for a subresource whose creation stores no object of its own."""
+    """Return a 201 for a create on a subresource that stores no object of its own."""
     return json_answer(encode(_success(code=201)), status=201)
 
 
 def deleted(resource: ResourceType, stored: StoredObject) -> Answer:
-    """Return a 200 for a DELETE that names the deleted object instead of showing it."""
+    """Return a 200 for a DELETE. The response names the deleted object, and does not contain it."""
     details = details_of(resource, stored.metadata["name"], uid=stored.metadata["uid"])
     return json_answer(encode(_success(details=details)))
 
 
 def no_such_path(path: str) -> StatusError:
-    """Return a 404 for a path that is not a resource's: a Status below the groups that are part of Kubernetes."""
+    """Return a 404 for a path that belongs to no resource.
+
+    Below the groups that are part of Kubernetes, the body is a Status.
+    """
     parts = path.strip("/").split("/")
     below = parts[0] == "api" or (parts[0] == "apis" and len(parts) > 2 and parts[1] in _OWN_GROUPS)
     return no_such_resource() if below and len(parts) > 1 else NoSuchPage()

@@ -1,4 +1,4 @@
-"""A command run beside a container, for `exec`: its input, output and terminal."""
+"""A command that `exec` runs beside a container: its input, output and terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.runtime.protocol import Beside
 
 STDOUT, STDERR = 1, 2
-"""The client's channels for output."""
+"""The channels for output to the client."""
 
 # Sets the controlling terminal, which only the child process can do for itself, and then executes the command.
 _IN_TERMINAL = """
@@ -38,14 +38,18 @@ class _Size(msgspec.Struct, rename="pascal"):
 
 
 class _TerminalOutput(asyncio.StreamReaderProtocol):
-    """Reads a terminal. The end of a terminal is an error, for which the base class would drop unread output."""
+    """Reads the output of a terminal.
+
+    The end of a terminal is reported as an error, and at an error the base class would drop output that is not read
+    yet.
+    """
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - EIO, once all its programs have ended
         super().connection_lost(None)
 
 
 class ExecProgram:
-    """A running command, with pipes or in its own terminal. Belongs to the event loop."""
+    """A running command, with pipes or in its own terminal. Use it only in the event loop."""
 
     def __init__(
         self,
@@ -100,7 +104,7 @@ class ExecProgram:
         return cls(process, asyncio.StreamWriter(keyboard, typed, None, loop), {STDOUT: reader}, ours, (output,))
 
     async def write(self, data: bytes) -> None:
-        """Write to the command's input; wait until it has room."""
+        """Write to the command's input. Wait until the input accepts more data."""
         if self._stdin is not None and not self._stdin.is_closing():
             self._stdin.write(data)
             with suppress(ConnectionError):
@@ -112,7 +116,7 @@ class ExecProgram:
             self._stdin.close()
 
     def resize(self, size: bytes) -> None:
-        """Set the size of the command's terminal, if it has a terminal, to the size of the client's terminal."""
+        """Set the size of the command's terminal, if it has one, to the size of the client's terminal."""
         if self._terminal is None:
             return
         try:
@@ -122,7 +126,7 @@ class ExecProgram:
             pass  # invalid size, or the terminal has no program any more
 
     def kill(self) -> None:
-        """End the command and all processes of its group."""
+        """End the command, and all processes in its process group."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)

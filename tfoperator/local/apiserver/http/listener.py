@@ -1,13 +1,15 @@
 """The listening socket, its certificate, and the limits for connections.
 
-Any user of the machine can connect. A connection is unauthenticated until a request with the token has come on it. The
-number of unauthenticated connections and the time of each are limited, no matter what the client sends meanwhile:
-nothing, a handshake, or half a request. When there are too many, the oldest is closed. All clients have the same
-address here, so the server can't distinguish their users. A client with the token sends it long before so many others
-connect. Connections with the token are not limited: thousands of watches are normal.
+Any user of the machine can connect. A connection counts as unauthenticated until a request with the token has arrived
+on it. The number of unauthenticated connections and the time of each are limited, whatever the client sends meanwhile:
+nothing, a handshake, or half a request. If there are too many unauthenticated connections, the server closes the
+oldest. All clients have the same address on this machine, so the server can't distinguish the users of these clients. A
+client that has the token normally sends it long before so many other clients connect. Connections with the token are
+not limited: thousands of watches are normal.
 
-Client libraries send a bearer token over TLS only, also on loopback, so each run has its own certificate. A kubeconfig
-contains its authority as `certificate-authority-data`: the machine's trust store is not changed.
+Client libraries send a bearer token only over TLS, even on loopback. So each run of the server has its own certificate.
+A kubeconfig contains the CA certificate as `certificate-authority-data`, so nobody has to change the machine's trust
+store.
 """
 
 from __future__ import annotations
@@ -23,17 +25,18 @@ from tfoperator.servers.certificates import pem, tls
 from tfoperator.servers.http.connections import Connection, Places
 
 MAX_UNAUTHENTICATED = 128
-"""More than the clients that connect at once, but so few that their connections need fewer files than the limit of most
-processes, 1024."""
+"""The number is higher than the number of clients that connect at the same time. It is low enough that their
+connections need fewer files than 1024, the limit of most processes.
+"""
 PATIENCE = 10.0
-"""Seconds for a client to send the token."""
+"""The number of seconds within which a client must send the token."""
 _BACKLOG = 1024  # if it is full, a client retries only after a second
 _VALIDITY = timedelta(days=365)  # far longer than the life of a process that keeps its state in memory
 
 
 def make_certificate() -> tuple[bytes, ssl.SSLContext]:
-    """Make a certificate for the loopback address and `localhost`; return the authority for clients to trust (PEM), and
-    the server's TLS context.
+    """Create a certificate for the loopback address and `localhost`. Return the CA certificate that clients must trust
+    (PEM), and the server's TLS context.
     """
     # The system's time, whatever the server's clock: TLS libraries compare with it.
     now = datetime.now(UTC)
@@ -43,7 +46,10 @@ def make_certificate() -> tuple[bytes, ssl.SSLContext]:
 
 
 def listen_on_loopback(port: int) -> socket.socket:
-    """Return a TCP socket that listens on loopback. Raises OSError, which names the address, if it is in use."""
+    """Return a TCP socket that listens on loopback.
+
+    Raises OSError, which names the address, if the address is in use.
+    """
     try:
         listening = socket.create_server((LOOPBACK, port), backlog=_BACKLOG)
     except OSError as error:
@@ -53,20 +59,21 @@ def listen_on_loopback(port: int) -> socket.socket:
 
 
 class TokenPlaces(Places):
-    """The open connections. The number of unauthenticated connections, and the time of each, are limited.
+    """The open connections.
 
-    The number of authenticated connections is not limited. Used only in the loop's thread.
+    The number of unauthenticated connections, and the time of each such connection, are limited. The number of
+    authenticated connections is not limited. Use it only in the thread of the event loop.
     """
 
     def __init__(self, *, max_unauthenticated: int = MAX_UNAUTHENTICATED, patience: float = PATIENCE) -> None:
-        """Take `patience` in seconds."""
+        """Initialize. `patience` is in seconds."""
         super().__init__()
         self._max_unauthenticated = max_unauthenticated
         self._patience = patience
         self._unauthenticated: dict[Connection, asyncio.TimerHandle] = {}  # the first is the oldest
 
     def add(self, connection: Connection) -> None:
-        """Add a connection until it ends; if there are too many unauthenticated connections, end the oldest of them."""
+        """Add a connection until it ends. If there are too many unauthenticated connections, end the oldest."""
         super().add(connection)
         while len(self._unauthenticated) >= self._max_unauthenticated:
             self.end(next(iter(self._unauthenticated)))
@@ -74,7 +81,7 @@ class TokenPlaces(Places):
         self._unauthenticated[connection] = timer
 
     def trust(self, connection: Connection) -> None:
-        """Let a connection stay: its client has sent the token."""
+        """Let a connection stay open, because its client has sent the token."""
         timer = self._unauthenticated.pop(connection, None)
         if timer is not None:
             timer.cancel()

@@ -1,7 +1,8 @@
-"""Requests for `metrics.k8s.io/v1beta1`: answered from a measurement, in metrics-server's format.
+"""Requests for `metrics.k8s.io/v1beta1`. The responses come from a measurement, in metrics-server's format.
 
-GPUs are our addition: metrics-server has none, and clients sum only resources that they know. `nvidia.com/gpu` is the
-number of busy devices of the container, `nvidia.com/gpu-memory` the used memory of its devices.
+GPUs are an addition of this project: metrics-server has none, and clients add up only the resources that they support.
+`nvidia.com/gpu` is the number of busy devices of the container. `nvidia.com/gpu-memory` is the memory in use on its
+devices.
 """
 
 from __future__ import annotations
@@ -24,13 +25,18 @@ from tfoperator.local.usage import ContainerUsage, Usage
 from tfoperator.servers.http.messages import Answer
 
 UsageSource = Callable[[], Usage | None]
-"""Returns the current usage. May block for a measurement; None if there is none yet."""
+"""Returns the current usage of the machine and its containers. It may block until a measurement is complete. It returns
+None if there is no measurement yet.
+"""
 
 _RESOURCES = {resource.plural: resource for resource in METRICS}
 
 
 class MetricsRequests:
-    """Answers metrics requests. Confined to the server's event loop; threads of its executor call the source."""
+    """Responds to metrics requests.
+
+    Use it only in the server's event loop. Threads of the loop's executor call the source.
+    """
 
     def __init__(self, store: Store, source: UsageSource) -> None:
         self._store = store
@@ -42,7 +48,7 @@ class MetricsRequests:
         return (path.group, path.version) == (POD_METRICS.group, POD_METRICS.version)
 
     async def answer(self, request: ApiRequest, path: ResourcePath) -> Answer:
-        """Answer one request. Raises StatusError."""
+        """Respond to one request. Raises StatusError."""
         resource = _RESOURCES.get(path.plural)
         if resource is None or path.subresource or not _well_placed(resource, path):
             raise no_such_path(request.path)
@@ -72,7 +78,7 @@ class MetricsRequests:
 
 
 def _well_placed(resource: ResourceType, path: ResourcePath) -> bool:
-    """Return whether the path has a namespace exactly if it needs one: a list may be of all namespaces."""
+    """Return whether the path has a namespace if, and only if, it needs one. A list may be of all namespaces."""
     if not resource.namespaced:
         return not path.namespace
     return bool(path.namespace) or not path.name
@@ -94,7 +100,7 @@ def pod_metrics(usage: Usage, pods: Iterable[Mapping[str, Any]]) -> list[Json]:
 
 
 def node_metrics(usage: Usage, nodes: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Return the metrics of each node; there is one: this machine, with all that runs on it."""
+    """Return the metrics of each node. The only node is this machine, with everything that runs on it."""
     used = {"cpu": _cpu(usage.machine_cpu), "memory": _memory(usage.machine_memory)}
     return [{**_head(NODE_METRICS, node, usage), "usage": used} for node in nodes]
 

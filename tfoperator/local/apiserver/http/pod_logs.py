@@ -1,8 +1,9 @@
-"""`pods/{name}/log`: selects the container and streams the chunks of the node agent's reader.
+"""`pods/{name}/log`: selects the container, and sends the data that the node agent's reader returns.
 
-A reader is a plain blocking iterator (it reads files), so a thread of a pool reads each chunk when the previous chunk
-was sent. While a reader follows a log, it must yield about every second, `b""` if there is nothing new. Otherwise the
-server can't stop the reader when the client disconnects or the server stops, and other readers can't use the thread.
+A reader is an ordinary blocking iterator, because it reads files. So a thread in a pool reads each chunk when the
+server has sent the previous chunk. While a reader follows a log, it must yield about once a second. It yields `b""` if
+there is nothing new. Otherwise the server can't stop the reader when the client disconnects or the server stops, and
+the reader blocks a thread that other readers need.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tfoperator.local.runtime.log_files import LogRequest
 logger = logging.getLogger(__name__)
 
 LogReader = Callable[[LogRequest], Iterator[bytes]]
-"""Yields the chunks of a request. Raises LookupError if there is no such log (yet)."""
+"""Yields the chunks of the log that a request names. Raises LookupError if there is no such log, or no such log yet."""
 
 _OPTIONS = ResourceType("", "v1", "PodLogOptions", "PodLogOptions")
 _LONG_AGO = 10 * 365 * 24 * 3600  # seconds: longer than any log of this server
@@ -35,7 +36,8 @@ _MAX_THREADS = 64  # more logs that are followed at once take turns: a turn with
 def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
     """Read the query and select the container.
 
-    Raises StatusError 400 if the container is ambiguous or has not started, and 422 for options that can't be.
+    Raises StatusError 400 if the request must name a container, or if the container has not started. Raises StatusError
+    422 for invalid options.
     """
     container = choose_container(stored.obj, query.get("container", ""))
     previous, name = query_flag(query, "previous"), stored.metadata["name"]
@@ -55,7 +57,10 @@ def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -
 
 
 def _since(pod: str, query: Mapping[str, str], now: datetime) -> datetime | None:
-    """Return the time of the first wanted lines. Raises StatusError 400 for an invalid time, and 422 for two."""
+    """Return the time of the first lines that the client requests.
+
+    Raises StatusError 400 for an invalid time, and 422 for two times.
+    """
     seconds, text = _number(pod, query, "sinceSeconds", least=1), query.get("sinceTime", "")
     if seconds is not None and text:
         # kube-apiserver names no field here, but an empty list of fields.
@@ -88,7 +93,10 @@ def _number(pod: str, query: Mapping[str, str], name: str, *, least: int = 0) ->
 
 
 def choose_container(pod: Mapping[str, Any], wanted: str) -> str:
-    """Return the requested container. Raises StatusError 400 if it doesn't exist, or if one must be named."""
+    """Return the container that the client requests.
+
+    Raises StatusError 400 if it doesn't exist, or if the request must name a container.
+    """
     spec, name = pod["spec"], pod["metadata"]["name"]
     containers = [c["name"] for c in spec.get("containers") or ()]
     init = [c["name"] for c in spec.get("initContainers") or ()]
@@ -113,10 +121,10 @@ def _check_started(pod: Mapping[str, Any], container: str) -> None:
 
 
 class LogReaders:
-    """Reads logs in threads of a pool. For the event loop, except `join`."""
+    """Reads logs in threads of a pool. Use it only in the event loop, except `join`."""
 
     def __init__(self) -> None:
-        """Start no thread yet."""
+        """Initialize, and do not start a thread yet."""
         self._pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="apiserver-log")
         self._closed = False
 
@@ -125,7 +133,10 @@ class LogReaders:
         self._closed = True
 
     def join(self, timeout: float) -> None:
-        """Wait for the threads, when no more logs are opened; at most `timeout` seconds, for a reader may hang."""
+        """Wait for the threads after the last log was opened.
+
+        Wait at most `timeout` seconds, because a reader may hang.
+        """
         ending = threading.Thread(target=self._pool.shutdown, name="apiserver-log-end", daemon=True)
         ending.start()
         ending.join(timeout)
@@ -133,7 +144,10 @@ class LogReaders:
             logger.warning("a client still reads a log, %.0f s after the end of the server", timeout)
 
     async def open(self, reader: LogReader, wanted: LogRequest) -> AsyncIterator[bytes]:
-        """Open a log and wait for its first chunk, so that a missing log can still be refused. Raises StatusError."""
+        """Open a log, and wait for its first chunk.
+
+        So the server can still respond with an error if the log is missing. Raises StatusError.
+        """
 
         def begin() -> tuple[bytes | None, Iterator[bytes]]:
             chunks = iter(reader(wanted))

@@ -1,8 +1,9 @@
-"""The node agent's streams of a pod: its log, its stacks, a command beside a container, and a container's output.
+"""The streams of a pod that the node agent provides.
 
-The last two, `exec` and `attach`, use a WebSocket with the messages of Kubernetes' `v5.channel.k8s.io` and
-`v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or the container ends, the server ends
-the command and all processes that the command has started. All of this runs in the server's event loop.
+They are its log, its stacks, a command beside a container, and a container's output. The last two are called `exec` and
+`attach`. They use a WebSocket with the messages of Kubernetes' `v5.channel.k8s.io` and `v4.channel.k8s.io`: the first
+byte is the channel. When the client disconnects or the container ends, the server ends the command and all processes
+that the command has started. All of this runs in the server's event loop.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from tfoperator.servers.http.messages import StreamedAnswer, WebSocket, WebSocke
 T = TypeVar("T")
 
 Write = Callable[[bytes], Awaitable[None]]
-"""Sends data to the client. Raises ConnectionError when it is gone."""
+"""Sends data to the client. Raises ConnectionError if the client has disconnected."""
 
 _CLOSE_HEADER = {"Connection": "close"}
-"""Sent with a refused upgrade: the client's next bytes may be in another protocol."""
+"""The header that is sent with a refused upgrade: the client's next bytes may be in another protocol."""
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _ERROR, _RESIZE, _CLOSE = 0, 3, 4, 255
@@ -42,14 +43,16 @@ _CHECK_SECONDS = 0.5  # between two checks whether the container still runs
 
 
 CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
-"""(namespace, pod, container, command) -> how to run it. Raises LaunchError with the reason and what to do."""
+"""A function with the arguments (namespace, pod, container, command). It returns how to run the command. Raises
+LaunchError, which contains the reason and the next step for the user.
+"""
 
 
 class NodeStreams(msgspec.Struct, frozen=True):
-    """The functions of a node agent that serve what its pods write, each None where there is no such agent.
+    """The functions of a node agent that return the output of its pods. Each is None if there is no such agent.
 
-    `stacks` are for `GET .../pods/NAME/stacks`, which is our own addition. `beside` returns how to run a command beside
-    a container.
+    `stacks` serves `GET .../pods/NAME/stacks`, which is an addition of this project. `beside` returns how to run a
+    command beside a container.
     """
 
     logs: LogReader | None = None
@@ -58,11 +61,11 @@ class NodeStreams(msgspec.Struct, frozen=True):
 
 
 NO_NODE = NodeStreams()
-"""The streams of an API server without a node agent."""
+"""The streams of an API server that has no node agent."""
 
 
 class PodStreams:
-    """Serves the streams of the node agent. For the server's event loop."""
+    """Serves the streams of the node agent. Use it only in the server's event loop."""
 
     def __init__(self, node: NodeStreams, logs: LogReaders, clock: Clock) -> None:
         self._node = node
@@ -83,7 +86,7 @@ class PodStreams:
         return StreamedAnswer(_without_pauses(chunks), "text/plain")
 
     async def attach(self, request: ApiRequest, pod: StoredObject) -> WebSocketAnswer:
-        """Send a container's output from now on. Raises StatusError."""
+        """Send the output that a container writes from now on. Raises StatusError."""
         container = choose_container(pod.obj, request.query.get("container", ""))
         check_host(pod)
         reader = _served(self._node.logs, "the node agent, which serves logs, is not running")
@@ -122,13 +125,13 @@ def _served(part: T | None, otherwise: str) -> T:
 
 
 def check_host(pod: StoredObject) -> None:
-    """Raise StatusError 400 for a pod that is not on a node yet."""
+    """Raise StatusError 400 for a pod that has no node yet."""
     if not pod.obj["spec"].get("nodeName"):
         raise bad_request(f"pod {pod.metadata['name']} does not have a host assigned")
 
 
 def _check_upgrade(request: ApiRequest) -> None:
-    """Raise StatusError 400 for a client that opens no WebSocket."""
+    """Raise StatusError 400 for a client that does not open a WebSocket."""
     upgrade = request.headers.get("upgrade", "").lower()
     if not upgrade:
         raise bad_request("Upgrade request required")
@@ -139,22 +142,23 @@ def _check_upgrade(request: ApiRequest) -> None:
 
 
 async def _without_pauses(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of a log; skip the empty chunks of a log that has nothing new."""
+    """Yield the chunks of a log. Skip the empty chunks that a log without new data yields."""
     async for chunk in chunks:
         if chunk:
             yield chunk
 
 
 async def _forward(chunks: AsyncIterator[bytes], write: Write) -> None:
-    """Send the chunks of a log to the client, until it ends. Raises ConnectionError when the client is gone."""
+    """Send the chunks of a log to the client, until it ends. Raises ConnectionError if the client has disconnected."""
     async for chunk in _without_pauses(chunks):
         await write(chunk)
 
 
 async def execute(socket: WebSocket, *, beside: Beside, stdin: bool, tty: bool, ending: asyncio.Event) -> None:
-    """Run a command beside a container, and send its result, unless the client or the container has gone first.
+    """Run a command beside a container, and send its result, unless the client disconnects or the container ends
+    before.
 
-    It is killed when the server is `ending`.
+    If the server is `ending`, the command is killed.
     """
     try:
         program = await (ExecProgram.in_terminal(beside) if tty else ExecProgram.with_pipes(beside, stdin=stdin))
@@ -176,7 +180,7 @@ async def execute(socket: WebSocket, *, beside: Beside, stdin: bool, tty: bool, 
 
 
 async def _refuse(socket: WebSocket, beside: Beside, error: OSError | ValueError) -> None:
-    """Report a failed start as a shell does: it is noticed only after the upgrade."""
+    """Report a failed start as a shell does: the server can find the failure only after the upgrade to a WebSocket."""
     why = error.strerror if isinstance(error, OSError) else error
     missing = isinstance(error, FileNotFoundError | ValueError)
     with suppress(ConnectionError):
@@ -222,7 +226,10 @@ async def _until_set(event: asyncio.Event) -> None:
 
 
 async def _first_of(*waiting: Awaitable[None]) -> int:
-    """Wait for the first to end, and cancel the others; return its index. Raises its exception."""
+    """Wait until the first task ends, and cancel the other tasks.
+
+    Return the index of the first task. Raises the exception of this task.
+    """
     tasks = [asyncio.ensure_future(one) for one in waiting]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
 """Requests for resources: collections, objects and their subresources.
 
-A write is one step of the event loop: the server reads the body before it, and sends the response after it. So a write
-needs no lock, and a client that disconnects can't leave half a write.
+A write is a single step of the event loop: the server reads the body before this step, and sends the response after it.
+So a write needs no lock, and a client that disconnects can't leave an incomplete write.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Call(NamedTuple):
 
 
 class ResourceRequests:
-    """Answers requests for resources. Confined to the server's event loop."""
+    """Responds to requests for resources. Use it only in the server's event loop."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class ResourceRequests:
         rng: random.Random,
         bookmark_interval: float,
     ) -> None:
-        """Take `bookmark_interval` in seconds."""
+        """Initialize. `bookmark_interval` is in seconds."""
         self._store = store
         self._registry = registry
         self._tokens = tokens
@@ -105,13 +105,13 @@ class ResourceRequests:
         self._watchers: set[Watcher] = set()
 
     def close_streams(self) -> None:
-        """End all watches cleanly, and all commands that run beside containers."""
+        """End all watches normally, and end all commands that run beside containers."""
         for watcher in tuple(self._watchers):
             watcher.close()
         self._pod_streams.close()
 
     async def answer(self, request: ApiRequest, path: ResourcePath) -> Answer | StreamedAnswer | WebSocketAnswer:
-        """Answer one request. Raises StatusError."""
+        """Respond to one request. Raises StatusError."""
         if (path.group, path.version, path.plural) == ("", "v1", "bindings"):
             return self._bind(_Call(request, PODS, path))
         resource = self._by_path.get((path.group, path.version, path.plural))
@@ -202,7 +202,7 @@ class ResourceRequests:
         raise call.unsupported
 
     def _update(self, call: _Call) -> Answer:
-        """Handle PUT or PATCH of an object, its status or its Scale."""
+        """Handle PUT or PATCH of an object, or of its status or Scale."""
         request, resource, path = call
         body, media_type = request.body, request.media_type
         if request.method == "PATCH" and media_type != APPLY and "force" in request.query:

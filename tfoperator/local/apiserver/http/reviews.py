@@ -1,7 +1,7 @@
-"""Reviews: a client's permissions and identity. A client with the token may do everything.
+"""Reviews: a client's permissions and identity. A client that has the token may do everything.
 
-`kubectl auth can-i`, `whoami`, and clients that first check their permissions create these objects. The server answers
-them and does not store them.
+`kubectl auth can-i`, `whoami`, and clients that check their permissions before they do something create these objects.
+The server responds to reviews, and does not store them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 USER = "tfoperator-local"
-"""The user of the token; also its name in the kubeconfig."""
+"""The user to which the token belongs. The kubeconfig has the same name for this user."""
 
 _USER_INFO = {"username": USER, "groups": ["system:masters", "system:authenticated"]}
 _ANY = ["*"]
 _UNNAMED = ResourceType("authorization.k8s.io", "v1", "", "")
-"""kube-apiserver names only the group when it refuses a review."""
+"""When kube-apiserver refuses a review, it names only the group."""
 
 
 def _access(spec: Json, _: str) -> Json:
@@ -70,7 +70,7 @@ REVIEWS = tuple(_REVIEWS)
 
 
 def review_at(path: ResourcePath) -> ResourceType | None:
-    """Return the type of review that a path names; None if it names another type."""
+    """Return the type of review in a path. Return None if the path contains another type."""
     return _BY_PATH.get(path)
 
 

@@ -1,4 +1,4 @@
-"""The parser of URL paths. Pure, and the only module that knows the layout of Kubernetes' paths."""
+"""The parser of URL paths. It is pure. Only this module contains the layout of Kubernetes' paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
 class ResourcePath(msgspec.Struct, frozen=True):
-    """`/api/v1/namespaces/{namespace}/{plural}/{name}/{subresource}` and its shorter and grouped forms."""
+    """The path `/api/v1/namespaces/{namespace}/{plural}/{name}/{subresource}`.
+
+    Some parts may be missing, and a path may contain a group.
+    """
 
     group: str
     version: str
@@ -23,7 +26,7 @@ class ResourcePath(msgspec.Struct, frozen=True):
 def parse_path(raw_path: str) -> ResourcePath | None:
     """Split a percent-encoded path; return None if it names no resource (discovery, health, invalid).
 
-    Each part is decoded after splitting, so an encoded slash stays inside its part and can't change the path.
+    Each part is decoded after the path was split. So an encoded slash stays in its part, and can't change the path.
     """
     parts = [unquote(part) for part in raw_path.strip("/").split("/")]
     if len(parts) >= 3 and parts[0] == "api":

@@ -1,8 +1,8 @@
 """Watches: all changes of a selection from a starting revision, in order, without gaps.
 
-The store's events fill a watcher, and its response empties it. Both run in the server's event loop, so a change can't
-be lost between the initial state and the first observed change. An object that begins to match the selection is ADDED,
-and an object that stops matching is DELETED.
+The store's events add lines to a watcher, and its response takes them from the watcher. Both run in the server's event
+loop, so no change is lost between the initial state and the first change that the watcher observes. If an object begins
+to match the selection, the watch sends ADDED. If it stops matching, the watch sends DELETED.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from tfoperator.local.apiserver.storage.store import Compacted, Store, StoreChan
 
 _MATCH = "resourceVersionMatch"
 BACKLOG_LIMIT = 10_000
-"""Lines that a client may lag behind. The server ends the watch of a client that lags further behind, so that a client
-that doesn't read can't fill the memory. The client then resumes from the last version that it received, or relists."""
+"""The maximum number of lines that wait until a client receives them. If more lines wait, the server ends the watch of
+this client. So a client that doesn't read can't fill the memory. The client then starts a new watch from the last
+version that it received, or relists.
+"""
 
 
 def check_watch_options(options: ListRequest) -> None:
-    """Raise StatusError 422 for options that a watch can't combine."""
+    """Raise StatusError 422 for options that a watch does not allow together."""
     if options.send_initial_events is None:
         if options.match:
             supported = ("NotOlderThan",)
@@ -34,7 +36,7 @@ def check_watch_options(options: ListRequest) -> None:
 
 
 class Watcher:
-    """One watch: its selection, its form and the lines not yet sent."""
+    """One watch: its selection, its format, and the lines that are not sent yet."""
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class Watcher:
         *,
         backlog_limit: int = BACKLOG_LIMIT,
     ) -> None:
-        """Collect the initial events, and observe from now on. Raises StatusError 400 or 504."""
+        """Collect the initial events, and observe all changes from now on. Raises StatusError 400 or 504."""
         self._store = store
         self._resource = resource
         self._prefix = f"{namespace}/" if namespace else ""
@@ -88,7 +90,7 @@ class Watcher:
             self._fail(expired(f"too old resource version: {revision} ({error.oldest})"))
 
     def _fail(self, error: StatusError) -> None:
-        """End with an ERROR event: once a watch is accepted, it fails this way."""
+        """End the watch with an ERROR event. A watch that was accepted always reports errors like this."""
         self._put(b'{"type":"ERROR","object":%b}\n' % encode(error.body()))
         self.close()
 
@@ -122,20 +124,20 @@ class Watcher:
             self._put(self._form.bookmark(self._store.revision, initial_events_end=False))
 
     def close(self) -> None:
-        """End the watch after the lines already collected. Idempotent."""
+        """End the watch after the lines that are already collected. Idempotent."""
         self.closed = True
         self._unobserve()
         self._unobserve = lambda: None
         self._wake.set()
 
     def take(self) -> bytes:
-        """Return all lines collected since the last call."""
+        """Return all lines that were collected since the last call."""
         lines, self._lines = self._lines, []
         self._wake.clear()
         return b"".join(lines)
 
     async def wait(self, deadline: float) -> None:
-        """Wait until there are lines to take, the watch is closed, or the loop's time reaches `deadline`."""
+        """Wait until there are lines, until the watch is closed, or until the loop's time reaches `deadline`."""
         if self._lines or self.closed:
             return
         try:
@@ -146,7 +148,10 @@ class Watcher:
 
 
 async def lines_of(watcher: Watcher, *, timeout: float, bookmark_interval: float) -> AsyncGenerator[bytes, None]:
-    """Yield a watcher's lines until it is closed or `timeout` seconds have passed, with a bookmark in each interval."""
+    """Yield a watcher's lines until it is closed, or until `timeout` seconds have passed.
+
+    Each interval contains a bookmark.
+    """
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
     next_bookmark = loop.time() + bookmark_interval

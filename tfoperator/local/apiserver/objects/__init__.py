@@ -1,5 +1,5 @@
 """The rules for objects: types, names, metadata, defaults, validation, and custom resources with their schema.
 
-A `Strategy` contains the differences between kinds, in the terms of kube-apiserver's registry strategies. Pure, except
-for random names and addresses.
+A `Strategy` contains the differences between kinds, as in kube-apiserver's registry strategies. The code is pure,
+except for random names and addresses.
 """

@@ -1,7 +1,7 @@
-"""Custom resources: a CRD's names, schema, printer columns and subresource, served without an apiextensions server.
+"""Custom resources: a CRD's names, schema, printer columns and subresource. They need no apiextensions server.
 
-The schema has the rules that OpenAPI can express; the CRD's CEL rules are a validator in Python, called if the schema
-finds no problem, as in kube-apiserver.
+The schema contains the rules that OpenAPI can express. A validator in Python replaces the CRD's CEL rules. As in
+kube-apiserver, it runs only if the schema finds no problem.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from tfoperator.local.apiserver.resource_types import ResourceType, ScalePaths
 from tfoperator.local.apiserver.storage.store import ServedView
 
 Validator = Callable[[Json, Json | None], Iterable[FieldProblem]]
-"""Returns the problems of an object, given its old version in an update (None in a create)."""
+"""Returns the problems of an object. The other argument is its old version in an update, or None in a create."""
 
 
 class Column(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
-    """A column of `kubectl get`: one of `additionalPrinterColumns`; priority 1 is shown by `-o wide` only."""
+    """A column of `kubectl get`: one of `additionalPrinterColumns`.
+
+    Columns with priority 1 are shown only by `-o wide`.
+    """
 
     name: str
     type: str = "string"
@@ -35,9 +38,10 @@ class Column(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
 
 
 class CustomResource(msgspec.Struct, frozen=True):
-    """One version of a CRD, ready to be served. If it isn't the stored version, `view` converts from and to that.
+    """One version of a CRD, in the form that the server needs.
 
-    `definition` is the whole CRD.
+    If it is not the stored version, `view` converts objects from and to the stored version. `definition` is the whole
+    CRD.
     """
 
     definition: Mapping[str, Any]
@@ -70,9 +74,10 @@ def custom_view(
     validator: Validator,
     convertible: Check,
 ) -> CustomResource:
-    """Read another version of a CRD than `stored`. Converted objects are pruned and defaulted by their own schema.
+    """Read a version of a CRD that is not the version `stored`.
 
-    `convertible` is called for every write, also in a dry run, if there is no other problem: `to_stored` must not fail.
+    After a conversion, the schema of the new version prunes the object and sets its defaults. `convertible` is called
+    for every write without other problems, also in a dry run. It checks that `to_stored` will not fail.
     """
     versions = {version["name"]: version for version in crd["spec"]["versions"]}
     served = _read_version(crd, versions[name], validator, convertible)
@@ -132,7 +137,7 @@ def _scale_paths(scale: Mapping[str, str]) -> ScalePaths:
 
 
 class CustomStrategy(Strategy):
-    """The rules of apiextensions-apiserver, from a structural schema."""
+    """The rules of apiextensions-apiserver that follow from a structural schema."""
 
     def __init__(
         self,
@@ -142,7 +147,9 @@ class CustomStrategy(Strategy):
         validator: Validator | None,
         convertible: Check | None = None,
     ) -> None:
-        """With `has_status`, the CRD has the status subresource, so the main endpoint keeps the status."""
+        """With `has_status` the CRD has the status subresource, so writes to the main endpoint do not change the
+        status.
+        """
         self._schema = schema
         self._status_schema = schema.only("status")
         self._has_status = has_status
@@ -151,7 +158,7 @@ class CustomStrategy(Strategy):
         self._convertible = convertible
 
     def prune(self, obj: Json) -> list[str]:
-        """Remove fields that the schema doesn't know; return their paths."""
+        """Remove fields that the schema does not contain. Return the paths of these fields."""
         return self._schema.prune(obj)
 
     def prepare_create(self, obj: Json) -> None:
@@ -167,7 +174,10 @@ class CustomStrategy(Strategy):
         self._schema.default(new)
 
     def prepare_status_update(self, new: Json, old: Json) -> None:
-        """Take only the status: unlike built-in kinds, not even labels."""
+        """Take only the status from the write, and nothing else.
+
+        For built-in kinds, a status write also changes labels.
+        """
         told = {} if new.get("status") is None else {"status": new["status"]}
         new.clear()
         new.update(msgspec.json.decode(msgspec.json.encode(old)))  # a copy: defaulting changes it in place
@@ -175,10 +185,11 @@ class CustomStrategy(Strategy):
         self._schema.default(new)
 
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
-        """Return the schema's problems; if there are none, the validator's; if there are none, check the conversion.
+        """Return the problems that the schema finds.
 
-        A spec that an update does not change is not checked again, as in kube-apiserver, where unchanged values are
-        exempt from newer rules; this also makes status writes cheap.
+        If there are none, return the validator's problems. If there are none either, check the conversion. If an update
+        does not change the spec, the spec is not checked again. kube-apiserver also exempts unchanged values from newer
+        rules. So writes of the status are cheap.
         """
         problems = list(self._problems(obj, old))
         if not problems and self._convertible is not None:
@@ -197,7 +208,9 @@ class CustomStrategy(Strategy):
 
 
 def _scale_problems(obj: Json, paths: ScalePaths) -> Iterator[FieldProblem]:
-    """Yield the problem of the number in the object's Scale: kube-apiserver reports it in addition to the schema's."""
+    """Yield the problem of the number in the object's Scale. kube-apiserver reports it in addition to the problems that
+    the schema finds.
+    """
     replicas = member_at(obj, paths.spec_replicas)
     if isinstance(replicas, int) and replicas < 0:
         field = "." + ".".join(paths.spec_replicas)

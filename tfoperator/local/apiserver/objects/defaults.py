@@ -1,6 +1,6 @@
-"""The defaults that kube-apiserver sets in pods, services and deployments: clients and node agents rely on them.
+"""The defaults that kube-apiserver sets in pods, services and deployments.
 
-Every function changes its argument in place and is idempotent.
+Clients and node agents rely on these defaults. Every function changes its argument in place and is idempotent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tfoperator.api.pods.rules.resources import HUGE_PAGES, container_sums
 from tfoperator.local.apiserver.members import Json
 
 _POD_RESOURCES = ("cpu", "memory")
-"""The resources for which a whole pod can have a limit, besides huge pages."""
+"""The resources for which a whole pod can have a limit, apart from huge pages."""
 
 
 def default_pod(pod: Json) -> None:
@@ -65,7 +65,10 @@ def _default_pod_spec(spec: Json) -> None:
 
 
 def _default_pod_resources(spec: Json) -> None:
-    """Set the pod's limits and requests from its containers' limits and requests, and its requests from its limits."""
+    """Set the pod's limits and requests from its containers' limits and requests.
+
+    Then set missing requests from the pod's limits.
+    """
     resources = spec["resources"]
     for kind in ("limits", "requests"):
         _write_quantities(resources.get(kind))
@@ -115,7 +118,7 @@ def containers_of(spec: Json) -> Iterable[Json]:
 
 
 def _write_quantities(amounts: Json | None) -> None:
-    """Write quantities that are numbers as texts, in place, as API servers do: 0.5 becomes 500m."""
+    """Replace quantities that are numbers by texts, in place, as API servers do: 0.5 becomes 500m."""
     for name, value in (amounts or {}).items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             number = parse_signed_quantity(value)
@@ -123,7 +126,7 @@ def _write_quantities(amounts: Json | None) -> None:
 
 
 def _set(target: Json, field: str, value: object) -> None:
-    """Set a member that is absent, null or an empty text, which is the same for Go programs."""
+    """Set a member that is absent, null or an empty text. For Go programs these three mean the same."""
     if target.get(field) in (None, ""):
         target[field] = value
 
@@ -165,7 +168,9 @@ def _default_probe(probe: Json) -> None:
 
 
 def _tolerate(spec: Json, key: str) -> None:
-    """Tolerate the loss of the node for five minutes, as the DefaultTolerationSeconds admission plugin does."""
+    """Make the pod tolerate the loss of its node for five minutes, as the DefaultTolerationSeconds admission plugin
+    does.
+    """
     tolerations = spec.get("tolerations") or []
     if any(t.get("key") in (None, "", key) for t in tolerations):
         return
@@ -192,7 +197,7 @@ def _qos_class(spec: Json) -> str:
 
 
 def default_service(service: Json, rng: random.Random) -> None:
-    """Set the defaults of a service. A service that isn't headless gets an address that no host has."""
+    """Set the defaults of a service. A service that isn't headless gets an address that belongs to no host."""
     spec = service["spec"]
     _set(spec, "type", "ClusterIP")
     _set(spec, "sessionAffinity", "None")

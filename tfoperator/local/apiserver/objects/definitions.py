@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of the custom types, as clients read them: complete, with status. Pure."""
+"""The CustomResourceDefinitions of the custom types, in the form that clients read: complete, with status. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfoperator.local.apiserver.objects.custom_resources import CustomResource
 
 
 def definitions(custom: Iterable[CustomResource], now: datetime) -> Iterator[Json]:
-    """Yield the CRD of each custom type once, established at this time, as a registry creates it.
+    """Yield the CRD of each custom type once. Its status shows that it was established at this time.
 
     The versions of one type share a CRD.
     """

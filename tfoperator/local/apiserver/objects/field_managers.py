@@ -1,7 +1,8 @@
 """Server-side apply: the owners of an object's fields, and the result of applying a configuration.
 
-Ownership is tracked from the first apply on: before that an object has no `managedFields`, and its writes cost nothing
-more. The earlier writers' fields then belong to `before-first-apply`, as in kube-apiserver. Everything here is pure.
+Ownership is recorded only after the first apply. Before, an object has no `managedFields`, and writes of the object
+cost no extra time. From then on, fields of earlier writers belong to `before-first-apply`, as in kube-apiserver. All
+code in this module is pure.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """A writer: a field manager's name, its operation and its subresource."""
+    """A writer: the name of a field manager, its operation and its subresource."""
 
     manager: str
     operation: str = "Update"
@@ -54,7 +55,7 @@ class AppliedObject(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct, rename="camel"):
-    """One of an object's `managedFields`."""
+    """One entry of an object's `managedFields`."""
 
     manager: str = ""
     operation: Literal["Apply", "Update"] = "Update"
@@ -63,13 +64,16 @@ class _Entry(msgspec.Struct, rename="camel"):
 
 
 def owned_fields(entries: Any) -> Owned:
-    """Return the owners of fields by an object's `managedFields`. Raises ValueError if a client has corrupted them."""
+    """Return the owners of fields, from an object's `managedFields`.
+
+    Raises ValueError if a client has written invalid entries.
+    """
     read = msgspec.convert(entries or (), list[_Entry])
     return {Owner(e.manager, e.operation, e.subresource): from_json(e.fields_v1) for e in read if e.fields_v1}
 
 
 def managed_fields(owned: Owned, before: Iterable[Json], api_version: str, now: str) -> list[Json]:
-    """Return the `managedFields` for these owners. An unchanged entry keeps its time."""
+    """Return the `managedFields` for these owners. An entry that has not changed keeps its time."""
     known = {(e["manager"], e["operation"], e.get("subresource", "")): e for e in before}
     entries = []
     for owner, fields in sorted(owned.items(), key=lambda one: msgspec.structs.astuple(one[0])):
@@ -88,9 +92,10 @@ def managed_fields(owned: Owned, before: Iterable[Json], api_version: str, now: 
 def apply(
     resource: ResourceType, current: Json | None, wanted: Json, owner: Owner, layout: Layout, *, force: bool
 ) -> AppliedObject:
-    """Return the result of applying `wanted` to `current` (None: there is no object) as `owner`.
+    """Return the result when `owner` applies `wanted` to `current` (None: there is no object).
 
-    Raises StatusError 409, which names each field with another owner whose value would change, unless `force`.
+    Raises StatusError 409 if the value of a field would change that has another owner, unless `force` is set. The error
+    names each such field.
     """
     fields = fields_of(wanted, layout)
     if current is None:
@@ -116,10 +121,11 @@ def apply(
 
 
 def after_update(old: Json, new: Json, given: Any, owner: Owner, layout: Layout) -> Owned:
-    """Return the owners of fields after a write other than apply: the writer takes over the fields that it changes.
+    """Return the owners of fields after a write that is not an apply.
 
-    `given` are the `managedFields` in the request, which are used unless they are absent or invalid: kubectl uses them
-    to move fields that it has applied client-side to server-side apply.
+    The writer becomes the owner of the fields that it changes. `given` is the `managedFields` in the request, which
+    replaces the stored value unless it is absent or invalid. kubectl uses this when it changes fields from client-side
+    apply to server-side apply.
     """
     try:
         known = owned_fields(given or old["metadata"].get("managedFields"))
@@ -146,13 +152,13 @@ def _conflict(resource: ResourceType, current: Json, lost: Owned) -> StatusError
 
 
 def _name(owner: Owner, resource: ResourceType) -> str:
-    """Return an owner's name as in kube-apiserver's conflict messages."""
+    """Return an owner's name in the format of kube-apiserver's conflict messages."""
     part = f' with subresource "{owner.subresource}"' if owner.subresource else ""
     return f'"{owner.manager}"{part}' + (f" using {resource.api_version}" if owner.operation == "Update" else "")
 
 
 def _merge(current: Any, wanted: Any, dotted: str, layout: Layout) -> Any:
-    """Return `current`, changed in place where possible, with all fields of `wanted`."""
+    """Return `current` with all fields of `wanted`. `current` is changed in place if possible."""
     if isinstance(current, dict) and isinstance(wanted, dict) and dotted not in layout.atomic:
         for name, value in wanted.items():
             if value is None:

@@ -1,8 +1,8 @@
-"""Sets of field paths, as server-side apply uses them for ownership, and their JSON.
+"""Sets of field paths, with which server-side apply records ownership, and the JSON of these sets.
 
-A path is a tuple of elements as `FieldsV1` writes them: `f:NAME` a member, `k:{...}` the item of a list with these
-keys, `v:VALUE` a plain item of a set. A path ends at a value that is atomic, or at an item of a list or of a map: this
-is the item's presence. Lists without keys are atomic. Everything here is pure.
+A path is a tuple of elements in the format of `FieldsV1`: `f:NAME` is a member, `k:{...}` is the item of a list with
+these keys, and `v:VALUE` is a plain item of a set. A path ends at an atomic value, or at an item of a list or of a map.
+In the second case, the path means that the item exists. Lists without keys are atomic. All code in this module is pure.
 """
 
 from __future__ import annotations
@@ -24,17 +24,24 @@ MISSING: Final = object()
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The facts of a kind's schema. Paths are dotted; `*` stands for each member that the schema does not name."""
+    """The properties of a kind's schema that ownership depends on.
+
+    Paths have dots between names. `*` stands for each member that the schema does not name.
+    """
 
     lists: Mapping[str, tuple[str, ...]]
-    """The keys that identify the items of a list; no keys: a set of plain values. All other lists are atomic."""
+    """The keys that identify the items of a list. If there are no keys, the list is a set of plain values. All other
+    lists are atomic.
+    """
     members: frozenset[str] | None = None
-    """The members that the schema names; None: all, as in built-in kinds, whose maps have only plain values."""
+    """The members that the schema names. None means all members, as in built-in kinds, because their maps contain only
+    plain values.
+    """
     atomic: frozenset[str] = frozenset()
-    """The objects that are one value (`x-kubernetes-map-type: atomic`)."""
+    """The objects that count as a single value (`x-kubernetes-map-type: atomic`)."""
 
     def below(self, dotted: str, name: str) -> str:
-        """Return the path of a member of the value at `dotted`."""
+        """Return the path of a member of the value at the path `dotted`."""
         path = f"{dotted}.{name}" if dotted else name
         return path if self.members is None or path in self.members else f"{dotted}.*"
 
@@ -69,7 +76,7 @@ _METADATA = frozenset(f"metadata.{name}" for name in ("annotations", "finalizers
 
 @cache
 def builtin_layout(kind: str) -> Layout:
-    """Return the layout of a built-in kind; for any other kind, the layout of its metadata alone."""
+    """Return the layout of a built-in kind. For any other kind, return the layout of only its metadata."""
     return Layout({path: _MORE_KEYS.get(key, (key,)) if key else () for path, key in merge_keys(kind).items()})
 
 
@@ -118,7 +125,10 @@ def _walk(value: Any, path: Path, dotted: str, layout: Layout) -> Iterator[Path]
 
 
 def item_elements(items: list[Any], dotted: str, layout: Layout) -> list[str] | None:
-    """Return the elements of a list's items; None if they can't be identified, so that the list is one value."""
+    """Return the elements of a list's items.
+
+    Return None if the items can't be identified: then the whole list is one value.
+    """
     named = layout.lists.get(dotted)
     if named is None:
         return None
@@ -138,17 +148,20 @@ def _compact(value: Any) -> str:
 
 
 def is_item(path: Path) -> bool:
-    """Return whether a path is the presence of a list's item, and not a value."""
+    """Return whether a path means that a list's item exists. Other paths lead to a value."""
     return path[-1].startswith(("k:", "v:"))
 
 
 def is_key(path: Path) -> bool:
-    """Return whether a path leads to a member that is a key of its list's item."""
+    """Return whether a path leads to a member that is a key of its item in a list."""
     return len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:])
 
 
 def differs(old: Mapping[str, Any], new: Mapping[str, Any], path: Path, layout: Layout) -> bool:
-    """Return whether two objects have different values at a path. The presence of an item is no value."""
+    """Return whether two objects have different values at a path.
+
+    A path that means that an item exists has no value.
+    """
     before, after = value_at(old, path), value_at(new, path)
     if is_item(path) or before == after:
         return False
@@ -156,12 +169,12 @@ def differs(old: Mapping[str, Any], new: Mapping[str, Any], path: Path, layout: 
 
 
 def with_parents(fields: Iterable[Path]) -> FieldSet:
-    """Return the paths with all their parents."""
+    """Return the paths, and all parents of the paths."""
     return frozenset(path[:length] for path in fields for length in range(1, len(path) + 1))
 
 
 def value_at(obj: Any, path: Path) -> Any:
-    """Return the value at a path in an object, or MISSING."""
+    """Return the value at a path in an object; MISSING if there is none."""
     for element in path:
         obj = _step(obj, element)
     return obj
@@ -187,7 +200,7 @@ def _index(items: Any, element: str) -> int | None:
 
 
 def remove(obj: Any, path: Path) -> None:
-    """Remove the value at a path from an object, in place, and parents that are empty then."""
+    """Remove the value at a path from an object, in place. Also remove parents that are empty after this."""
     element, rest = path[0], path[1:]
     child = _step(obj, element)
     if child is MISSING:
@@ -203,7 +216,7 @@ def remove(obj: Any, path: Path) -> None:
 
 
 def to_json(fields: FieldSet) -> Json:
-    """Return a set in `fieldsV1` form."""
+    """Return a set of paths in the format of `fieldsV1`."""
     tree: Json = {}
     for path in sorted(fields):
         node = tree
@@ -219,7 +232,7 @@ def to_json(fields: FieldSet) -> Json:
 
 
 def from_json(tree: Mapping[str, Any]) -> FieldSet:
-    """Return the set of a `fieldsV1`. Raises ValueError if it is invalid."""
+    """Return the set of paths in a `fieldsV1`. Raises ValueError if it is invalid."""
     return frozenset(_paths(tree, ()))
 
 
@@ -243,7 +256,7 @@ def _check(element: str, below: Any) -> None:
 
 
 def dotted_path(path: Path) -> str:
-    """Return a path as messages show it: `.spec.containers[name="main"].image`."""
+    """Return a path in the format of messages: `.spec.containers[name="main"].image`."""
     text = ""
     for element in path:
         said = element[2:]

@@ -1,8 +1,8 @@
 """The JSON types of the built-in kinds, for the fields that the server or its clients read.
 
-Each body is checked against these once, before anything else: a wrong type gets a 400 that names the field, and all
-later code relies on types. Fields that are not read here are not listed, and are stored unchanged. A null is the same
-as an absent field, as in Go.
+The server checks the types in each body first. If a type is wrong, it responds with a 400 that names the field. All
+later code relies on the types. Fields that the server or its clients do not read are not listed here, and are stored
+unchanged. A null has the same meaning as an absent field, as in Go.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tfoperator.local.apiserver.members import has_only_int64
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 _MAX_PROBLEMS = 10
-"""The maximum number of wrong fields in one response."""
+"""The maximum number of wrong fields that one response names."""
 
 _Strings = list[str] | None
 _StringMap = dict[str, str] | None
 
 
 class _Typed(msgspec.Struct, rename="camel"):
-    """Base: camelCase on the wire."""
+    """The base class. Its fields are in camelCase in JSON."""
 
 
 class _Object(_Typed):
@@ -145,13 +145,14 @@ class _Node(_Object):
 
 
 _TYPES: Mapping[str, type[_Object]] = {one.__name__.removeprefix("_"): one for one in _Object.__subclasses__()}
-"""By kind, which is also the class name."""
+"""The types by kind. The kind is also the name of the class."""
 
 
 def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
-    """Raise StatusError 400 if fields have the wrong JSON type; of custom kinds, only metadata and integer sizes count.
+    """Raise StatusError 400 if fields have the wrong JSON type.
 
-    Nulls that the types don't permit are removed from `obj`: later code and clients never see them.
+    For custom kinds, check only metadata and the size of integers. Nulls that the types don't allow are removed from
+    `obj`, so later code and clients never get them.
     """
     if not has_only_int64(obj):
         raise bad_request(f"the {resource.kind} provided can't be handled: it holds a number of more than 64 bits")
@@ -170,7 +171,10 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
 
 
 def pod_part(kind: str, obj: Mapping[str, Any]) -> tuple[object, str, str]:
-    """Return the part of a built-in object that is a pod's, its type, and its path; None for other kinds."""
+    """Return the part of a built-in object that describes a pod, its type, and its path.
+
+    Return None for other kinds.
+    """
     if kind == "Pod":
         return obj.get("spec"), "PodSpec", "spec"
     spec = obj.get("spec")

@@ -1,4 +1,4 @@
-"""Object metadata: who may set its fields, and their valid values, the same for every kind."""
+"""Object metadata: who may set its fields, and their valid values. The rules are the same for every kind."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ _SYSTEM_FIELDS = (
 
 
 def generated_name(base: str, rng: random.Random) -> str:
-    """Return `generateName` with five random characters; the base is cut so that the name fits a label."""
+    """Return `generateName` with five random characters. The base is cut if the name would be too long for a label."""
     return base[:_MAX_BASE_LENGTH] + "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
 
 def check_identity(resource: ResourceType, namespace: str, name: str, obj: Json) -> None:
-    """Fill in kind, namespace and name of the body from the URL. Raises StatusError 400 for a contradiction.
+    """Fill in the kind, the namespace and the name in the body from the URL.
 
-    `name` is empty for a create. Metadata that only the server sets is removed from a create.
+    Raises StatusError 400 if the body and the URL contradict each other. For a create, `name` is empty. Metadata that
+    only the server sets is removed from the body of a create.
     """
     for field, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
         given = obj.get(field)
@@ -127,7 +128,9 @@ def _validate_owners(references: list[Json] | tuple[()]) -> Iterator[FieldProble
 
 
 def validate_metadata_update(new: Json, old: Json) -> Iterator[FieldProblem]:
-    """Yield a problem for new finalizers of an object that is being deleted: they would keep it forever."""
+    """Yield a problem if a write adds finalizers to an object that is being deleted: they would keep the object
+    forever.
+    """
     if old["metadata"].get("deletionTimestamp"):
         before = old["metadata"].get("finalizers") or ()
         added = [f for f in new["metadata"].get("finalizers") or () if f not in before]

@@ -1,6 +1,7 @@
 """The validation of pods, services and deployments, by kube-apiserver's rules for mistakes that users make.
 
-Bodies have passed `json_types.check_types`, so types are right here. Every problem names its field by path.
+Bodies have already passed `json_types.check_types`, so all types are right here. Every problem contains the path of its
+field.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def validate_pod(pod: Json) -> _Problems:
 
 
 def field_problem(fault: Fault) -> FieldProblem:
-    """Return a fault of a pod in kube-apiserver's words."""
+    """Return a problem of a pod, with kube-apiserver's wording."""
     match fault.kind:
         case Kind.REQUIRED:
             return required(fault.field, fault.detail)
@@ -74,8 +75,8 @@ _POD_UPDATE_RULE = (
 
 
 def validate_pod_update(new: Json, old: Json) -> _Problems:
-    """Yield the problems of an update: the spec is immutable except for the rule's fields; the deadline may only be
-    set and lowered.
+    """Yield the problems of an update. The spec is immutable, except for the fields in `_POD_UPDATE_RULE`. The deadline
+    may only be set or lowered.
     """
     if new["spec"] != old["spec"] and _fixed_part(new["spec"]) != _fixed_part(old["spec"]):
         yield forbidden("spec", _POD_UPDATE_RULE)
@@ -111,7 +112,7 @@ def validate_service(service: Json) -> _Problems:
 
 
 def validate_service_update(new: Json, old: Json) -> _Problems:
-    """Yield a problem if the cluster address changes."""
+    """Yield a problem if the update changes the cluster address."""
     address = new["spec"].get("clusterIP")
     if old["spec"].get("clusterIP") and address != old["spec"]["clusterIP"] and new["spec"]["type"] != "ExternalName":
         yield invalid_value("spec.clusterIPs[0]", [address], "may not change once set")
@@ -139,6 +140,6 @@ def validate_deployment(deployment: Json) -> _Problems:
 
 
 def validate_deployment_update(new: Json, old: Json) -> _Problems:
-    """Yield a problem if the selector changes: the deployment's pods could not be identified."""
+    """Yield a problem if the update changes the selector: the deployment could not find its pods any more."""
     if new["spec"].get("selector") != old["spec"].get("selector"):
         yield invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable")

@@ -1,7 +1,7 @@
-"""The validation of a value by an OpenAPI schema of Kubernetes, in the words of kube-apiserver. Pure.
+"""Validates a value by an OpenAPI schema of Kubernetes, with kube-apiserver's wording. Pure.
 
-Structural schemas allow few keywords, and all of them are here. A library of JSON Schema knows many more, and the
-validators of their formats: its import took a tenth of the CPU time of a short run.
+Structural schemas allow only a few keywords, and this module supports all of them. A JSON Schema library supports many
+more keywords, and validators for their formats. Importing such a library took a tenth of the CPU time of a short run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _INTEGER_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1
 
 
 def problems_of(value: object, schema: _Schema, path: str = "") -> Iterator[FieldProblem]:
-    """Yield each problem of a value and of its members; `path` is the value's. A problem may come twice."""
+    """Yield each problem of a value and of its members.
+
+    `path` is the path of the value. The same problem may be yielded twice.
+    """
     if value is None and schema.get("nullable"):
         return
     wanted = _types(schema)
@@ -107,7 +110,7 @@ def _of_size(
 
 
 def _of_combinations(value: object, schema: _Schema, path: str) -> Iterator[FieldProblem]:
-    """Yield what allOf finds, and the problem of a value that anyOf, oneOf or not forbids."""
+    """Yield the problems that allOf finds, and the problem of a value that anyOf, oneOf or not does not allow."""
     for member in schema.get("allOf", ()):
         yield from problems_of(value, member, path)
     if "anyOf" in schema and not _fitting(value, schema["anyOf"]):
@@ -150,14 +153,14 @@ def _json_type(value: object) -> str:
 
 
 def _is_of(value: object, name: str) -> bool:
-    """Return whether a value has a type of JSON schemas. A number without a fraction is an integer, too."""
+    """Return whether a value has a type of JSON schemas. A number without a fraction also counts as an integer."""
     own = _json_type(value)
     whole = isinstance(value, float) and value.is_integer()
     return own == name or (name == "number" and own == "integer") or (name == "integer" and whole)
 
 
 def _same(value: object, other: object) -> bool:
-    """Compare two values of JSON: True is not 1 there."""
+    """Compare two JSON values: in JSON, true does not equal 1."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 

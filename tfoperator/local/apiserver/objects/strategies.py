@@ -1,7 +1,7 @@
-"""The differences between kinds in a write: defaults, which fields a write may change, validation, grace period.
+"""The differences between kinds in a write: defaults, fields that a write may change, validation, grace period.
 
-The general rules are in `registry`, which calls a strategy at fixed points of a create, an update and a delete, like
-kube-apiserver's own registry strategies. A strategy changes only the object passed to it.
+The general rules are in `registry`. It calls a strategy at fixed points of a create, an update and a delete, as
+kube-apiserver does with its own registry strategies. A strategy changes only the object that it gets as an argument.
 """
 
 from __future__ import annotations
@@ -34,15 +34,18 @@ from tfoperator.local.apiserver.resource_types import BUILTIN, ResourceType
 
 
 class Strategy:
-    """The behaviour of a kind without special rules; the others override methods."""
+    """The behaviour of a kind without special rules. Other strategies override its methods."""
 
     name_rule: Callable[[str], str] = staticmethod(name_rules.dns_subdomain)
     """Returns the problem of a name of this kind, or an empty string."""
     layout: Layout | None = None
-    """The facts of a custom kind's schema that server-side apply needs; None for a built-in kind."""
+    """The properties of a custom kind's schema that server-side apply needs. None for a built-in kind."""
 
     def prune(self, obj: Json) -> list[str]:  # noqa: ARG002 - a hook
-        """Remove unknown fields, in place; return their paths. Of built-in kinds only pods and templates of pods do."""
+        """Remove unknown fields, in place.
+
+        Return the paths of these fields. Of the built-in kinds, only pods and templates of pods remove unknown fields.
+        """
         return []
 
     def prepare_create(self, obj: Json) -> None:
@@ -56,7 +59,7 @@ class Strategy:
         """Undo changes that the main endpoint ignores, and set defaults again."""
 
     def prepare_status_update(self, new: Json, old: Json) -> None:
-        """Undo changes that /status ignores: everything but the status, labels and annotations."""
+        """Undo the changes that /status ignores: all changes except to the status, labels and annotations."""
         status = new.get("status")
         for field in (set(new) | set(old)) - {"metadata", "status"}:
             keep(new, old, field)
@@ -65,24 +68,24 @@ class Strategy:
             new.pop("status", None)
 
     def grace_period(self, obj: Json, requested: int | None) -> int:  # noqa: ARG002 - a hook
-        """Return the seconds between a DELETE and the removal; 0 removes at once."""
+        """Return the seconds between a DELETE and the removal. 0 means that the object is removed at once."""
         return 0
 
 
 def _section(obj: Json, field: str) -> None:
-    """Replace an absent or null section by an empty section: Go's structs always have their members."""
+    """Replace an absent or null section by an empty section: Go's structs always have all their fields."""
     if obj.get(field) is None:
         obj[field] = {}
 
 
 class _SpecAndStatus(Strategy):
-    """A kind whose status only /status changes; its subclasses differ only in the hooks below."""
+    """A kind whose status can be changed only through /status. Its subclasses differ only in the methods below."""
 
     problems: Callable[[Json], Iterable[FieldProblem]] = staticmethod(lambda _: ())
     """Yields the problems of a defaulted object."""
 
     update_problems: Callable[[Json, Json], Iterable[FieldProblem]] = staticmethod(lambda _new, _old: ())
-    """Yields the problems of an update, from the new and the old version."""
+    """Yields the problems of an update. The arguments are the new and the old version."""
 
     def default(self, obj: Json, /) -> None:
         """Set the defaults of the spec."""
@@ -259,7 +262,7 @@ class _PriorityClassStrategy(Strategy):
 
 
 def system_priority_classes() -> Iterator[Json]:
-    """Yield the two classes that each cluster has."""
+    """Yield the two classes that exist in every cluster."""
     yield _priority_class("system-cluster-critical", 2_000_000_000, "run in the cluster")
     yield _priority_class("system-node-critical", 2_000_001_000, "not be moved from their node")
 
@@ -270,7 +273,7 @@ def _priority_class(name: str, value: int, rule: str) -> Json:
 
 
 def builtin_strategies(rng: random.Random) -> dict[ResourceType, Strategy]:
-    """Return a strategy for each built-in resource type; a kind that isn't listed has no special rules."""
+    """Return a strategy for each built-in resource type. Kinds that are not listed have no special rules."""
     by_kind: dict[str, Strategy] = {
         "Pod": _PodStrategy(),
         "Service": _ServiceStrategy(rng),

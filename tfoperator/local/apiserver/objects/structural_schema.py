@@ -1,7 +1,8 @@
-"""Structural schemas: kube-apiserver's treatment of a custom object by the `openAPIV3Schema` of its CRD.
+"""Structural schemas: treat a custom object by the `openAPIV3Schema` of its CRD, as kube-apiserver does.
 
-In its order: unknown fields are pruned, defaults set, and the result is validated (`schema_problems`). CEL rules are
-not evaluated: a custom resource has its own validator for these (`custom_resources`).
+The order is kube-apiserver's: first unknown fields are pruned, then defaults are set, then the result is validated
+(`schema_problems`). CEL rules are not evaluated here: each custom resource has its own validator for these rules
+(`custom_resources`).
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ class StructuralSchema:
     """The schema of one version of a custom resource. Immutable, thread-safe."""
 
     def __init__(self, schema: _Schema) -> None:
-        """Take the CRD's `openAPIV3Schema`."""
+        """Initialize with the CRD's `openAPIV3Schema`."""
         self._schema = schema
 
     def only(self, field: str) -> StructuralSchema:
-        """Return a schema that checks one top-level field only."""
+        """Return a schema that checks only one top-level field."""
         properties = {name: member for name, member in (self._schema.get("properties") or {}).items() if name == field}
         return StructuralSchema({"type": "object", "properties": properties})
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
-        """Remove, in place, every field that the schema doesn't know; return their paths."""
+        """Remove, in place, every field that the schema does not contain. Return the paths of these fields."""
         dropped: list[str] = []
         _prune(obj, self._schema, "", dropped, _ALWAYS_KNOWN)
         return dropped
 
     def default(self, obj: dict[str, Any]) -> None:
-        """Set the defaults of absent fields. A null that isn't allowed counts as absent, and is removed."""
+        """Set the defaults of absent fields. A null that the schema does not allow counts as absent, and is removed."""
         _default(obj, self._schema)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldProblem]:

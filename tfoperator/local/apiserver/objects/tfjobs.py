@@ -1,8 +1,9 @@
-"""TFJobs on the embedded server: the CRD of `tfoperator.api`, and its rules by the same validation.
+"""TFJobs on the embedded server: the CRD of `tfoperator.api`, and its rules, which `tfoperator.api` also checks.
 
-The CRD's CEL rules are not evaluated here; `tfoperator.api.validate` has the same rules and more, so a job that is
-rejected on a laptop would also be rejected, or fail, on a cluster. The functions of the conversion webhook convert
-between versions, without a webhook. Objects that the webhook would reject are rejected with its message.
+The CRD's CEL rules are not evaluated here. `tfoperator.api.validate` has the same rules and some more. So a job that is
+rejected on a laptop would be rejected, or would fail, on a cluster too. The functions of the conversion webhook convert
+objects between versions, but the webhook itself does not run. Objects that the webhook would reject are rejected with
+the webhook's message.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _QUEUE = ("runPolicy", "schedulingPolicy", "queue")
 
 
 def tfjobs() -> tuple[CustomResource, ...]:
-    """Return the TFJob resource in every version, the stored one first."""
+    """Return the TFJob resource in every version. The stored version comes first."""
     both = crd(all_versions=True)
     v1 = custom_resource(both, _validate)
     v1alpha2 = custom_view(
@@ -72,7 +73,10 @@ def _validate_v1alpha2(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
 
 
 def _without_annotation(obj: Json) -> Conversion:
-    """Convert an object to v1 without the v1 fields in its annotation: schemas and CEL rules can't read annotations."""
+    """Convert an object to v1.
+
+    Leave out the v1 fields that its annotation contains, because schemas and CEL rules can't read annotations.
+    """
     annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
     return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
 
@@ -109,5 +113,5 @@ def _adds_replicas(obj: Json, old: Json | None) -> bool:
 
 
 def _adds(obj: Json, old: Json | None, name: str) -> bool:
-    """Return whether a change gives a field to the job's spec."""
+    """Return whether a change adds a field to the job's spec."""
     return old is not None and name in obj["spec"] and name not in old["spec"]

@@ -1,5 +1,5 @@
 """Writes: create, update, patch, delete, scale, bind, evict, and the garbage collection of objects without an owner.
 
-`Registry` applies kube-apiserver's order of checks to every kind; differences between kinds are in the strategies of
-`objects`. Confined to the server's event loop.
+`Registry` runs kube-apiserver's checks in the same order for every kind. The differences between kinds are in the
+strategies of `objects`. Use it only in the server's event loop.
 """

@@ -1,4 +1,6 @@
-"""The effect of a DELETE: remove the object, or mark it and wait for its grace period and finalizers. Pure."""
+"""The effect of a DELETE: remove the object, or mark it and wait for the end of its grace period and for its
+finalizers. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,19 @@ FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
 _KIND = "DeleteOptions"
 _MAX_GRACE = 2**31 - 1
-"""Seconds; with more, a date could not be represented."""
+"""Seconds. With a longer time, the date would be too large to represent."""
 _FINALIZER_OF = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER, "Background": None}
 
 
 class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
-    """Conditions for a deletion."""
+    """The preconditions of a deletion."""
 
     uid: str | None = None
     resource_version: str | None = None
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """`meta/v1 DeleteOptions`, as sent in the body or in query parameters."""
+    """The `meta/v1 DeleteOptions` that a request has in its body or in query parameters."""
 
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
@@ -38,7 +40,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def policy(self) -> str:
-        """Background, Foreground or Orphan; empty when the request has no policy."""
+        """Background, Foreground or Orphan. It is empty if the request has no policy."""
         if self.propagation_policy:
             return self.propagation_policy
         if self.orphan_dependents is None:
@@ -72,7 +74,10 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """The decision: remove the object or store `obj`; neither if it is already being deleted this way."""
+    """The decision: remove the object, or store `obj`.
+
+    Do neither if the object is already being deleted in the same manner.
+    """
 
     remove: bool = False
     obj: Json | None = None
@@ -81,7 +86,7 @@ class Deletion(msgspec.Struct, frozen=True):
 def plan_deletion(
     resource: ResourceType, current: StoredObject, options: DeleteOptions, grace: int, now: datetime
 ) -> Deletion:
-    """Plan one DELETE. `grace` is the period in seconds, by the rules of the kind; 0 means at once."""
+    """Plan one DELETE. `grace` is the period in seconds that the rules of the kind give. 0 means at once."""
     new = current.copy()
     metadata = new["metadata"]
     grace = min(grace, _MAX_GRACE)
@@ -106,9 +111,10 @@ def plan_deletion(
 
 
 def _shorten(metadata: Json, grace: int, now: datetime) -> None:
-    """Apply a second DELETE, which can only shorten the grace period.
+    """Apply a second DELETE. It can only shorten the grace period.
 
-    If the shorter period is already over, the deletion is due now. A graceful deletion then gets the shortest period.
+    If the shorter period is already over, the object must be removed now. In this case a graceful deletion gets the
+    shortest period.
     """
     left = metadata.get("deletionGracePeriodSeconds") or 0
     if grace < left:

@@ -1,8 +1,9 @@
-"""Garbage collection by owner and the removal of namespaces: kube-controller-manager's part in deletion.
+"""Garbage collection by owner, and the removal of namespaces. kube-controller-manager does this in a cluster.
 
-An object whose owners are all gone is deleted; foreground deletion waits for dependents that block it, orphaning
-removes their reference. It is driven by the store's events, but never runs inside the causing write: `schedule`
-(the event loop's `call_soon`) runs it afterwards, so a DELETE returns before dependents are deleted, as on a cluster.
+If all owners of an object are gone, the object is deleted. Foreground deletion waits for dependents that block it.
+Orphaning removes the reference of dependents. The store's events trigger it, but it never runs inside the write that
+causes an event. `schedule` (the event loop's `call_soon`) runs it after the write. So a DELETE returns before
+dependents are deleted, as on a cluster.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _Place = tuple[ResourceType, str]
 
 
 class GarbageCollector:
-    """Deletes objects when all of their owners are gone. Confined to the server's event loop."""
+    """Deletes objects after all of their owners are gone. Use it only in the server's event loop."""
 
     def __init__(self, store: Store, registry: Registry, schedule: Callable[[Callable[[], None]], object]) -> None:
-        """Observe the store from now on."""
+        """Observe changes of the store from now on."""
         self._store = store
         self._registry = registry
         self._schedule = schedule
@@ -93,7 +94,10 @@ class GarbageCollector:
             self._collect(resource, stored)
 
     def _collect(self, resource: ResourceType, stored: StoredObject) -> None:
-        """Delete an object without a living owner; else remove references to owners that are gone or being deleted."""
+        """Delete an object if it has no living owner.
+
+        Otherwise remove references to owners that are gone or being deleted.
+        """
         namespace = stored.metadata.get("namespace", "")
         living: list[Json] = []
         waiting: list[Json] = []
@@ -155,7 +159,7 @@ class GarbageCollector:
         self._registry.finalize(resource, stored, new)
 
     def _empty_namespace(self, namespace: StoredObject) -> None:
-        """Delete the objects of a namespace, and finalize it when it is empty."""
+        """Delete the objects of a namespace. When the namespace is empty, finalize it."""
         name, left = namespace.metadata["name"], False
         for resource in self._registry.resources:
             if not resource.namespaced:
@@ -170,7 +174,7 @@ class GarbageCollector:
             self._registry.finalize(NAMESPACES, namespace, new)
 
     def _owner(self, reference: Json, namespace: str) -> tuple[bool, StoredObject | None]:
-        """Return whether the owner's kind is served here, and the owner, if it exists with that UID."""
+        """Return whether this server serves the owner's kind, and the owner, if an owner with this UID exists."""
         resource = self._by_kind.get((reference["apiVersion"], reference["kind"]))
         if resource is None:
             return False, None
@@ -180,7 +184,7 @@ class GarbageCollector:
         return True, owner
 
     def _owners(self, stored: StoredObject) -> Iterator[_Place]:
-        """Yield the owners that may wait for this object's removal."""
+        """Yield the owners that may wait until this object is removed."""
         namespace = stored.metadata.get("namespace", "")
         for reference in stored.metadata.get("ownerReferences") or ():
             resource = self._by_kind.get((reference["apiVersion"], reference["kind"]))
@@ -193,7 +197,7 @@ def _owner_uids(stored: StoredObject | None) -> set[str]:
 
 
 def _home(change: StoreChange) -> Iterator[_Place]:
-    """Yield the namespace of a deleted object, which may wait to become empty."""
+    """Yield the namespace of a deleted object. The namespace may wait until it is empty."""
     if change.resource.namespaced:
         yield NAMESPACES, change.last.metadata["namespace"]
 

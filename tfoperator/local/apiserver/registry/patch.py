@@ -1,10 +1,11 @@
 """PATCH: JSON patch, merge patch and (for built-in kinds) strategic merge patch, each as a pure function.
 
-Server-side apply is also a PATCH: it has the desired fields of an object, which then belong to the writer.
+Server-side apply is also a PATCH: it contains the wanted fields of an object, and these fields then belong to the
+writer.
 
 Every function takes a private copy of an object and returns the patched object; the caller validates the result like
-any other update. A patch that can't be read is a 400; a JSON patch that can't be applied is a 422. JSON patches have
-kube-apiserver's limits, because each copy operation can double the size of the object.
+any other update. If a patch can't be read, the response is 400. If a JSON patch can't be applied, the response is 422.
+JSON patches have the same limits as in kube-apiserver, because each copy operation can double the size of the object.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Patcher = Callable[[Json], Json]
 """Patches a private copy of an object, and returns it."""
 
 APPLY = "application/apply-patch+yaml"
-"""The content type of server-side apply, which is not a patch: see `apply_configuration`."""
+"""The content type of server-side apply. It is not a patch; `apply_configuration` handles it."""
 
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -40,16 +41,16 @@ _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
 _MAX_OPERATIONS = 10_000
-"""Operations in one JSON patch, as in kube-apiserver."""
+"""The maximum number of operations in one JSON patch, as in kube-apiserver."""
 
 _MAX_COPIED = 3 << 20
-"""Maximum bytes, as JSON, that all copies of one JSON patch may have together, as in kube-apiserver."""
+"""The maximum number of bytes, as JSON, that all copies of one JSON patch may have together, as in kube-apiserver."""
 
 
 def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
-    """Read a PATCH request; return the function that applies it to the current object.
+    """Read a PATCH request. Return the function that applies the patch to the current object.
 
-    Raises StatusError 415 for a content type that isn't supported for this resource.
+    Raises StatusError 415 for a content type that this resource does not support.
     """
     accepted = (_JSON_PATCH, _MERGE_PATCH) if resource.custom else (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH)
     if content_type not in accepted:
@@ -75,8 +76,8 @@ def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
 def json_patch(obj: Json, operations: list[Any]) -> Json:
     """Apply RFC 6902.
 
-    Raises StatusError 400 for an operation that is no object, 413 for too many operations, and 422 for an operation
-    that can't be applied, or if the copies together are too large.
+    Raises StatusError 400 for an operation that is not an object, and 413 for too many operations. Raises 422 for an
+    operation that can't be applied, or if the copies together are too large.
     """
     if not all(isinstance(operation, dict) for operation in operations):
         raise bad_request("error decoding patch: each operation of a JSON patch is an object")
@@ -110,7 +111,10 @@ def json_patch(obj: Json, operations: list[Any]) -> Json:
 
 
 def strategic_merge(obj: Json, patch: Json, kind: str) -> Json:
-    """Apply kubectl's patch of built-in kinds; see `tfoperator.kube.patches`. Raises StatusError 400 if malformed."""
+    """Apply kubectl's patch of built-in kinds, as `tfoperator.kube.patches` describes.
+
+    Raises StatusError 400 if the patch is malformed.
+    """
     try:
         return merge_strategically(obj, patch, kind)
     except StrategicMergeError as error:
@@ -120,10 +124,11 @@ def strategic_merge(obj: Json, patch: Json, kind: str) -> Json:
 def apply_configuration(
     registry: Registry, resource: ResourceType, namespace: str, name: str, wanted: Json, options: WriteOptions
 ) -> tuple[Written, bool]:
-    """Apply a configuration to an object, or create it; return the written object, and whether it is new.
+    """Apply a configuration to an object, or create the object.
 
-    Raises StatusError: 409 for fields of other owners that would change, unless `options.force`; 422 without
-    `options.manager`; and the errors of a create or an update.
+    Return the object as it was written, and whether it is new. Raises StatusError 409 if fields of other owners would
+    change, unless `options.force` is set. Raises StatusError 422 if `options.manager` is not set. Also raises the
+    errors of a create or an update.
     """
     if not options.manager:
         raise errors.invalid_options("PatchOptions", errors.required("fieldManager", "is required for apply patch"))

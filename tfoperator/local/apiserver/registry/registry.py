@@ -1,7 +1,7 @@
 """Creates, updates and deletes objects by the rules of all kinds, in kube-apiserver's order.
 
-A write is checked completely before anything is stored, so a rejected write has no effect. A write that changes nothing
-keeps the resourceVersion and causes no event. Confined to the server's event loop, like the store.
+A write is checked completely before anything is stored, so a write that is rejected has no effect. A write that changes
+nothing keeps the resourceVersion and causes no event. Like the store, use it only in the server's event loop.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ _NAME_ATTEMPTS = 8  # as in kube-apiserver, before it reports that the generated
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """Query parameters of a write. `strict` rejects unknown fields, `silent` removes them without a warning.
+    """The query parameters of a write.
 
-    `manager` is the writer's name for server-side apply; with `force`, an apply takes fields from other owners.
+    `strict` rejects unknown fields. `silent` removes unknown fields without a warning. `manager` is the writer's name
+    for server-side apply; with `force`, an apply takes fields from other owners.
     """
 
     dry_run: bool = False
@@ -59,12 +60,12 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """The write side of the server; reads go to the store directly."""
+    """The server's code for writes. Reads use the store directly."""
 
     def __init__(
         self, store: Store, strategies: Mapping[ResourceType, Strategy], *, clock: Clock, rng: random.Random
     ) -> None:
-        """Use `strategies`, with one for each resource type of the store."""
+        """Initialize. `strategies` has a strategy for each resource type of the store."""
         self._store = store
         self._strategies = strategies
         self._clock = clock
@@ -72,15 +73,15 @@ class Registry:
 
     @property
     def resources(self) -> tuple[ResourceType, ...]:
-        """All resource types served."""
+        """All resource types that the server serves."""
         return tuple(self._strategies)
 
     def layout(self, resource: ResourceType) -> Layout:
-        """Return the facts of a kind's schema that server-side apply needs."""
+        """Return the properties of a kind's schema that server-side apply needs."""
         return self._strategies[resource].layout or builtin_layout(resource.kind)
 
     def find(self, resource: ResourceType, namespace: str, name: str) -> StoredObject | None:
-        """Return an object, or None."""
+        """Return an object; None if it does not exist."""
         return self._store.get(resource, resource.key(namespace, name))
 
     def get(self, resource: ResourceType, namespace: str, name: str) -> StoredObject:
@@ -93,7 +94,7 @@ class Registry:
     def create(
         self, resource: ResourceType, namespace: str, obj: Json, options: WriteOptions, *, owned: Owned | None = None
     ) -> Written:
-        """Store a new object. `owned`: the owners of its fields, if it is created by an apply."""
+        """Store a new object. `owned` contains the owners of its fields, if an apply creates it."""
         strategy = self._strategies[resource]
         check_types(resource, obj)
         check_identity(resource, namespace, "", obj)
@@ -136,11 +137,11 @@ class Registry:
         patch: bool = False,
         owned: Owned | None = None,
     ) -> Written:
-        """Replace an object by the result of `change` for its current version.
+        """Replace an object by the result of `change`, which gets the current version.
 
-        With `patch`, the request is a PATCH. The UID in a PATCH is part of the object rather than a precondition, so a
-        different UID is invalid instead of a conflict, unless the update ignores the metadata of the request. `owned`
-        are the owners of the new version's fields, if an apply writes it.
+        `patch` means that the request is a PATCH. In a PATCH, the UID is a part of the object, not a precondition. So a
+        different UID is an invalid value, not a conflict, unless the update ignores the metadata in the request.
+        `owned` contains the owners of the new version's fields, if an apply writes it.
         """
         current = self.get(resource, namespace, name)
         strategy = self._strategies[resource]
@@ -176,7 +177,7 @@ class Registry:
         return self._store_update(resource, current, new, options, warnings)
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
-        """Remove an object, or mark it: grace periods and finalizers come first."""
+        """Remove an object. If it has a grace period or finalizers, mark it first."""
         current = self.get(resource, namespace, name)
         options.check(resource, current)
         strategy = self._strategies[resource]
@@ -191,7 +192,7 @@ class Registry:
         return Written(self._store.update(resource, current.key, plan.obj))
 
     def finalize_namespace(self, name: str, body: Json) -> Written:
-        """Handle PUT namespaces/{name}/finalize: take only the finalizers of the spec."""
+        """Handle PUT namespaces/{name}/finalize. Take only the finalizers in the spec from the request."""
         current = self.get(NAMESPACES, "", name)
         check_types(NAMESPACES, body)
         check_identity(NAMESPACES, "", name, body)
@@ -202,7 +203,10 @@ class Registry:
         return self.finalize(NAMESPACES, current, new)
 
     def finalize(self, resource: ResourceType, current: StoredObject, new: Json) -> Written:
-        """Store an update by the server, such as the removal of a finalizer; remove the object if that was the last."""
+        """Store an update that the server itself makes, for example after it removed a finalizer.
+
+        If this was the last finalizer, remove the object.
+        """
         return self._store_update(resource, current, new, WriteOptions(), ())
 
     def _store_update(
@@ -256,7 +260,8 @@ class Registry:
     def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
         """Refuse a pod whose service account does not exist, as the admission plugin ServiceAccount does.
 
-        Kubernetes makes the account `default` in each namespace; here pods can use it although it is not made.
+        Kubernetes creates the account `default` in each namespace. Here pods can use this account although it does not
+        exist as an object.
         """
         account = obj["spec"].get("serviceAccountName") if resource is PODS else None
         if not account or account == _DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):
@@ -272,7 +277,7 @@ class Registry:
             )
 
     def _name(self, resource: ResourceType, namespace: str, metadata: Json) -> None:
-        """Generate a name from generateName, if there is none; retry if it is in use."""
+        """Generate a name from generateName if the object has no name. Retry if the name is in use."""
         base = metadata.get("generateName")
         if metadata.get("name") or not base:
             return
@@ -304,7 +309,10 @@ def _uid_problems(new: Json, old: Json) -> Iterable[errors.FieldProblem]:
 
 
 def _nothing_holds(obj: Json) -> bool:
-    """Return whether an object that is being deleted can be removed: no grace period left, no finalizers."""
+    """Return whether an object that is being deleted can be removed.
+
+    It can if its grace period is over and it has no finalizers.
+    """
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds"):
         return False

@@ -1,7 +1,8 @@
-"""Tokens of service accounts: `POST serviceaccounts/NAME/token`, which a kubelet requests for its pods.
+"""Tokens of service accounts: `POST serviceaccounts/NAME/token`. A kubelet requests them for its pods.
 
-The keys are of one run of the server and published as by kube-apiserver (OpenID Connect discovery), so that the
-receiver of a token can verify it. The server does not accept them for its own requests: they are for other audiences.
+Each run of the server has its own keys. The server publishes the public keys as kube-apiserver does (OpenID Connect
+discovery), so the receiver of a token can verify the token. The server does not accept these tokens for requests to
+itself: they are for other audiences.
 """
 
 from __future__ import annotations
@@ -53,16 +54,16 @@ class _TokenRequest(msgspec.Struct, frozen=True):
 
 
 class TokenIssuer:
-    """Signs tokens with its own key, which is made for the first request. Thread-safe."""
+    """Signs tokens with its own key. The key is created for the first request. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _key
         self._key: Any = None
 
     def issue(self, registry: Registry, namespace: str, name: str, body: Json, now: datetime) -> Json:
-        """Return the TokenRequest with its status. Raises StatusError as kube-apiserver does.
+        """Return the TokenRequest, including its status. Raises StatusError in the same cases as kube-apiserver.
 
-        Every namespace has the account `default`, which a controller creates in a cluster.
+        Every namespace has the account `default`. In a cluster, a controller creates it.
         """
         try:
             spec = msgspec.convert(body, _TokenRequest).spec
@@ -98,7 +99,7 @@ class TokenIssuer:
         }
 
     def document(self, path: str) -> Json | None:
-        """Return the document published at a path; None if there is none."""
+        """Return the document that is published at a path. Return None if there is none."""
         if path == DISCOVERY_PATH:
             return {
                 "issuer": ISSUER,

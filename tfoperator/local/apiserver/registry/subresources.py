@@ -1,8 +1,9 @@
-"""Subresources. Scale: the number of replicas of an object, in a form that every client knows.
+"""Subresources. Scale: the number of replicas of an object, in a format that all clients support.
 
-`kubectl scale` and autoscalers read and write an `autoscaling/v1 Scale`, which is not stored: it is made from the three
-paths in the object that its type or CRD names, and a change of it is a change of the object, with all its rules.
-Binding and eviction are actions on a pod, by a create of a subresource.
+`kubectl scale` and autoscalers read and write an `autoscaling/v1 Scale`. The Scale is not stored: the server makes it
+from three paths in the object, which the object's type or CRD names. A change of the Scale is a change of the object,
+and all rules of the object apply. Binding and eviction are actions on a pod. A client requests them by creating a
+subresource.
 """
 
 from __future__ import annotations
@@ -33,13 +34,16 @@ class _Spec(msgspec.Struct):
 
 
 class _Scale(msgspec.Struct):
-    """The fields read from a client's Scale; its status can't be written."""
+    """The fields that the server reads from a client's Scale. A client can't write its status."""
 
     spec: _Spec | None = None
 
 
 def scale_of(resource: ResourceType, stored: StoredObject) -> StoredObject:
-    """Return the Scale of an object. Raises StatusError 500, as kube-apiserver does, if the object has no number."""
+    """Return the Scale of an object.
+
+    Raises StatusError 500, as kube-apiserver does, if the object does not contain the number.
+    """
     paths = _paths(resource)
     if member_at(stored.obj, paths.spec_replicas) is None:
         where = "." + ".".join(paths.spec_replicas)
@@ -49,9 +53,10 @@ def scale_of(resource: ResourceType, stored: StoredObject) -> StoredObject:
 
 
 def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, patch: bool) -> Json:
-    """Return the object after `change` of its Scale: a new dictionary for the caller to validate and store.
+    """Return the object after `change` was applied to its Scale.
 
-    `patch`: it is a PATCH, whose UID is no precondition. A Scale without a number means 0, as in Go.
+    The result is a new dictionary, which the caller must validate and store. `patch` means that the request is a PATCH.
+    In a PATCH the UID is not a precondition. A Scale without a number means 0, as in Go.
     """
     paths = _paths(resource)
     scale = change(_scale(current, paths).copy())
@@ -107,7 +112,7 @@ def _put(obj: Json, path: tuple[str, ...], value: int) -> None:
 
 
 def selector_text(selector: Json) -> str:
-    """Return a LabelSelector as query text, sorted by key, as kube-apiserver shows it."""
+    """Return a LabelSelector as the text of a query, sorted by key, in kube-apiserver's format."""
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or ():
         key, operator = expression["key"], expression["operator"]
@@ -118,7 +123,7 @@ def selector_text(selector: Json) -> str:
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: Json, now: datetime) -> None:
-    """Bind a pod to a node, as a scheduler requests; a pod is bound once. `name` may be in the body only."""
+    """Bind a pod to a node, as a scheduler requests. A pod can be bound only once. `name` may be only in the body."""
     metadata = binding.get("metadata") if isinstance(binding.get("metadata"), dict) else {}
     target = binding.get("target") if isinstance(binding.get("target"), dict) else {}
     assert isinstance(metadata, dict)
@@ -145,7 +150,10 @@ def bind(registry: Registry, namespace: str, name: str, binding: Json, now: date
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: datetime) -> None:
-    """Delete a pod by an eviction; there are no disruption budgets here. The pod's condition has the reason."""
+    """Delete a pod by an eviction.
+
+    This server has no disruption budgets. A condition of the pod contains the reason.
+    """
     try:
         options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)
     except msgspec.ValidationError as error:
@@ -165,7 +173,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: da
 
 
 def _with_condition(pod: Json, condition: Json) -> Json:
-    """Return the pod with this condition instead of its present condition of the same type."""
+    """Return the pod with this condition. It replaces the present condition of the same type."""
     status = pod.setdefault("status", {})
     others = [one for one in status.get("conditions") or () if one.get("type") != condition["type"]]
     status["conditions"] = [*others, condition]

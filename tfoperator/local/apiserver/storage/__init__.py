@@ -1,4 +1,4 @@
 """The storage: objects by resource type, their revisions, pages of lists, and selections.
 
-Confined to the server's event loop.
+Use it only in the server's event loop.
 """

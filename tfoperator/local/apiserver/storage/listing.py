@@ -1,7 +1,8 @@
 """Lists: selection, consistent paging and the meanings of `resourceVersion` and `resourceVersionMatch`.
 
-A continue token contains the revision of its first page and the last key sent; every page is from the state at that
-revision, so a list never mixes times. When the history no longer contains it, the token has expired (410).
+A continue token contains the revision of the first page and the last key that was sent. Every page shows the state at
+this revision, so a list never mixes states of different times. When the history no longer contains this revision, the
+token has expired (410).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MAX_SHOWN = 64  # characters of a rejected value
 
 
 class ListRequest(msgspec.Struct, frozen=True):
-    """The query parameters of a list or watch, parsed. `send_initial_events` is None when absent."""
+    """The parsed query parameters of a list or watch. `send_initial_events` is None if the parameter is absent."""
 
     selector: Selector
     limit: int = 0
@@ -82,7 +83,7 @@ def _integer(query: Mapping[str, str], name: str) -> int:
 
 
 def parse_revision(text: str) -> int:
-    """Return a resourceVersion as a number, 0 if it is absent. Raises StatusError 400 for anything else."""
+    """Return a resourceVersion as a number, 0 if it is absent. Raises StatusError 400 for any other text."""
     if not text:
         return 0
     try:
@@ -95,7 +96,10 @@ def parse_revision(text: str) -> int:
 
 
 def too_large(revision: int, current: int) -> StatusError:
-    """Return a 504: the client has a version that this server has not reached; it will retry or start over."""
+    """Return a 504: the client has a version that this server has not reached.
+
+    The client will retry, or will begin again with a list.
+    """
     return StatusError(
         504,
         "Timeout",
@@ -109,12 +113,15 @@ def too_large(revision: int, current: int) -> StatusError:
 
 
 def match_forbidden(why: str, *more: FieldProblem) -> StatusError:
-    """Return a 422 for a `resourceVersionMatch` that contradicts other options, and for `more` problems."""
+    """Return a 422 for a `resourceVersionMatch` that contradicts other options.
+
+    It also contains the problems in `more`.
+    """
     return invalid_options("ListOptions", forbidden("resourceVersionMatch", why), *more)
 
 
 def list_page(store: Store, resource: ResourceType, namespace: str, options: ListRequest) -> StoredPage:
-    """Return the page of a list request. Raises StatusError 400, 410, 422 or 504."""
+    """Return the page that a list request names. Raises StatusError 400, 410, 422 or 504."""
     token = _check(options)
     if token is not None:
         revision, start = token.rv, token.start

@@ -1,6 +1,7 @@
-"""Label and field selectors: parsed once per request, then matched against every object and watch event.
+"""Label and field selectors. They are parsed once per request, and then compared with every object and watch event.
 
-The grammar is the same as for kubectl's `-l` and `--field-selector`. Both raise a 400 that quotes the invalid part.
+The grammar is the same as for kubectl's `-l` and `--field-selector`. Both kinds of selectors raise a 400 that quotes
+the invalid part.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ class _FieldTerm(msgspec.Struct, frozen=True):
 
 
 class Selector:
-    """A conjunction of label requirements and field terms; the empty one matches everything."""
+    """Label requirements and field terms that must all hold. An empty selection matches everything."""
 
     def __init__(self, labels: tuple[_LabelTest, ...], fields: tuple[_FieldTerm, ...]) -> None:
-        """Take parsed selectors; call `parse_selector` instead."""
+        """Initialize with parsed selectors. Callers use `parse_selector` instead."""
         self._labels = labels
         self._fields = fields
 
     @property
     def empty(self) -> bool:
-        """Whether it selects everything."""
+        """Whether the selection matches everything."""
         return not self._labels and not self._fields
 
     def matches(self, obj: Mapping[str, Any]) -> bool:
-        """Return whether an object (its whole dictionary) is selected."""
+        """Return whether an object matches. The argument is the object's whole dictionary."""
         if self._labels:
             labels = obj["metadata"].get("labels") or {}
             if not all(test(labels) for test in self._labels):
@@ -57,7 +58,7 @@ EVERYTHING = Selector((), ())
 
 
 def field_value(obj: Mapping[str, Any], path: str) -> str:
-    """Return the value that a field selector compares: a string, empty for an absent field."""
+    """Return the value that a field selector compares: a string, which is empty for an absent field."""
     if path == "source":
         path = "source.component"
     value = member_at(obj, path.split("."))
@@ -69,7 +70,10 @@ def field_value(obj: Mapping[str, Any], path: str) -> str:
 
 
 def parse_selector(resource: ResourceType, labels: str, fields: str) -> Selector:
-    """Parse `labelSelector` and `fieldSelector` of a request; StatusError 400 if malformed or unsupported."""
+    """Parse `labelSelector` and `fieldSelector` of a request.
+
+    Raise StatusError 400 if a selector is malformed or not supported.
+    """
     if not labels and not fields:
         return EVERYTHING
     return Selector(_parse_labels(labels), _parse_fields(resource, fields))

@@ -1,13 +1,14 @@
 """The state: all objects, one revision counter, and the last events of each resource type.
 
-A snapshot of any revision in the history is the current state without the later events, so consistent paging, exact
-lists and watches from the past all come from one bounded history; older revisions have *expired*. Objects are
-never changed once stored: an update stores a new dictionary, so readers need no copies.
+A snapshot of any revision in the history is the current state without the later events. So consistent paging, exact
+lists and watches from the past all use the same bounded history. Older revisions have *expired*. A stored object is
+never changed: an update stores a new dictionary, so readers need no copies.
 
-The store keeps a type that has several versions in only one version. The other versions are views: the store converts
-them on each read and write, as kube-apiserver does, and everything else uses them like separate resource types.
+If a type has several versions, the store keeps its objects in only one of these versions. The other versions are views.
+The store converts objects on each read and write, as kube-apiserver does. All other code uses these versions like
+separate resource types.
 
-Not thread-safe: the store belongs to the server's event loop, so its operations must not block.
+It is not thread-safe: only the server's event loop uses the store, so its operations must not block.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 encode = msgspec.json.Encoder().encode
-"""Compact JSON of anything the server stores or sends."""
+"""Compact JSON of any value that the server stores or sends."""
 
 
 class ServedView(msgspec.Struct, frozen=True):
-    """A version that is served but not stored. Both conversions may keep and change their argument."""
+    """A version that is served but not stored.
+
+    Both conversions may keep and change the object that they get as an argument.
+    """
 
     resource: ResourceType
     stored: ResourceType
@@ -35,21 +39,21 @@ class ServedView(msgspec.Struct, frozen=True):
 
 
 class Compacted(Exception):
-    """The revision is older than the history. `oldest` is the first revision that is still usable."""
+    """The revision is older than the history. `oldest` is the first revision that can still be used."""
 
     def __init__(self, oldest: int) -> None:
-        """Take the oldest usable revision."""
+        """Initialize with the oldest usable revision."""
         super().__init__(f"history begins at {oldest}")
         self.oldest = oldest
 
 
 class StoredObject:
-    """One version of one object: the dictionary (read-only by convention) and its JSON, encoded once."""
+    """One version of one object: the dictionary (callers must not change it) and its JSON, which is encoded once."""
 
     __slots__ = ("data", "key", "obj", "revision")
 
     def __init__(self, key: str, obj: dict[str, Any], revision: int) -> None:
-        """Set the revision in the metadata, and encode."""
+        """Set the revision in the metadata, and encode the object."""
         obj["metadata"]["resourceVersion"] = str(revision)
         self.key = key
         self.obj = obj
@@ -71,7 +75,7 @@ class StoredObject:
 class StoreChange(msgspec.Struct, eq=False, gc=False):
     """One event. `old` is None for an added object, `new` is None for a deleted object; `last` is the newest state.
 
-    For a deletion, `last` is the final state with the revision of the deletion.
+    For a deletion, `last` is the last state, with the revision of the deletion.
     """
 
     resource: ResourceType
@@ -100,10 +104,11 @@ class _Shelf:
 
 
 class Store:
-    """All objects of all resource types. `history_limit` is the number of events kept for each type.
+    """All objects of all resource types. `history_limit` is the number of events that are kept for each type.
 
-    `first_revision` should exceed every revision of an earlier server on the same address. Then the version of a client
-    of that server has expired, and the client lists again. Otherwise it would wait for a version that never comes.
+    `first_revision` should be larger than every revision of an earlier server at the same address. Then, if a client of
+    the earlier server has a version, this version has expired, and the client lists again. Otherwise the client would
+    wait for a version that never comes.
     """
 
     def __init__(
@@ -114,7 +119,10 @@ class Store:
         first_revision: int = 1,
         history_limit: int = 2000,
     ) -> None:
-        """Start empty at `first_revision`. `views` are for those resources that are served but not stored."""
+        """Start without objects, at `first_revision`.
+
+        `views` contains the resources that the server serves, but does not store.
+        """
         self.revision = first_revision
         self._views = {view.resource: view for view in views}
         stored = (resource for resource in resources if resource not in self._views)
@@ -127,7 +135,7 @@ class Store:
         return None if stored is None else self._shown(resource, stored)
 
     def objects(self, resource: ResourceType, namespace: str = "") -> list[StoredObject]:
-        """Return the current objects, in the order of their keys; an empty namespace means all."""
+        """Return the current objects, in the order of their keys. An empty namespace means all namespaces."""
         return self._all_shown(resource, _sorted(self._shelf(resource).objects, namespace))
 
     def objects_at(self, resource: ResourceType, revision: int, namespace: str = "") -> list[StoredObject]:
@@ -146,14 +154,17 @@ class Store:
         return self._all_shown(resource, _sorted(objects, namespace))
 
     def changes_since(self, resource: ResourceType, revision: int) -> list[StoreChange]:
-        """Return the events after a revision, oldest first. Raises Compacted."""
+        """Return the events after a revision, the oldest event first. Raises Compacted."""
         shelf = self._shelf(resource)
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted)
         return [self._shown_change(resource, change) for change in shelf.history if change.revision > revision]
 
     def create(self, resource: ResourceType, key: str, obj: dict[str, Any]) -> StoredObject:
-        """Add an object; the caller ensures that the key is free, and gives up the dictionary."""
+        """Add an object.
+
+        The caller makes sure that no object has this key, and must not use the dictionary any more.
+        """
         return self._put(resource, key, obj, None)
 
     def update(self, resource: ResourceType, key: str, obj: dict[str, Any]) -> StoredObject:
@@ -167,7 +178,7 @@ class Store:
         return self._shown(resource, stored)
 
     def delete(self, resource: ResourceType, key: str, final: dict[str, Any] | None = None) -> StoredObject:
-        """Remove an existing object; `final` is its state in the event, by default the stored state."""
+        """Remove an existing object. `final` is its state in the event, by default the state in the store."""
         shelf = self._shelf(resource)
         old = shelf.objects.pop(key)
         obj = old.copy() if final is None else self._to_store(resource, final)
@@ -176,9 +187,10 @@ class Store:
         return self._shown(resource, last)
 
     def observe(self, observer: Observer, resource: ResourceType | None = None) -> Callable[[], None]:
-        """Call `observer` after every change (of one resource type); it must not block. Return the unsubscriber.
+        """Call `observer` after every change, or after every change of one resource type.
 
-        An observer of everything gets each change once, in the stored version.
+        The observer must not block. Return a function that ends the observation. An observer of all types gets each
+        change once, in the stored version.
         """
         observers = self._observers if resource is None else self._shelf(resource).observers
         if resource in self._views:
@@ -191,7 +203,7 @@ class Store:
         return lambda: observers.remove(observer)
 
     def compact(self) -> None:
-        """Delete the history: every earlier revision has then expired."""
+        """Delete the history. Then every earlier revision has expired."""
         for shelf in self._shelves.values():
             shelf.history.clear()
             shelf.compacted = self.revision

@@ -1,5 +1,6 @@
-"""The Docker runtime: every container of a pod is a Docker container. Only this part of `local` imports docker-py.
+"""The Docker runtime.
 
-With one network per namespace, Docker's own DNS resolves the services' names. So this runtime rewrites no addresses: a
-container gets exactly the values of its manifest.
+It runs every container of a pod as a Docker container. In the package `local`, only this part imports docker-py. Each
+namespace has one Docker network, and Docker's own DNS resolves the names of services. So this runtime changes no
+addresses: a container gets exactly the values in its manifest.
 """

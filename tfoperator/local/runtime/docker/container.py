@@ -1,4 +1,4 @@
-"""A running container: copies its log to a file, waits for its end, and then removes it."""
+"""A running container. Its log is copied to a file. When the container has ended, it is removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _KILLED_CODE = 137
 _RETRY_PAUSES = (0.2, 0.8, 2.0, 4.0, 8.0)
-"""Seconds between attempts to read the exit code, when the engine doesn't respond: it may be restarting."""
+"""Seconds between attempts to read the exit code while the engine doesn't respond. The engine may be restarting."""
 
 
 class DockerContainer:
@@ -65,7 +65,7 @@ class DockerContainer:
         self._thread = threading.Thread(target=self._watch, name=f"container-{label}", daemon=True)
 
     def start_waiting(self) -> None:
-        """Start to copy the log and to wait for the end."""
+        """Start to copy the log, and to wait for the container's end."""
         self._thread.start()
 
     def terminate(self) -> None:
@@ -83,7 +83,7 @@ class DockerContainer:
         self._kill("SIGKILL")
 
     def stacks(self) -> str:
-        """Return the stacks of the registered processes, requested by a process in the container."""
+        """Return the stacks of the registered processes. A process in the container requests these stacks."""
         try:
             made = self._api.exec_create(self.id, ["python3", "-m", "tfoperator.progress.stacks"])
             output = self._api.exec_start(made["Id"])
@@ -92,7 +92,10 @@ class DockerContainer:
         return bytes(output).decode(errors="replace")
 
     def usage(self) -> tuple[float, int] | None:
-        """Return CPU time in seconds since the start, and memory in bytes; None if the engine doesn't report them."""
+        """Return the CPU time in seconds since the start, and the memory in bytes.
+
+        Return None if the engine doesn't report them.
+        """
         try:
             # Respond at once: without `one_shot`, the engine takes two samples, a second apart.
             stats = self._api.stats(self.id, stream=False, one_shot=True)
@@ -102,7 +105,7 @@ class DockerContainer:
         return container_usage(stats)
 
     def join(self, timeout: float) -> bool:
-        """Wait until the container's end was handled. Return whether it was."""
+        """Wait until the container's end has been handled. Return whether it has been handled."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -122,7 +125,10 @@ class DockerContainer:
         self._on_exit(code, reason)
 
     def _copy_log(self) -> None:
-        """Copy until the container has ended. An error costs the rest of the log, not the container."""
+        """Copy the log until the container has ended.
+
+        After an error the rest of the log is lost, but the container continues.
+        """
         try:
             with self._log.open("ab", buffering=0) as output:
                 for piece in self._api.logs(self.id, stdout=True, stderr=True, stream=True, follow=True):
@@ -158,14 +164,16 @@ def image_of(api: Any, container_id: str) -> str:
 _NANOSECONDS = 1e9
 
 _INACTIVE_FILE = ("inactive_file", "total_inactive_file")
-"""Page cache that can be reclaimed at once, by its name in control groups of version 2 and 1. `docker stats` and
-kubelets exclude it, too."""
+"""The page cache that the kernel can reclaim at once, by its names in control groups of version 2 and version 1.
+`docker stats` and kubelets do not count this memory either.
+"""
 
 
 def container_usage(stats: Mapping[str, Any]) -> tuple[float, int] | None:
-    """Return (CPU time in seconds since its start, memory in bytes); None for a container that has ended.
+    """Return (CPU time in seconds since the container's start, memory in bytes).
 
-    An engine responds for such a container, too, but without values.
+    Return None for a container that has ended. An engine also responds for a container that has ended, but without
+    values.
     """
     cpu, memory = stats.get("cpu_stats") or {}, stats.get("memory_stats") or {}
     if "usage" not in memory:

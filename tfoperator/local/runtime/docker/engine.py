@@ -1,4 +1,4 @@
-"""The connection to the Docker engine, and the meaning of its errors."""
+"""The connection to the Docker engine, and the interpretation of its errors."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Runti
 logger = logging.getLogger(__name__)
 
 _MAX_POOL_SIZE = 512
-"""Two for each running container: for its log and for its end; further connections work, but are not kept."""
+"""The number of connections that are kept. Each running container needs two: for its log and for its end. More
+connections work, but are not kept.
+"""
 _TIMEOUT = 120.0  # seconds for a response; an engine that starts a hundred containers is slow
 
 _NOT_FOUND = re.compile(r"not found|no such file", re.IGNORECASE)
 
 ENGINE_ERRORS = (DockerException, OSError)
-"""The errors of calls to the engine: requests' errors are OSErrors."""
+"""The errors of calls to the engine. The errors of the package requests are OSErrors."""
 
 
 class Engine(msgspec.Struct, frozen=True):
-    """A reachable engine. `api` is docker-py's low-level client, which is thread-safe."""
+    """An engine that responds. `api` is docker-py's low-level client, which is thread-safe."""
 
     api: Any
     cpus: int
@@ -35,7 +37,10 @@ class Engine(msgspec.Struct, frozen=True):
 
 
 def connect() -> Engine:
-    """Connect to the engine of DOCKER_HOST and similar variables, or the default socket. Raises RuntimeUnavailable."""
+    """Connect to the engine that DOCKER_HOST and similar variables name, or to the default socket.
+
+    Raises RuntimeUnavailable.
+    """
     try:
         client = docker.from_env(version="auto", timeout=_TIMEOUT, max_pool_size=_MAX_POOL_SIZE)
         info = client.api.info()
@@ -53,7 +58,7 @@ def connect() -> Engine:
 
 
 def explain(error: BaseException) -> str:
-    """Return the engine's error message, without the wrapping of HTTP."""
+    """Return the engine's error message, without the text that HTTP adds."""
     if isinstance(error, APIError) and error.explanation:
         return str(error.explanation).strip()
     cause: BaseException = error
@@ -63,14 +68,17 @@ def explain(error: BaseException) -> str:
 
 
 def launch_error(run: ContainerStart, error: Exception) -> LaunchError:
-    """Return a LaunchError: 127 if something is not found, as in shells, else 126: both permanent under `ExitCode`."""
+    """Return a LaunchError with an exit code: 127 if something is not found, as in shells, or else 126.
+
+    Both codes are permanent under `ExitCode`.
+    """
     text = explain(error)
     code = 127 if isinstance(error, APIError) and _NOT_FOUND.search(text) else 126
     return LaunchError(f"can't start container {run.container.name!r} of image {run.container.image!r}: {text}", code)
 
 
 def runs(api: Any, container: str) -> bool:
-    """Return whether a container runs; True if the engine doesn't answer that."""
+    """Return whether a container runs. Return True if the engine doesn't respond to this request."""
     try:
         return bool(api.inspect_container(container)["State"]["Running"])
     except NotFound:
@@ -80,12 +88,15 @@ def runs(api: Any, container: str) -> bool:
 
 
 def remove_container(api: Any, container: str) -> bool:
-    """Remove a container by its name or ID, even if it runs; return False if the engine refuses, or has none."""
+    """Remove a container by its name or ID, even if it runs.
+
+    Return False if the engine refuses, or if there is no such container.
+    """
     return try_remove(lambda: api.remove_container(container, force=True, v=True), container)
 
 
 def try_remove(removal: Callable[[], object], what: str) -> bool:
-    """Call `removal`; return False if the engine refuses, or has no such object."""
+    """Call `removal`. Return False if the engine refuses, or if there is no such object."""
     try:
         removal()
     except ENGINE_ERRORS as error:

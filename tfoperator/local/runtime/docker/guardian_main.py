@@ -1,7 +1,8 @@
 """The guardian of containers: a small process that removes the objects of a run if the run itself is killed.
 
-It runs as `python guardian_main.py RUN` and reads its standard input. If that ends without a message, the run is gone
-and can't clean up any more. Only then are large modules imported: they are rarely needed.
+The guardian is started as `python guardian_main.py RUN`, and reads its standard input. If the input ends without a
+message, the run was killed and can't clean up any more. Only then the guardian imports large modules, because they are
+rarely needed.
 """
 
 import signal
@@ -9,14 +10,14 @@ import sys
 import time
 
 ALL_IS_REMOVED = b"removed"
-"""The last message of a run that has cleaned up after itself."""
+"""The last message of a run that has removed its own objects."""
 
 _MAX_PASSES = 5
 _PAUSE_SECONDS = 1.0  # seconds; the engine may still be busy with the run's last requests
 
 
 def main(run: str) -> None:
-    """Wait for the run's end, then remove its objects."""
+    """Wait for the run's end. If the run was killed, remove its objects."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends with its input only
     if sys.stdin.buffer.read() == ALL_IS_REMOVED:

@@ -1,13 +1,15 @@
 """Lets containers reach a service of this process, only at the gateway of their own network.
 
-An engine on this machine makes a bridge for each network, whose address is the containers' gateway. A socket that
-listens at that address could still be reached from other networks, and by any host that sends this machine a packet:
-Linux accepts packets for any of its addresses on each of its interfaces. So the socket is bound to the bridge itself
-(SO_BINDTODEVICE) and receives only packets from that bridge. Besides the network's containers,
-this machine's own programs reach it, like the loopback address: the kernel treats their packets as the bridge's.
+For each network, an engine on this machine creates a bridge. The address of the bridge is the containers' gateway. If a
+socket only listened at this address, containers in other networks could still reach it, and so could any host that
+sends packets to this machine: Linux accepts packets for any of its addresses on each of its interfaces. So the socket
+is bound to the bridge itself (SO_BINDTODEVICE), and gets only packets from this bridge. Apart from the network's
+containers, only this machine's own programs can reach it, as they can reach the loopback address: the kernel treats
+their packets like packets from the bridge.
 
-If the bridge is not an interface of this machine (an engine in a virtual machine, in a network namespace of its own, or
-elsewhere), the service does not listen there. Then containers don't get its address: they would wait in vain.
+The bridge may not be an interface of this machine: the engine may run in a virtual machine, in a network namespace of
+its own, or on another machine. In this case the service does not listen there. Then containers don't get its address,
+because their connections would only wait without success.
 """
 
 from __future__ import annotations
@@ -28,17 +30,17 @@ from tfoperator.local.runtime.protocol import HostService, LocalPod
 logger = logging.getLogger(__name__)
 
 _BRIDGE_NAME = "com.docker.network.bridge.name"
-"""The network option that replaces the engine's default name of the bridge."""
+"""The network option that sets the name of the bridge. It replaces the engine's default name."""
 _ID_LENGTH = 12
 _BACKLOG = 128
 
 
 class Unreachable(Exception):
-    """Containers of a network can't reach this process. The message has the reason."""
+    """Containers of a network can't reach this process. The message contains the reason."""
 
 
 class Bridge(msgspec.Struct, frozen=True):
-    """The interface of a network on the engine's machine, and its IP address."""
+    """The interface of a network on the engine's machine, and the IP address of the interface."""
 
     interface: str
     address: str
@@ -75,24 +77,30 @@ def listen_on(bridge: Bridge, port: int) -> socket.socket:
 
 
 class HostAccess:
-    """Opens a service to the networks of a run, one by one, for pods that use it. Thread-safe."""
+    """Makes a service reachable in the networks of a run, one network after the other, for pods that use the service.
+
+    Thread-safe.
+    """
 
     def __init__(self, service: HostService) -> None:
         self._service = service
         self._lock = threading.Lock()  # guards the fields below; making a socket is fast enough to be done under it
         self._open: dict[str, tuple[Bridge, int]] = {}
-        """The bridge and its interface's index, by the network's name. A restarted engine may have a new bridge."""
+        """The bridge and the index of its interface, by the network's name. If the engine was restarted, it may have a
+        new bridge.
+        """
 
     def wanted_by(self, pod: LocalPod) -> bool:
-        """Return whether a container of the pod has the service's address in its environment."""
+        """Return whether the environment of any of the pod's containers contains the service's address."""
         begin = f"https://{self._service.name}:"
         variables = (variable for container in pod.spec.containers for variable in container.env or ())
         return any(variable.name == URL_VARIABLE and (variable.value or "").startswith(begin) for variable in variables)
 
     def hosts(self, api: Any, network: str, *, on_host: bool = False) -> dict[str, str]:
-        """Return the service's name with its address for a pod of this network.
+        """Return the service's name and its address for a pod in this network.
 
-        A pod that is `on_host` uses the network of this machine, if the engine runs here. Raises Unreachable.
+        If a pod is `on_host`, it uses the network of this machine, if the engine runs on this machine. Raises
+        Unreachable.
         """
         bridge = self._reach(api, network)
         return {self._service.name: LOOPBACK if on_host else bridge.address}

@@ -1,7 +1,7 @@
 """Images: the pull policy, pulling, and the kubelet's reasons for errors.
 
-Each pull has its own thread, because it may take minutes: a pod that waits for one can be stopped meanwhile, and its
-status gives the reason.
+Each pull has its own thread, because it may take minutes. So a pod that waits for a pull can be stopped meanwhile, and
+the pod's status shows the reason.
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ from tfoperator.local.runtime.protocol import LaunchError, StartLater
 logger = logging.getLogger(__name__)
 
 PULL_BACKOFF_BASE = 5.0
-"""Seconds until a failed pull is retried, doubled each time. A kubelet starts at 10; here a user waits."""
+"""Seconds until a failed pull is retried. The time doubles with each retry. A kubelet starts with 10 seconds. Here a
+user waits.
+"""
 PULL_BACKOFF_CAP = 300.0
-"""Maximum seconds between two attempts, as with the kubelet."""
+"""The maximum number of seconds between two attempts, as in the kubelet."""
 PULLING = "ContainerCreating"
-"""The waiting reason of a container while its image is pulled."""
+"""The reason why a container waits while its image is pulled."""
 _POLL = 0.25  # seconds until a pod checks again whether a pull has ended
 _PULL_VALID_SECONDS = 30.0
-"""Seconds for which a finished pull is valid: several containers may wait for it."""
+"""The number of seconds for which the result of a pull is valid. Several containers may wait for the same pull."""
 
 
 @dataclass
 class _Pull:
-    """A pull in progress or ended. Guarded by the lock of `Images`."""
+    """A pull that is running or has ended. The lock of `Images` guards it."""
 
     running: bool = True
     error: str = ""
@@ -47,7 +49,10 @@ class _Pull:
 
 
 class Images:
-    """Pulls images. Thread-safe. `close()` waits up to 1 s for each pull; a pull that hangs ends with the process."""
+    """Pulls images.
+
+    Thread-safe. `close()` waits up to 1 s for each pull. A pull that hangs ends together with the process.
+    """
 
     def __init__(self, api: Any, clock: Clock) -> None:
         self._api = api
@@ -58,7 +63,7 @@ class Images:
         self._not_pulled: set[str] = set()
 
     def ensure(self, container: Container) -> None:
-        """Return if the container's image is present as its policy requires. Raises StartLater, LaunchError."""
+        """Return when the container's image is present, as its policy requires. Raises StartLater, LaunchError."""
         image = container.image
         if not image:
             raise LaunchError(f"container {container.name!r} has no image")
@@ -148,7 +153,10 @@ class Images:
 
 
 def pull_policy(container: Container) -> str:
-    """Return the container's policy, or else Kubernetes' default: Always for `latest`, IfNotPresent for other tags."""
+    """Return the container's pull policy.
+
+    If it has none, return Kubernetes' default: Always for `latest`, IfNotPresent for other tags.
+    """
     return container.image_pull_policy or ("Always" if _is_latest(container.image) else "IfNotPresent")
 
 

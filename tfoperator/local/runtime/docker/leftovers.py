@@ -1,8 +1,9 @@
-"""The owners of containers and networks, and the removal of what a killed run has left behind.
+"""Records which process has created containers and networks, and removes the objects that a killed run has left.
 
-Every object is labelled with the process that made it. Docker outlives that process, so the next run finds objects of
-ended processes by their labels, and removes them. Only processes of this machine can be checked: one
-engine may serve several machines. The labels are for the worst case, in which the guardian is gone, too.
+Every object has labels that name the process that created it. Docker continues to run when this process has ended. So
+the next run finds objects of ended processes by their labels, and removes these objects. A run can only check processes
+on its own machine, but several machines may use the same engine. The labels are for the worst case, in which the
+guardian was killed, too.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ def new_run() -> dict[str, str]:
 
 
 def remove_run(api: Any, run: str) -> list[str]:
-    """Remove every container and network of a run, whatever its state; return the names of the containers."""
+    """Remove every container and network of a run, in any state. Return the names of the containers."""
     return _remove(api, {"label": f"{RUN_LABEL}={run}"}, lambda _: True)
 
 
 def remove_leftovers(api: Any) -> list[str]:
-    """Remove the objects of dead processes of this machine; return the names of the containers."""
+    """Remove the objects of processes on this machine that have ended. Return the names of the containers."""
     return _remove(api, {"label": OWNER_LABEL}, _is_orphan)
 
 
@@ -75,7 +76,7 @@ def _lends_its_network(container: Mapping[str, Any]) -> bool:
 
 
 def _wait_until_gone(api: Any, container: str) -> None:
-    """Wait for a removal by another process: a network can be removed only after its last container."""
+    """Wait until another process has removed an object: a network can be removed only after its last container."""
     try:
         api.wait(container, timeout=_REMOVAL_SECONDS, condition="removed")
     except NotFound:
@@ -96,9 +97,10 @@ _GUARDIAN_PROGRAM = Path(__file__).with_name("guardian_main.py")
 
 
 def container_guardian(run: str) -> Guardian:
-    """Return a guardian that removes the run's containers when this process ends, unless stopped with ALL_IS_REMOVED.
+    """Return a guardian.
 
-    See `guardian_main`: containers belong to the engine, so unlike processes they would survive a `kill -9`.
+    It removes the run's containers when this process ends, unless it gets the message ALL_IS_REMOVED before. See
+    `guardian_main`: containers belong to the engine. So unlike processes, they would continue to run after a `kill -9`.
     """
     # It needs the modules that this process imports, from the same folders; -P leaves out the program's own folder.
     path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)

@@ -1,8 +1,8 @@
-"""Prevents containers from moving a part of a volume between our check of it and the engine's mount of it.
+"""Prevents containers from moving a part of a volume between the check in this process and the mount by the engine.
 
-The engine resolves a path, follows links, and runs as root; it has no call that accepts an open descriptor. A running
-container that has a parent folder of the path mounted could put a link on the path meanwhile (as in CVE-2017-1002101).
-So such containers are paused during that time, and other such containers start only afterwards.
+The engine resolves a path, follows links, and runs as root; it has no call that accepts an open descriptor. If a
+running container has mounted a parent folder of the path, it could create a link at the path meanwhile (as in
+CVE-2017-1002101). So such containers are paused during that time, and other such containers start only afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class _Start:
-    """A container that is being started: the volume parts that must not move, and the folders it will write to."""
+    """A container that is being started: the parts of volumes that must not move, and the folders to which it will
+    write.
+    """
 
     parts: frozenset[Path]
     writes: frozenset[Path]
@@ -46,9 +48,10 @@ class QuietVolumes:
 
     @contextmanager
     def starting(self, api: Any, container: str, mounts: Sequence[Mount]) -> Iterator[None]:
-        """Start `container` in this block: its mounts are checked, and lead to the same places until the block ends.
+        """Start `container` in this block.
 
-        Raises LaunchError if a part of a volume is unusable, or if a container that could move it can't be paused.
+        Its mounts are checked, and the paths lead to the same places until the block ends. Raises LaunchError if a part
+        of a volume can't be used, or if a container that could move this part can't be paused.
         """
         start = _Start(
             frozenset(mount.source for mount in mounts if mount.volume is not None),
@@ -78,7 +81,7 @@ class QuietVolumes:
                 self._changed.notify_all()
 
     def ended(self, container: str) -> None:
-        """Forget the folders that an ended container wrote to."""
+        """Forget the folders to which an ended container wrote."""
         with self._changed:
             self._writers.pop(container, None)
 
@@ -93,12 +96,15 @@ class QuietVolumes:
 
 
 def _above(writes: frozenset[Path], parts: frozenset[Path]) -> bool:
-    """Return whether a writer to one of these folders can move one of these parts."""
+    """Return whether a container that writes to one of these folders can move one of these parts."""
     return any(folder in part.parents for folder in writes for part in parts)
 
 
 def _pause(api: Any, container: str) -> bool:
-    """Pause a container; return False if it has ended. Raises LaunchError if it still runs."""
+    """Pause a container; return False if it has ended.
+
+    Raises LaunchError if the container can't be paused and still runs.
+    """
     try:
         api.pause(container)
     except NotFound:

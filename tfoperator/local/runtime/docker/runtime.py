@@ -1,4 +1,4 @@
-"""The networks, sandboxes and containers of one run, from its start until all of them are removed."""
+"""The networks, sandboxes and containers of one run. The runtime creates them, and removes all of them at the end."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ logger = logging.getLogger(__name__)
 _RETRY_SECONDS = 2.0  # seconds until making a sandbox is retried
 _STOP_SECONDS = 20.0
 _NO_INIT_TEXT = "docker-init"
-"""Text in the engine's error if it has no init process."""
+"""A text in the engine's error if the engine has no init process."""
 _NO_GPUS_TEXT = "could not select device driver"
-"""Text in the engine's error if it can't give a container a GPU."""
+"""A text in the engine's error if the engine can't give a GPU to a container."""
 
 
 class DockerRuntime:
-    """A `Runtime`. Thread-safe; `start()` and `stop()` once each.
+    """A `Runtime`. Thread-safe. Call `start()` once and `stop()` once.
 
     Without `allow_privileged`, it starts no container that would have power over this machine, see `check_privileges`.
     """
@@ -91,7 +91,7 @@ class DockerRuntime:
         self._volumes = QuietVolumes()
 
     def start(self, host_service: HostService | None = None) -> None:
-        """Connect, and remove the objects of dead runs. Raises RuntimeUnavailable."""
+        """Connect to the engine, and remove the objects of runs that have ended. Raises RuntimeUnavailable."""
         self._access = None if host_service is None else HostAccess(host_service)
         engine = connect()
         try:
@@ -109,7 +109,10 @@ class DockerRuntime:
         self._images = Images(engine.api, self._clock)
 
     def stop(self) -> None:
-        """Kill running containers, wait for their end, and remove this run's containers and networks. Idempotent."""
+        """Kill running containers, wait until they have ended, and remove this run's containers and networks.
+
+        Idempotent.
+        """
         engine, self._engine = self._engine, None
         if engine is None:
             return
@@ -129,7 +132,7 @@ class DockerRuntime:
         engine.api.close()
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Ensure the pod's sandbox and the container's image; return the pod's address.
+        """Make sure that the pod's sandbox and the container's image exist. Return the pod's address.
 
         Raises StartLater, LaunchError.
         """
@@ -149,11 +152,11 @@ class DockerRuntime:
         return sandbox.ip
 
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
-        """Do nothing: each container has its own mounts."""
+        """Do nothing, because each container has its own mounts."""
         del pod, mounts
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> DockerContainer:
-        """Create and start the container; see `Runtime.launch`."""
+        """Create and start the container, as `Runtime.launch` describes."""
         engine = self._connected()
         api = engine.api
         with self._lock:
@@ -179,7 +182,7 @@ class DockerRuntime:
         return container
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
-        """Raise LaunchError: the engine's own commands do this."""
+        """Raise LaunchError: users can run a command in a container with the engine's own commands."""
         del command
         raise LaunchError(
             f"container {container!r} of pod {pod.metadata.name} is a container of this machine's engine: use "
@@ -187,7 +190,7 @@ class DockerRuntime:
         )
 
     def measure(self) -> list[Measurement]:
-        """Return the usage of all running containers; see `Runtime.measure`."""
+        """Return the usage of all running containers, as `Runtime.measure` describes."""
         if self._engine is None:
             return []
         with self._lock:
@@ -202,7 +205,7 @@ class DockerRuntime:
         return found
 
     def release_pod(self, pod: LocalPod) -> None:
-        """Remove the pod's sandbox, and so its address and names."""
+        """Remove the pod's sandbox. This also removes the pod's address and names."""
         with self._lock:
             sandbox = self._sandboxes.pop(pod.metadata.uid, None)
         if sandbox is not None and self._engine is not None:
@@ -257,7 +260,9 @@ class DockerRuntime:
         sandbox.id = created
 
     def _host_names(self, api: Any, sandbox: Sandbox, pod: LocalPod) -> dict[str, str]:
-        """Return the name and address of this process's service, for a pod that uses it and can reach it."""
+        """Return the name and the address of this process's service, for a pod that uses the service and
+        can reach it.
+        """
         sandbox.unreachable = ""
         if self._access is None or not self._access.wanted_by(pod):
             return {}
@@ -291,5 +296,8 @@ class DockerRuntime:
             return name
 
     def _name(self, pod: LocalPod, part: str) -> str:
-        """Return the name in `docker ps`; the part of the UID differs between a pod and its successor."""
+        """Return the name that `docker ps` shows.
+
+        Its part of the UID distinguishes a pod from a later pod of the same name.
+        """
         return f"tfoperator-{self.run_id}-{pod.metadata.namespace}-{pod.metadata.name}-{pod.metadata.uid[:4]}-{part}"

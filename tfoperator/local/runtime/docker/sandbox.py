@@ -1,7 +1,8 @@
-"""A pod's sandbox: the container that owns its network, so that the pod keeps its address while others come and go.
+"""A pod's sandbox: the container that owns the pod's network.
 
-Kubernetes pulls a `pause` image for that. Here the image is built locally, from a program of three instructions that
-waits forever: it needs no registry, and nothing of the pod's own images.
+So the pod keeps its address while its other containers start and end. Kubernetes pulls a `pause` image for this
+purpose. Here the image is built on this machine, from a program of three instructions that waits forever. It needs no
+registry, and no image of the pod.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ _NO_RIGHTS: dict[str, Any] = {
     "read_only": True,
     "pids_limit": 8,
 }
-"""The program only sleeps, which needs no rights."""
+"""The program only sleeps, and needs no rights for this."""
 _LOAD_ADDRESS = 0x400000
 
 
 @dataclass
 class Sandbox:
-    """A pod's sandbox. `lock` is held while it is made; a pod has one worker, so other threads don't wait for long."""
+    """A pod's sandbox.
+
+    `lock` is held while the sandbox is created. A pod has only one worker, so other threads don't wait for long.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)  # guards the fields below
     id: str = ""
@@ -49,7 +53,10 @@ class Sandbox:
 
 
 def ensure_sandbox_image(engine: Engine) -> None:
-    """Make the image if the engine doesn't have it. Raises RuntimeUnavailable for an unknown architecture."""
+    """Create the image if the engine doesn't have it.
+
+    Raises RuntimeUnavailable if the engine's architecture is unknown.
+    """
     try:
         engine.api.inspect_image(SANDBOX_IMAGE)
     except ImageNotFound:
@@ -58,9 +65,10 @@ def ensure_sandbox_image(engine: Engine) -> None:
 
 
 def names_of(pod: LocalPod, services: Collection[str]) -> list[str]:
-    """Return all names by which other pods reach this pod, given the services that select it, as in a cluster's DNS.
+    """Return all names by which other pods reach this pod, as in a cluster's DNS.
 
-    If one of these services is the pod's `subdomain`, the pod has a name of its own in that service, too.
+    They depend on the services that select the pod. If one of these services is the pod's `subdomain`, the pod also has
+    a name of its own in this service.
     """
     namespace, own = pod.metadata.namespace, pod.spec.hostname
     hosts = [f"{own}.{service}" for service in services if own and service == pod.spec.subdomain]
@@ -78,7 +86,7 @@ def sandbox_settings(
 ) -> dict[str, Any]:
     """Return the arguments of `create_container` for a pod's sandbox on `network`.
 
-    `hosts` are additional names for the pod's containers, with their addresses.
+    `hosts` contains additional names for the pod's containers, and the addresses of these names.
     """
     common: dict[str, Any] = {"ipc_mode": "shareable", "extra_hosts": dict(hosts) if hosts else None, **_NO_RIGHTS}
     exposed, published = published_ports(pod)
@@ -117,7 +125,7 @@ def _root_file_system(architecture: str) -> bytes:
 
 
 def _executable(machine: int, code: bytes) -> bytes:
-    """Return a 64-bit ELF program of one segment: file header, program header, code (elf(5))."""
+    """Return a 64-bit ELF program that has one segment: file header, program header, code (elf(5))."""
     header_size, entry_size = 64, 56
     entry = _LOAD_ADDRESS + header_size + entry_size
     size = header_size + entry_size + len(code)

@@ -1,7 +1,7 @@
 """The arguments of docker-py's `create_container` for a pod's container. Pure.
 
-The engine grants all of them, as root, including rights that give a container power over this machine. A manifest gets
-those only if the user has allowed it.
+The engine runs as root and grants all of them, even rights that give a container power over this machine. A manifest
+gets such rights only if the user has allowed this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tfoperator.kube.views.pod_spec import GPU, Container, ResourceRequirements,
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod
 
 PIDS = 4096
-"""Maximum processes and threads of a container, as clusters commonly limit a pod: a fork bomb ends there."""
+"""The maximum number of processes and threads of a container. Clusters commonly have such a limit for a pod. It stops a
+fork bomb.
+"""
 NO_NEW_PRIVILEGES = "no-new-privileges"
 """The security option that keeps programs from gaining rights by set-uid."""
 _MIN_MEMORY = 6 << 20  # bytes; Docker rejects less
@@ -25,7 +27,10 @@ _NANO_CPUS = 10**9  # Docker's unit of a CPU: nanoseconds of CPU time per second
 
 
 def container_settings(run: ContainerStart, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return all but the host config. A `command` replaces the image's entry point and arguments, `args` the latter."""
+    """Return all arguments except the host config.
+
+    A `command` replaces the image's entry point and arguments. `args` replaces only the image's arguments.
+    """
     settings: dict[str, Any] = {
         "image": run.container.image,
         "environment": [f"{name}={value}" for name, value in run.environment.items()],
@@ -47,12 +52,13 @@ def container_settings(run: ContainerStart, labels: Mapping[str, str]) -> dict[s
 def host_settings(
     run: ContainerStart, sandbox: str, cpus: int, *, init: bool = True, gpus: bool = True
 ) -> dict[str, Any]:
-    """Return the host config: limits, mounts, rights, and the sandbox whose network and IPC namespace it shares.
+    """Return the host config: limits, mounts, rights, and the sandbox.
 
-    `cpus` is the engine's number of CPUs: Docker rejects a limit above that, Kubernetes does not. With `init`, the
-    first process is Docker's, which forwards signals: as first process, a program without a handler for SIGTERM would
-    ignore it, and a stop would take its whole grace period. Without `gpus`, the engine has no GPUs. Settings not named
-    here are the engine's defaults: its seccomp profile, its capabilities. Raises LaunchError.
+    The container shares the sandbox's network and IPC namespace. `cpus` is the engine's number of CPUs. Docker rejects
+    a limit above this number; Kubernetes does not. With `init`, the first process is Docker's init process, which
+    forwards signals. Otherwise the program is the first process. If it has no handler for SIGTERM, it would ignore this
+    signal, and a stop would take the whole grace period. `gpus` is False if the engine has no GPUs. Settings that are
+    not named here have the engine's defaults, for example its seccomp profile and its capabilities. Raises LaunchError.
     """
     context = run.container.security_context or SecurityContext()
     pod_context = run.pod.spec.security_context or SecurityContext()
@@ -84,7 +90,10 @@ def host_settings(
 
 
 def published_ports(pod: LocalPod) -> tuple[list[tuple[int, str]], dict[str, tuple[str, int]]]:
-    """Return the ports that the sandbox exposes, and the `hostPort`s it publishes, on loopback without a `hostIP`."""
+    """Return the ports that the sandbox exposes, and the `hostPort`s that it publishes.
+
+    A port without a `hostIP` is published on loopback.
+    """
     exposed: list[tuple[int, str]] = []
     published: dict[str, tuple[str, int]] = {}
     for container in pod.spec.containers:
@@ -125,7 +134,10 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
 
 
 def _gpus(run: ContainerStart) -> dict[str, Any]:
-    """Return the container's own devices; if none are known, as many of the engine's as it requests."""
+    """Return the container's own devices.
+
+    If its devices are not known, return as many of the engine's devices as it requests.
+    """
     if run.gpus:
         return {"device_requests": [DeviceRequest(device_ids=list(run.gpus), capabilities=[["gpu"]])]}
     limits = (run.container.resources or ResourceRequirements()).limits or {}
@@ -139,7 +151,7 @@ def _gpus(run: ContainerStart) -> dict[str, Any]:
 
 
 FLAG = "--allow-privileged"
-"""The option of `tfoperator run` and `local up`."""
+"""The option of `tfoperator run` and `local up` that allows such rights."""
 
 _DEFAULT_CAPABILITIES = frozenset(
     {
@@ -151,7 +163,10 @@ _DEFAULT_CAPABILITIES = frozenset(
 
 
 def check_privileges(pod: LocalPod, container: Container) -> None:
-    """Raise LaunchError, which names the fields and the option, if the container asks for more than a sandbox."""
+    """Raise LaunchError if the container requests more rights than a sandbox allows.
+
+    The error names the fields and the option.
+    """
     if wanted := list(_privileges(pod, container)):
         raise LaunchError(
             f"container {container.name!r} would have access to this machine: {', '.join(wanted)}. If you trust the "

@@ -1,1 +1,4 @@
-"""The process runtime: each container is a process group of this machine, which replaces the image."""
+"""The process runtime: each container is a process group of this machine.
+
+The machine's own programs replace the image.
+"""

@@ -1,10 +1,12 @@
-"""The first program of a container that has volumes: it makes a mount namespace, and then becomes the container's own.
+"""The first program of a container that has volumes.
 
-It runs in an isolated Python (`COMMAND`) and imports only small parts of the standard library: `typing`, `enum` and
-their imports would take longer than everything else here. The modes are `run` (a new namespace with these mounts),
-`enter` (the namespace of a running container, for `exec`) and `probe` (does this machine permit it?). An ordinary user
-gets the right to mount from a user namespace, in which all IDs stay as they are: user_namespaces(7),
-mount_namespaces(7). The namespace and its mounts end with the last process in it, so they need no removal.
+It makes a mount namespace, and then replaces itself with the container's program. The program runs in an isolated
+Python (`COMMAND`) and imports only small parts of the standard library. The imports of `typing`, `enum` and the modules
+they need would take longer than the rest of the program. The modes are `run` (make a namespace with these mounts),
+`enter` (enter the namespace of a running container, for `exec`) and `probe` (check whether this machine permits such
+namespaces). An ordinary user gets the right to mount from a user namespace, in which all user and group IDs stay the
+same: user_namespaces(7), mount_namespaces(7). The kernel removes the namespace and its mounts when the last process in
+it ends.
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ _MS_REC = 16384
 _MS_SLAVE = 1 << 19
 _MS_RELATIME = 1 << 21
 _KEPT_FLAGS = 2 | 4 | 8 | 1024 | 2048
-"""nosuid, nodev, noexec, noatime and nodiratime, which have the same values in statvfs(3) and mount(2). A user
-namespace may not remove them from a mount."""
+"""The flags nosuid, nodev, noexec, noatime and nodiratime, which have the same values in statvfs(3) and mount(2). In a
+user namespace, a process may not remove these flags from a mount.
+"""
 _ST_RELATIME = 4096
 _O_PATH = getattr(os, "O_PATH", 0)
-"""Only Linux has it, and only Linux runs this; other systems import the module for `find_program`."""
+"""`O_PATH` exists only on Linux. This program runs only on Linux; other systems import the module only for
+`find_program`.
+"""
 
 READ_ONLY, WRITABLE = "ro", "rw"
 COMMAND = (
@@ -41,20 +46,23 @@ COMMAND = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); import container_main; container_main.main()",
     os.path.dirname(__file__),
 )  # fmt: skip
-"""How to run this program, without its arguments. It is imported as a module, so that Python finds its bytecode: a file
-that is run directly is compiled each time."""
+"""The command that runs this program, without the program's arguments. The command imports the program as a module, so
+Python uses its cached bytecode. Python would compile a file that is run directly at each start.
+"""
 
 MISSING_DIRECTORY = "no-directory"
-"""Reported if the wanted working directory does not exist; the container starts in the default directory."""
+"""The message that the program reports if the wanted working directory does not exist. The container then starts in the
+default directory.
+"""
 
 
 def encode(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> list[str]:
-    """Return the mounts of a container as arguments for this program, in the order in which they are made.
+    """Return the mounts of a container as arguments for this program, in the order in which the program makes them.
 
-    `mirrors` are folders that lack a path at which something is mounted. Each is covered by an empty folder in memory.
-    That gets all entries of the covered folder, and can get the missing entries without a change of the machine.
-    `binds` are the folders and files of this machine, the paths at which the container sees them, and whether it may
-    only read them.
+    `mirrors` are the folders of the machine in which a mount path is missing. The program covers each of them with an
+    empty folder in memory. The folder in memory gets all entries of the covered folder. The program can add the missing
+    entries to it without changing the machine. `binds` are triples: a folder or file of this machine, the path at which
+    the container sees it, and whether the container may only read it.
     """
     parts = (
         part for source, target, read_only in binds for part in (source, target, READ_ONLY if read_only else WRITABLE)
@@ -63,7 +71,7 @@ def encode(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> li
 
 
 def decode(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str, bool]], list[str]]:
-    """Return the two arguments of `encode`, and the arguments that follow."""
+    """Return the two arguments that `encode` made, and the arguments that follow them."""
     after_mirrors = 1 + int(arguments[0])
     after_binds = after_mirrors + 1 + 3 * int(arguments[after_mirrors])
     fields = arguments[after_mirrors + 1 : after_binds]
@@ -72,7 +80,10 @@ def decode(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str, bo
 
 
 class ProgramError(Exception):
-    """A container's program can't be started. `exit_code` follows the shell: 126 not executable, 127 not found."""
+    """A container's program can't be started.
+
+    `exit_code` follows the shell's convention: 126 means not executable, 127 means not found.
+    """
 
     def __init__(self, message: str, exit_code: int = 127) -> None:
         super().__init__(message)
@@ -80,7 +91,10 @@ class ProgramError(Exception):
 
 
 def find_program(name: str, environment: Mapping[str, str], directory: str) -> str:
-    """Return the program's path, by PATH or below the directory. Raises ProgramError with a clear message."""
+    """Return the program's path: search PATH, or resolve a relative path from the directory.
+
+    Raises ProgramError with a clear message.
+    """
     path = environment.get("PATH", os.defpath)
     if os.sep in name:
         wanted = os.path.join(directory, name)
@@ -130,7 +144,7 @@ def _bind(source: int, target: str, *, read_only: bool) -> None:
 
 
 def _mirror(folder: str) -> None:
-    """Cover a folder with an empty folder in memory, and bind the covered folder's entries there."""
+    """Cover a folder with an empty folder in memory, and bind the entries of the covered folder there."""
     mode = os.stat(folder).st_mode & 0o7777
     covered = os.open(folder, _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -173,7 +187,10 @@ def _make_target(path: str, *, folder: bool) -> None:
 
 
 def enter_namespace(pid: int) -> None:
-    """Enter the mount namespace of a process, and before it the user namespace if it has another. Raises OSError."""
+    """Enter the mount namespace of a process.
+
+    If the process has another user namespace, enter that namespace first. Raises OSError.
+    """
     for kind, name in ((_CLONE_NEWUSER, "user"), (_CLONE_NEWNS, "mnt")):
         theirs = f"/proc/{pid}/ns/{name}"
         if os.stat(theirs).st_ino == os.stat(f"/proc/self/ns/{name}").st_ino:
@@ -209,7 +226,10 @@ def _write(file: str, text: str) -> None:
 
 
 def _choose_directory(wanted: str, default: str, report: Callable[[str], object]) -> str:
-    """Change to the wanted directory, if it exists, else to the default; return it. Raises ProgramError."""
+    """Change to the wanted directory if it exists, else to the default directory; return the directory.
+
+    Raises ProgramError.
+    """
     chosen = os.path.join(default, wanted)
     try:
         os.chdir(chosen)
@@ -224,14 +244,14 @@ def _choose_directory(wanted: str, default: str, report: Callable[[str], object]
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment with which this program was started; Python may have changed its own copy (PEP 538)."""
+    """Return the environment with which this program was started. Python may have changed its own copy (PEP 538)."""
     with open("/proc/self/environ", "rb") as stream:
         pairs = (os.fsdecode(entry).partition("=") for entry in stream.read().split(b"\0") if entry)
         return {name: value for name, _, value in pairs}
 
 
 def _become(command: list[str], directory: str) -> None:
-    """Become the container's program. Raises ProgramError."""
+    """Replace this program with the container's program. Raises ProgramError."""
     environment = _environment()
     program = find_program(command[0], environment, directory)
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
@@ -244,10 +264,10 @@ def _become(command: list[str], directory: str) -> None:
 
 
 def _run(arguments: list[str]) -> None:
-    """`run REPORT WANTED DEFAULT MOUNTS COMMAND`: REPORT is the descriptor of a pipe, closed when the program runs.
+    """Run the mode `run REPORT WANTED DEFAULT MOUNTS COMMAND`: REPORT is the descriptor of a pipe.
 
-    A line `no-directory` in it is a warning. A line with an exit code and a message is the reason why the program can't
-    run.
+    The pipe closes when the program runs. A line `no-directory` in the pipe is a warning. A line with an exit code and
+    a message is the reason why the program can't run.
     """
     descriptor, wanted, default = int(arguments[0]), arguments[1], arguments[2]
     os.set_inheritable(descriptor, False)
@@ -268,7 +288,10 @@ def _run(arguments: list[str]) -> None:
 
 
 def _enter(arguments: list[str]) -> None:
-    """`enter PID DIRECTORY COMMAND`: run a command beside the container whose first process has this ID."""
+    """Run the mode `enter PID DIRECTORY COMMAND`.
+
+    It runs a command in the namespace of the container whose first process has the ID PID.
+    """
     pid, directory, command = int(arguments[0]), arguments[1], arguments[2:]
     try:
         enter_namespace(pid)
@@ -283,7 +306,7 @@ def _enter(arguments: list[str]) -> None:
 
 
 def _probe() -> None:
-    """`probe`: exit with 0 if this machine permits such namespaces, else print the reason."""
+    """Run the mode `probe`: exit with 0 if this machine permits such namespaces, else print the reason."""
     try:
         make_namespace(["/"], [])
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Limits of containers that are processes, enforced by the kernel's control groups: cgroups(7), version 2 or 1.
+"""Limits of containers that run as processes. The kernel's control groups enforce them: cgroups(7), version 2 or 1.
 
-The groups are made below a group that this process may write to: its own group, or with version 2 an ancestor that
-delegates its controllers, like the group of a user's session with systemd. When a process has died, the next process
-that makes groups removes its group.
+The groups are made below a group that this process may write to. That is its own group or, with version 2, an ancestor
+that delegates its controllers, as systemd does for a user's session. If a process dies without removing its group, the
+next process that makes groups removes it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ _GROUP_PREFIX = "tfoperator"
 _PROC_SELF = Path("/proc/self")
 
 _ENTER_SCRIPT = 'for procs in $1; do echo $$ > "$procs" || exit 126; done; shift; exec "$@"'
-"""Run by a shell, which then becomes the container: so no process of the container is ever outside of its group."""
+"""A shell runs this command, and then replaces itself with the container's program. So every process of the container
+is in its group from the start.
+"""
 
 
 class Hierarchy(msgspec.Struct, frozen=True):
     """One tree of control groups: its mount point, the directory of this process's group, and its controllers.
 
-    `unified` is the only tree of version 2; version 1 has several.
+    Version 2 has a single tree, which is `unified`; version 1 has several trees.
     """
 
     mount: Path
@@ -47,7 +49,10 @@ class Hierarchy(msgspec.Struct, frozen=True):
 
 
 def hierarchies(proc: Path = _PROC_SELF) -> list[Hierarchy]:
-    """Return all trees that are mounted here; none on a system without control groups."""
+    """Return all trees of control groups that are mounted here.
+
+    The list is empty on a system without control groups.
+    """
     try:
         memberships = _memberships((proc / "cgroup").read_text())
         mounts = (proc / "mountinfo").read_text()
@@ -72,7 +77,7 @@ def hierarchies(proc: Path = _PROC_SELF) -> list[Hierarchy]:
 
 
 def _memberships(text: str) -> list[tuple[frozenset[str], str]]:
-    """Return (controllers, path) of each line of /proc/self/cgroup; version 2 names no controllers."""
+    """Return (controllers, path) of each line of /proc/self/cgroup. Version 2 lists no controllers there."""
     found = []
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -81,7 +86,7 @@ def _memberships(text: str) -> list[tuple[frozenset[str], str]]:
 
 
 def _below(mount: Path, root: str, path: str) -> Path:
-    """Return the directory of a group; a container may have mounted only a part of the tree."""
+    """Return the directory of a group. In a container, only a part of the tree may be mounted."""
     try:
         return mount / PurePosixPath(path).relative_to(root)
     except ValueError:
@@ -93,14 +98,17 @@ def _unescaped(path: str) -> str:
 
 
 class GroupLimits(msgspec.Struct, frozen=True):
-    """The limits of a container: CPUs, bytes of memory; None for no limit."""
+    """The limits of a container: a number of CPUs, and bytes of memory. None means no limit."""
 
     cpu: float | None = None
     memory: int | None = None
 
 
 class ContainerGroup:
-    """The control group of one container, one directory for each hierarchy. Belongs to the container's thread."""
+    """The control group of one container: a directory in each tree of control groups.
+
+    Only the container's thread uses it.
+    """
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = tuple(folders)
@@ -121,7 +129,7 @@ class ContainerGroup:
 
     @property
     def peak_memory(self) -> int:
-        """Peak memory in bytes, with page cache; 0 if the kernel doesn't report it."""
+        """Peak memory in bytes, including page cache. It is 0 if the kernel doesn't report the peak."""
         names = ("memory.peak", "memory.max_usage_in_bytes")
         found = [_text(folder / name).strip() for folder in self._folders for name in names]
         return max(int(text) if text.isdecimal() else 0 for text in found)
@@ -136,11 +144,11 @@ class ControlGroups:
     """Makes a group for each container. Thread-safe."""
 
     def __init__(self, bases: Sequence[tuple[Hierarchy, Path]]) -> None:
-        """Take the groups' parents; call `open_control_groups` instead."""
+        """Take the parent directories of the groups. Callers use `open_control_groups` instead of this constructor."""
         self._bases = tuple(bases)
 
     def make(self, name: str, limits: GroupLimits) -> ContainerGroup:
-        """Return a group with these limits; `name` must be new. Raises OSError."""
+        """Return a group with these limits. `name` must be the name of a new group. Raises OSError."""
         made: list[Path] = []
         try:
             for hierarchy, base in self._bases:
@@ -161,7 +169,10 @@ class ControlGroups:
 
 
 def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGroups:
-    """Make a parent for the groups, and remove groups of dead processes. Raises RuntimeUnavailable."""
+    """Make a parent directory for the groups, and remove the groups of processes that have died.
+
+    Raises RuntimeUnavailable.
+    """
     identity = identify(os.getpid())
     started = identity.started if identity is not None else "0"
     bases: list[tuple[Hierarchy, Path]] = []
@@ -195,7 +206,7 @@ def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGrou
 
 
 def _parent(hierarchy: Hierarchy, controllers: set[str]) -> Path:
-    """Return the group in which to make the parent of ours. Raises OSError."""
+    """Return the group in which to make the parent directory of our groups. Raises OSError."""
     if not hierarchy.unified:
         return hierarchy.own
     for folder in (hierarchy.own, *hierarchy.own.parents):
@@ -209,7 +220,7 @@ def _parent(hierarchy: Hierarchy, controllers: set[str]) -> Path:
 
 
 def _emptied(own: Path, controllers: set[str]) -> Path:
-    """Return our own group, after moving this process to a subgroup: a group with children may contain no process."""
+    """Return our own group, after moving this process to a subgroup. A group with subgroups may contain no process."""
     others = set((own / "cgroup.procs").read_text().split()) - {str(os.getpid())}
     if others:
         raise PermissionError(1, "other processes are in the same control group", str(own))
@@ -221,7 +232,7 @@ def _emptied(own: Path, controllers: set[str]) -> Path:
 
 
 def _settings(hierarchy: Hierarchy, limits: GroupLimits) -> dict[str, str]:
-    """Return the value for each file of a group, in the order of writing."""
+    """Return the value for each file of a group, in the order in which the files are written."""
     quota = None if limits.cpu is None else max(_MIN_QUOTA, int(limits.cpu * _CPU_PERIOD))
     found: dict[str, str] = {}
     if limits.memory is not None and "memory" in hierarchy.controllers:
@@ -239,7 +250,7 @@ def _settings(hierarchy: Hierarchy, limits: GroupLimits) -> dict[str, str]:
 
 
 _SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")
-"""Absent if the kernel does not count swap."""
+"""The files that limit swap. They are absent if the kernel does not count swap."""
 
 
 def _write(file: Path, value: str) -> None:

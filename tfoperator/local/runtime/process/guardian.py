@@ -1,7 +1,7 @@
-"""Sends the living process groups to the guardian, which ends them if this process is killed: see `guardian_main`.
+"""Reports the living process groups to the guardian.
 
-Processes that a container has started and that have left its group, as a daemon with its own session does, are found by
-the container's mark.
+The guardian ends them if this process is killed: see `guardian_main`. A process of a container may leave its process
+group, as a daemon with a session of its own does. Such processes are found by the container's mark.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ _PROGRAM = Path(__file__).with_name("guardian_main.py")
 
 
 class GroupGuardian(Guardian):
-    """Ensures that no process group survives this process. `stop()` also ends the groups still registered.
+    """Ensures that each process group ends when this process ends.
 
-    `grace` is the number of seconds between SIGTERM and SIGKILL after the agent has died. Then the links recorded in
-    the folder `records` are removed, and processes with the run's `mark` that have left their group are killed.
+    `stop()` also ends the groups that are still registered. `grace` is the number of seconds between SIGTERM and
+    SIGKILL, if the agent has died. After SIGKILL, the guardian removes the links that are recorded in the folder
+    `records`. It also kills processes that have left their group, which it finds by the run's `mark`.
     """
 
     def __init__(self, records: Path, mark: str, *, grace: float = 5.0) -> None:
@@ -34,19 +35,22 @@ class GroupGuardian(Guardian):
         self.tell(b"= %s\n" % self._run_mark.encode())
 
     def add(self, group: int) -> None:
-        """Register a process group, which must not survive this process."""
+        """Register a process group: the guardian ends it if this process dies."""
         self.tell(b"+ %d\n" % group)
 
     def discard(self, group: int) -> None:
-        """Unregister an ended group. Call it before its leader is reaped: then the ID may be another process's."""
+        """Unregister an ended group.
+
+        Call it before the group's first process is reaped. After that, another process may get the same ID.
+        """
         self.tell(b"- %d\n" % group)
 
 
 class Stragglers:
-    """Kills processes of ended containers by their marks. Thread-safe.
+    """Kills the remaining processes of ended containers, which it finds by their marks. Thread-safe.
 
-    A search reads the environment of every process of the machine, so one search serves all containers that ended
-    before it.
+    A search reads the environment of every process of the machine. So one search serves all containers that ended
+    before the search began.
     """
 
     def __init__(self) -> None:
@@ -55,7 +59,7 @@ class Stragglers:
         self._ended: set[str] = set()
 
     def kill(self, mark: str) -> None:
-        """Kill the remaining processes of the container with this mark; return when none is left."""
+        """Kill the remaining processes of the container with this mark; return when no such process is left."""
         with self._lock:
             self._ended.add(mark)
         with self._searching:
@@ -67,5 +71,5 @@ class Stragglers:
 
 
 def kill_stragglers(run: str) -> None:
-    """Kill the remaining processes of all containers of a run, by the run's mark."""
+    """Kill the remaining processes of all containers of a run, found by the run's mark."""
     kill_marked(CONTAINER_VARIABLE, lambda mark: mark.startswith(f"{run}."))

@@ -1,13 +1,13 @@
 """The guardian of process groups: a small process that kills the agent's containers if the agent itself is killed.
 
-It runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE`, imports only small parts of the standard
-library (it starts in some 20 ms) and reads its standard input: `= MARK` is the run's secret mark, `+ PGID` and `- PGID`
-report the living process groups.
-When the input ends, the agent is gone, cleanly or not, and its remaining groups are ended: SIGTERM, SECONDS,
-SIGKILL. Then it kills processes that have left their group, found by MARK in the variable VARIABLE, and removes the
-links and mount points recorded in the folder RECORDS.
-PR_SET_PDEATHSIG does not suffice: it is Linux only, reaches one process instead of a group, and fires when the *thread*
-that started the process ends.
+The guardian runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE`, and imports only small parts of the
+standard library, so it starts in some 20 ms. It reads lines from its standard input: `= MARK` is the run's secret mark,
+`+ PGID` reports a new process group, and `- PGID` reports that a process group has ended. When the input ends, the
+agent has exited or was killed. The guardian then ends the agent's remaining groups: it sends SIGTERM, waits SECONDS,
+and sends SIGKILL. Then the guardian kills the processes that have left their group: their variable VARIABLE contains
+MARK. It also removes the links and mount points that are recorded in the folder RECORDS. PR_SET_PDEATHSIG does not
+suffice: only Linux has it, it signals one process instead of a group, and it fires when the *thread* that started the
+process ends.
 """
 
 import fcntl
@@ -22,9 +22,11 @@ _MAX_SWEEPS = 20
 _PAUSE = 0.02  # seconds: a killed process takes a moment to end
 
 _LINK_SUFFIX, _POINT_SUFFIX = ".link", ".point"
-"""The file suffixes of the records of links and mount points."""
+"""The suffixes of the files that record links and mount points."""
 POINT_MODE = stat.S_ISVTX | 0o700
-"""The permissions of a mount point that a run has made. The sticky bit marks it: a person's empty folder has none."""
+"""The permissions of a mount point that a run has made. The sticky bit marks it, because an empty folder that a person
+has made does not have this bit.
+"""
 
 
 def alive(group: int) -> bool:
@@ -39,7 +41,7 @@ def alive(group: int) -> bool:
 
 
 def send(groups: Iterable[int], number: signal.Signals) -> None:
-    """Signal every group that still exists."""
+    """Send a signal to every group that still exists."""
     for group in groups:
         try:
             os.killpg(group, number)
@@ -48,7 +50,7 @@ def send(groups: Iterable[int], number: signal.Signals) -> None:
 
 
 def link_record(folder: str, number: int, path: str, target: str) -> str:
-    """Record in a file that the link at `path` to `target` is ours; return the file's path. Raises OSError."""
+    """Record in a file that this run made the link at `path` to `target`; return the file's path. Raises OSError."""
     file = os.path.join(folder, f"{number:09}{_LINK_SUFFIX}")
     with open(file, "wb") as stream:
         stream.write(os.fsencode(path) + b"\0" + os.fsencode(target))
@@ -56,7 +58,7 @@ def link_record(folder: str, number: int, path: str, target: str) -> str:
 
 
 def point_record(folder: str, number: int, path: str) -> str:
-    """Record in a file that the mount point at `path` is ours; return the file's path. Raises OSError."""
+    """Record in a file that this run made the mount point at `path`; return the file's path. Raises OSError."""
     file = os.path.join(folder, f"{number:09}{_POINT_SUFFIX}")
     with open(file, "wb") as stream:
         stream.write(os.fsencode(path))
@@ -90,9 +92,9 @@ def remove_point(path: str | bytes) -> None:
 
 
 def remove_recorded(folder: str) -> None:
-    """Remove the links and mount points recorded in this folder, the newest first.
+    """Remove the links and mount points recorded in this folder, beginning with the newest.
 
-    A newer mount point may lie within an older mount point.
+    A newer mount point may lie within an older mount point, so it is removed first.
     """
     try:
         names = sorted(
@@ -115,16 +117,16 @@ def remove_recorded(folder: str) -> None:
 
 
 def value_of(variable: str, environment: bytes) -> str:
-    """Return a variable's value in an environment in the kernel's format, "" if it isn't set."""
+    """Return the value of a variable in an environment in the kernel's format. Return "" if the variable isn't set."""
     name = variable.encode() + b"="
     found = next((variable for variable in environment.split(b"\0") if variable.startswith(name)), b"")
     return os.fsdecode(found[len(name) :])
 
 
 def kill_marked(variable: str, meant: Callable[[str], bool]) -> None:
-    """Kill every process with a value of the variable for which `meant` is true, and those it starts meanwhile.
+    """Kill every process with a value of the variable for which `meant` is true.
 
-    Does nothing if there is no /proc.
+    Kill also the processes that it starts meanwhile. The function does nothing if the machine has no /proc.
     """
     for _ in range(_MAX_SWEEPS):
         if not _kill_marked_once(variable, meant):
@@ -162,7 +164,7 @@ def _kill_if_still(pid: int, variable: str, mark: str) -> None:
 
 
 def main() -> None:
-    """Record the groups until the input ends, then end them."""
+    """Keep a list of the groups until the input ends, then end the groups."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends with its input only
     groups: set[int] = set()

@@ -1,4 +1,7 @@
-"""The volumes of pods where the machine permits no mount namespaces: links, and variables that name their paths."""
+"""The volumes of pods on a machine that permits no mount namespaces.
+
+They are symbolic links, and variables that contain the volumes' paths.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,18 @@ from tfoperator.local.runtime.process.programs import mount_variable
 from tfoperator.local.runtime.protocol import LocalPod, Mount, StartLater
 
 _MAX_TMPDIR = 60
-"""Bytes: a socket's path has at most 108, 104 on macOS, and multiprocessing appends 32 to its folder's path."""
+"""The longest path of a volume in bytes. A socket's path has at most 108 bytes (104 on macOS), and multiprocessing
+appends 32 bytes to its folder's path.
+"""
 _RETRY_SECONDS = 1.0
-"""Seconds until a mount path that another pod has is tried again."""
+"""Seconds until the next try, if another pod has the mount path."""
 
 
 class LinkedVolumes:
-    """Links at the mount paths of a runtime's pods. Thread-safe.
+    """Makes links at the mount paths of a runtime's pods. Thread-safe.
 
-    `records` is the folder of their records. `mark` is the runtime's secret: the names of short links contain its hash.
-    `refusal` returns why the machine permits no mount namespaces.
+    `records` is the folder in which the links are recorded. `mark` is the runtime's secret. The names of short links
+    contain a hash of it. `refusal` returns the reason why the machine permits no mount namespaces.
     """
 
     def __init__(self, records: Path, mark: str, refusal: Callable[[], str]) -> None:
@@ -31,9 +36,9 @@ class LinkedVolumes:
         self._refusal = refusal
 
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
-        """Make the links of a container's mounts, as far as possible.
+        """Make the links for a container's mounts, as far as that is possible.
 
-        Raises StartLater while another pod has a path.
+        Raises StartLater while another pod has one of the paths.
         """
         for mount in _linked(mounts):
             try:
@@ -49,7 +54,10 @@ class LinkedVolumes:
                 ) from None
 
     def variables(self, pod: LocalPod, mounts: Sequence[Mount], warn: Callable[[str, str], None]) -> dict[str, str]:
-        """Return the variables that replace mounts, and warn of each mount without a link. Call `reserve` before."""
+        """Return the variables that contain the paths of mounts, and warn about each mount that has no link.
+
+        Call `reserve` first.
+        """
         for mount in _linked(mounts):
             try:
                 problem = self._links.make(_user(pod, mount), Path(mount.mount_path), mount.source)
@@ -73,7 +81,7 @@ class LinkedVolumes:
         self._links.close()
 
     def _temporary(self, pod: LocalPod, mount: Mount) -> Path:
-        """Return the volume, by a path that is short enough for sockets: a link to it, if its own path is too long."""
+        """Return the volume's path, short enough for sockets. If its own path is too long, return a link to it."""
         volume = mount.source
         if len(os.fsencode(volume)) <= _MAX_TMPDIR:
             return volume
@@ -84,7 +92,7 @@ class LinkedVolumes:
 
 
 def _linked(mounts: Sequence[Mount]) -> list[Mount]:
-    """Return the mounts that need a link: outer mounts before inner mounts, for any order in the manifest."""
+    """Return the mounts that need a link. In any order of the manifest, outer mounts come before inner mounts."""
     needed = [mount for mount in mounts if not mount.replaces_tmp and Path(mount.mount_path) != mount.source]
     return sorted(needed, key=lambda mount: len(Path(mount.mount_path).parts))
 

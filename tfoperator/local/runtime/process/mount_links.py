@@ -1,9 +1,9 @@
-"""Symbolic links at mount paths: the places of volumes where the machine permits no mount namespaces.
+"""Symbolic links at mount paths. They replace mounts of volumes where the machine permits no mount namespaces.
 
-All processes of the machine see a link, so a path belongs to one volume at a time. Pods that mount the same folder at
-the same path share a link, which is kept until the last of them has ended. A pod that mounts another folder there has
-to wait. Each link is recorded in a file, so that after a crash the guardian or the next run removes it: it would lead
-to an old volume.
+All processes of the machine see a link. So a path can belong to only one volume at a time. Pods that mount the same
+folder at the same path share a link. The link is kept until the last of these pods has ended. A pod that mounts another
+folder at the same path has to wait. Each link is recorded in a file. After a crash, the guardian or the next run
+removes the link by this record: otherwise it would lead to an old volume.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 _Link = tuple[Path, Path]
-"""The link's path, and its target."""
+"""The path of a link, and the link's target."""
 
 
 class LinkUser(msgspec.Struct, frozen=True):
-    """A volume of a pod, which needs a link. `pod` is the pod's UID, `key` its namespace and name."""
+    """A volume of a pod that needs a link. `pod` is the UID of the pod. `key` is its namespace and name."""
 
     pod: str
     key: str
@@ -36,13 +36,13 @@ class LinkUser(msgspec.Struct, frozen=True):
 
 
 class PathTaken(Exception):
-    """Another volume is at this mount path. The message names the path and the pod or the user that has it there."""
+    """Another volume has this mount path. The message names the path, and the pod or the user that has the path."""
 
 
 class MountLinks:
-    """The links made here, and the pods that use them. Thread-safe.
+    """The links that this run has made, and the pods that use them. Thread-safe.
 
-    `records` is the folder of their records; it may be created later.
+    `records` is the folder in which the links are recorded. It may be created later.
     """
 
     def __init__(self, records: Path) -> None:
@@ -53,9 +53,10 @@ class MountLinks:
         self._files: dict[_Link, Path] = {}  # records
 
     def make(self, user: LinkUser, path: Path, target: Path) -> str:
-        """Make a link at `path` for this volume; return why that isn't possible, else "". Raises PathTaken.
+        """Make a link at `path` for this volume. Return "", or the reason why that isn't possible. Raises PathTaken.
 
-        An existing link of this user with the same target is used. It is removed by its creator only.
+        If this user already has a link with the same target at `path`, that link is used. Only the run that made a link
+        removes it.
         """
         key = (path.absolute(), target)
         with self._lock:
@@ -74,13 +75,13 @@ class MountLinks:
         return ""
 
     def _replace_old(self, user: LinkUser, key: _Link) -> None:
-        """Remove the link of the same volume to its old content: a ConfigMap may have changed between two starts."""
+        """Remove the link of this volume to its old content: a ConfigMap may have changed between two starts."""
         for other in [link for link in self._users if link[0] == key[0] and link != key]:
             if self._users[other] == {user}:
                 self._remove(other)
 
     def _refuse_taken(self, key: _Link) -> None:
-        """Raise PathTaken if the existing entry is a link of another pod, run or user."""
+        """Raise PathTaken if the existing entry is a link of another pod, another run or another user."""
         path = key[0]
         if not path.is_symlink():
             return
@@ -95,7 +96,7 @@ class MountLinks:
             raise PathTaken(f"{path} is used by a volume of another run ({run})")
 
     def release(self, pod: str) -> None:
-        """Remove the links that only this pod used. If one can't be removed, that is logged."""
+        """Remove the links that only this pod used. If a link can't be removed, the failure is logged."""
         with self._lock:
             # The newest first: a newer link may lie in the volume that is the target of an older link.
             for key in reversed(list(self._users)):
@@ -148,5 +149,5 @@ def _leads_to(path: Path, target: Path) -> bool:
 
 
 def _run_of(folders: Iterable[Path]) -> Path | None:
-    """Return the first folder that is the folder of a run."""
+    """Return the first of these folders that is the folder of a run."""
     return next((folder for folder in folders if (folder / RECORDS / OWNER_FILE).is_file()), None)

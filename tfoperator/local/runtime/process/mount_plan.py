@@ -1,13 +1,14 @@
-"""Decides where and how the volumes of a container appear in its mount namespace. Pure: the machine is a function.
+"""Decides where and how a container sees its volumes in its mount namespace.
 
-If a mount path does not exist on the machine, it needs a *mount point*, an empty folder or file:
+The module is pure: it reads the machine only through a function that the caller passes. If a mount path does not exist
+on the machine, it needs a *mount point*, an empty folder or file:
 
 - Below another volume, the mount point is made in that volume, as container engines do.
-- In a folder of the system (`/`, `/opt`, `/home`), the machine stays unchanged: the container sees a *mirror* of the
-  folder, in memory, with the same entries and the missing entry. A file that a program writes directly into such a
-  folder ends with the container, as in a cluster.
-- In a folder of a person (a home, `/tmp`, the working directory), the mount point is made on the machine, and is
-  removed after the last container that needs it: a mirror would hide the files that programs write there.
+- In a folder of the system (`/`, `/opt`, `/home`), the machine stays unchanged. The container sees a *mirror* of the
+  folder: a folder in memory with the same entries and, in addition, the missing entry. If a program writes a file
+  directly into such a folder, the file disappears when the container ends, as in a cluster.
+- In a folder of a person (a home, `/tmp`, the working directory), the mount point is made on the machine. It is removed
+  after the last container that needs it. A mirror would hide the files that programs write there.
 """
 
 from __future__ import annotations
@@ -22,55 +23,62 @@ import msgspec
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 _MAX_LINKS = 40
-"""Symbolic links on one path, as in the kernel: path_resolution(7)."""
+"""The most symbolic links that may be followed on one path, as in the kernel: path_resolution(7)."""
 _WITHOUT_MOUNT_POINTS = ("/proc", "/sys")
-"""Folders of the kernel. They can't be mirrored, and they can't get new entries."""
+"""Folders that the kernel provides. These folders can't be mirrored, and no entries can be made in them."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An entry of the machine's file systems: the mode and the owner as from lstat(2), and the target of a link."""
+    """An entry of the machine's file systems: the mode and the owner that lstat(2) returns, and the target if it is a
+    link.
+    """
 
     mode: int
     owner: int
     target: str = ""
     writable: bool = False
-    """Whether this process may make entries in it."""
+    """Whether this process may make entries in this folder."""
     is_point: bool = False
-    """Whether it is a mount point that a run of this user has made, and may remove."""
+    """Whether the entry is a mount point that a run of this user has made. A run may remove such an entry."""
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder."""
+        """Whether the entry is a folder."""
         return stat.S_ISDIR(self.mode)
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Whether the entry is a symbolic link."""
         return stat.S_ISLNK(self.mode)
 
 
 Look = Callable[[str], Entry | None]
-"""Returns the entry at a path, without following a link at its end; None if there is none."""
+"""Returns the entry at a path, without following a link at the path's end. Returns None if there is no entry."""
 
 
 class MountHost(msgspec.Struct, frozen=True):
-    """The machine, as far as mounts depend on it. `user` is the user ID of this process."""
+    """The facts about the machine that mounts depend on. `user` is the user ID of this process."""
 
     look: Look
     user: int
     personal: tuple[str, ...] = ()
-    """Folders that belong to a person, also if root owns them: the home, and the folder in which programs start."""
+    """Folders that belong to a person, even if root owns them: the home, and the folder in which programs start."""
     needed: tuple[str, ...] = ()
-    """Folders of this machine that a container needs: they stay visible where a volume is mounted above them."""
+    """Folders of this machine that a container needs. They stay visible if a volume is mounted above them."""
 
 
 class MountPoint(msgspec.Struct, frozen=True):
-    """An empty folder or file that a mount needs: it must be made, with the folders above it, or kept."""
+    """An empty folder or file on which a volume is mounted.
+
+    It must be made, with the folders above it, or be kept if it exists.
+    """
 
     path: str
     folder: bool = True
     volume: str = ""
-    """The volume's folder of which it becomes a part; "" if it is made on the machine, and must be removed again."""
+    """The volume's folder in which the mount point is made. It is "" if the mount point is made on the machine, and
+    must be removed again.
+    """
 
 
 class Bind(msgspec.Struct, frozen=True):
@@ -82,7 +90,7 @@ class Bind(msgspec.Struct, frozen=True):
 
 
 class MountPlan(msgspec.Struct, frozen=True):
-    """All that is needed for the mounts of one container, in this order."""
+    """All that the mounts of one container need, in the order of its use."""
 
     points: tuple[MountPoint, ...] = ()
     mirrors: tuple[str, ...] = ()
@@ -90,9 +98,9 @@ class MountPlan(msgspec.Struct, frozen=True):
 
 
 def plan_mounts(mounts: Sequence[Mount], machine: MountHost) -> MountPlan:
-    """Return the plan for the mounts of a container, whose sources must have no symbolic links on their paths.
+    """Return the plan for the mounts of a container. The paths of their sources must contain no symbolic links.
 
-    Raises LaunchError, which names the volume and the path.
+    Raises LaunchError. Its message names the volume and the path.
     """
     planner = _Planner(machine)
     paths = [_normal(mount.mount_path) for mount in mounts]
@@ -108,13 +116,14 @@ def plan_mounts(mounts: Sequence[Mount], machine: MountHost) -> MountPlan:
 
 
 _NEEDED = ""
-"""The name of a mount that is no volume, but a folder of this machine that stays visible."""
+"""The name of a mount that isn't a volume, but a folder of this machine that stays visible."""
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """The last entry that exists on a mount path, and what is missing below it.
+    """The last entry on a mount path that exists, and the part of the path that is missing below it.
 
-    The container sees it at `path`, and it lies on the machine at `source`. `volume` is the innermost volume above it.
+    The container sees the entry at `path`, and the entry lies on the machine at `source`. `volume` is the innermost
+    volume that contains the entry.
     """
 
     path: str
@@ -125,7 +134,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Planner:
-    """The state of one call of `plan_mounts`."""
+    """The state during one call of `plan_mounts`."""
 
     def __init__(self, machine: MountHost) -> None:
         self.points: list[MountPoint] = []
@@ -164,7 +173,10 @@ class _Planner:
             self.mirrors.append(place.path)
 
     def _is_personal(self, place: _Place) -> bool:
-        """Return whether this is a folder of a person, in which programs may write, and later look for their files."""
+        """Return whether this is a folder of a person.
+
+        Programs may write files there, and the person later looks for them there.
+        """
         entry = place.entry
         belongs = any(_is_in(place.source, folder) for folder in self._machine.personal)
         return entry.writable and (belongs or entry.owner != 0 or bool(entry.mode & 0o022))
@@ -204,7 +216,7 @@ class _Planner:
         return place
 
     def _check_owner(self, mount: Mount, above: _Place, entry: Entry, path: str) -> None:
-        """Refuse what another user could replace while the container runs. Raises LaunchError."""
+        """Refuse a path that another user could replace while the container runs. Raises LaunchError."""
         mine = entry.owner in (0, self._machine.user)
         open_to_all = bool(above.entry.mode & stat.S_IWOTH)
         if not mine and (entry.is_link or open_to_all):

@@ -1,9 +1,10 @@
-"""Empty folders and files of this machine on which volumes are mounted in the namespaces of containers.
+"""Empty folders and files of this machine on which volumes are mounted in the mount namespaces of containers.
 
-A container sees its volume at the mount point; for all others, the mount point is empty. The removal of a mount point
-detaches its mounts in all namespaces. So the last run that needs it removes it, and an exclusive lock shows which run
-is the last. The sticky bit marks a mount point, because a run that needs it may not have made it. Each mount point is
-recorded in a file, so that after a crash the guardian or the next run removes it.
+A container sees its volume at the mount point. All other processes see an empty folder or file there. If a mount point
+is removed, the kernel detaches its mounts in all namespaces. So only the last run that needs a mount point removes it.
+A run knows that it is the last if it gets an exclusive lock. The sticky bit marks a mount point. A run can so recognize
+a mount point that an earlier run has made. Each mount point is recorded in a file. After a crash, the guardian or the
+next run removes the mount point by this record.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from tfoperator.local.runtime.process.guardian_main import POINT_MODE, point_rec
 logger = logging.getLogger(__name__)
 
 _MAX_TRIES = 1000
-"""Times that another run may remove the mount point, or look whether it may, before we have the lock: some 50 ms."""
+"""The number of tries to get the lock while another run removes the mount point, or checks whether it may. They take
+some 50 ms.
+"""
 
 
 class MountPoints:
     """The mount points that pods of this run need. Thread-safe.
 
-    `records` is the folder of their records; it may be created later.
+    `records` is the folder in which the mount points are recorded. It may be created later.
     """
 
     def __init__(self, records: Path) -> None:
@@ -40,7 +43,7 @@ class MountPoints:
     def make(self, pod: str, path: str, *, folder: bool) -> None:
         """Make an empty folder or file at `path`, and the folders above it. Raises OSError.
 
-        `pod` is the UID of the pod that needs them.
+        `pod` is the UID of the pod that needs the mount point.
         """
         with self._lock:
             missing = [path]
@@ -66,7 +69,10 @@ class MountPoints:
                 self._remove(path)
 
     def _hold(self, path: str, *, folder: bool) -> tuple[int, Path | None]:
-        """Make the mount point, if it isn't there, and share the lock. Return the descriptor and the record."""
+        """Make the mount point if it doesn't exist, and take a shared lock on it.
+
+        Return the descriptor of the lock, and the record of the mount point.
+        """
         record = self._record(path)  # before it is made, because of crashes in between
         for _ in range(_MAX_TRIES):
             try:
@@ -102,7 +108,10 @@ class MountPoints:
 
 
 def _shared(path: str) -> int | None:
-    """Return a descriptor of the mount point with a shared lock; None if another run removes it at this moment."""
+    """Return a descriptor of the mount point with a shared lock.
+
+    Return None if another run is removing the mount point.
+    """
     descriptor = None
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)

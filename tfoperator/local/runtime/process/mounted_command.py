@@ -1,7 +1,8 @@
-"""Mounts for a process that no pod has: a step of a pipeline. The namespace ends with the process, and leaves nothing.
+"""Mounts for a process that belongs to no pod: a step of a pipeline.
 
-A mount path that is missing in a folder of a person (a home, `/tmp`) is refused: the folder would have to be made
-there, and removed after the process, which may outlive its launcher.
+The namespace ends with the process, and nothing remains. A mount path that is missing in a folder of a person (a home,
+`/tmp`) is refused. The folder would have to be made there and removed after the process ends, and the process may
+outlive its launcher.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from tfoperator.local.runtime.process.namespaces import Namespaces, look
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 _REPORT = "9"
-"""The descriptor on which the first program reports: the log of the command, whose lock has a higher descriptor."""
+"""The descriptor to which the first program writes its report. It is the log of the command; the log's lock has a
+higher descriptor.
+"""
 
 
 @functools.cache
@@ -30,10 +33,10 @@ def _is_possible() -> bool:
 
 
 def mounted_command(mounts: Sequence[FolderMount], needed: Sequence[Path]) -> list[str] | None:
-    """Return the words before a command by which it sees these mounts; None if the machine permits no such mounts.
+    """Return the words that come before a command, and that give it these mounts.
 
-    The command starts in the first of the folders `needed`, which all stay visible where something is mounted above
-    them. Raises PermanentFailure, which names the path.
+    Return None if the machine permits no such mounts. The command starts in the first of the folders `needed`. All
+    these folders stay visible if a folder is mounted above them. Raises PermanentFailure. Its message names the path.
     """
     if not _is_possible():
         return None

@@ -1,4 +1,4 @@
-"""Starts containers in mount namespaces of their own, in which their volumes are at their mount paths."""
+"""Starts containers in mount namespaces of their own. There, a container finds its volumes at their mount paths."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from tfoperator.local.runtime.process.mount_points import MountPoints
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
 _TIMEOUT = 30.0
-"""Seconds for all mounts of a container. They take a millisecond, but may hang if a file server does not respond."""
+"""The time limit in seconds for all mounts of a container. The mounts normally take a millisecond, but they may hang if
+a file server does not respond.
+"""
 _MAX_REPORT = 65536  # bytes
 
 
 class Namespaces:
     """The mount namespaces of a runtime's containers. Thread-safe.
 
-    `records` is the folder of the records of mount points. Containers start in `work_dir`, which stays visible to them,
-    with the run's own folder and the running Python. They have namespaces only if `wanted`.
+    `records` is the folder in which the mount points are recorded. Containers start in `work_dir`. This folder, the
+    run's own folder and the folders of the running Python stay visible to them. Containers have namespaces only if
+    `wanted` is true.
     """
 
     def __init__(self, records: Path, work_dir: Path, *, wanted: bool = True) -> None:
@@ -45,7 +48,10 @@ class Namespaces:
 
     @functools.cached_property
     def refusal(self) -> str:
-        """Why this machine permits no mount namespaces; "" if it does. The first call takes some 20 ms."""
+        """Why this machine permits no mount namespaces.
+
+        It is "" if the machine permits them. The first call takes some 20 ms.
+        """
         if not self._wanted:
             return "mount namespaces are switched off"
         refusal = "only Linux has mount namespaces"
@@ -54,7 +60,7 @@ class Namespaces:
         return refusal
 
     def arguments(self, pod: LocalPod, mounts: Sequence[Mount]) -> list[str]:
-        """Make the mount points; return the mounts as arguments of `container_main`. Raises LaunchError."""
+        """Make the mount points, and return the mounts as arguments of `container_main`. Raises LaunchError."""
         resolved = [msgspec.structs.replace(mount, source=mount.source.resolve()) for mount in mounts]
         plan = plan_mounts(resolved, self._machine)
         for point in plan.points:
@@ -81,7 +87,10 @@ class Namespaces:
 
 
 def _probe() -> str:
-    """Return why the kernel refuses a mount namespace with the mounts of the most difficult case; "" if it does not."""
+    """Return why the kernel refuses a mount namespace, tried with the most difficult mounts.
+
+    Return "" if it does not refuse.
+    """
     command = [*COMMAND, "probe"]
     try:
         done = subprocess.run(
@@ -119,10 +128,13 @@ def _encoded(plan: MountPlan) -> list[str]:
 
 
 class NamespaceStart(msgspec.Struct, frozen=True):
-    """How to start a command in a namespace with these mounts: by a program that then becomes the command's."""
+    """The command that starts a program in a namespace with these mounts.
+
+    Its first program makes the mounts, and then replaces itself with the command's program.
+    """
 
     mounts: tuple[str, ...]
-    """From `Namespaces.arguments`."""
+    """The mounts as arguments, from `Namespaces.arguments`."""
     command: tuple[str, ...]
     wanted_directory: str
     default_directory: str
@@ -130,9 +142,10 @@ class NamespaceStart(msgspec.Struct, frozen=True):
     def start(
         self, popen: Callable[[Sequence[str], int], subprocess.Popen[bytes]]
     ) -> tuple[subprocess.Popen[bytes], bool]:
-        """Start it by `popen`, called with the command and a descriptor to hand on, and wait until the program runs.
+        """Start the command and wait until its program runs.
 
-        Return whether the wanted directory exists, too. Raises LaunchError, and what `popen` raises.
+        It calls `popen` with the command and with a descriptor to pass on. Return the process, and whether the wanted
+        directory exists. Raises LaunchError, and all exceptions that `popen` raises.
         """
         reading, writing = os.pipe()
         try:
@@ -159,12 +172,18 @@ class NamespaceStart(msgspec.Struct, frozen=True):
 
 
 def enter_command(pid: int, directory: Path, command: Sequence[str]) -> tuple[str, ...]:
-    """Return how to run a command in the namespace and the directory of the container that this process leads."""
+    """Return the words that run a command in the namespace and the directory of a container.
+
+    `pid` is the ID of the container's first process.
+    """
     return (*COMMAND, "enter", str(pid), str(directory), *command)
 
 
 def _read(descriptor: int) -> str | None:
-    """Read until the end, which is when the program runs or has failed; None if that takes too long."""
+    """Read the report to its end.
+
+    The end comes when the program runs, or has failed. Return None if that takes too long.
+    """
     end = time.monotonic() + _TIMEOUT
     found = b""
     waiting = select.poll()  # `select` takes no descriptor above 1023

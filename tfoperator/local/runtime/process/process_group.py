@@ -19,7 +19,7 @@ _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 class ProcessGroup:
-    """A container's process group; its own thread waits for its end. Thread-safe."""
+    """The process group of a container. Its own thread waits for the end of the group's first process. Thread-safe."""
 
     def __init__(
         self,
@@ -30,11 +30,16 @@ class ProcessGroup:
         on_ended: Callable[[ProcessGroup], None],
         log: LogFile,
     ) -> None:
-        """`log` gets the process's ID; `on_exit` is called once with its exit code, or 128 + the signal's number."""
+        """`log` receives the process ID.
+
+        `on_exit` is called once with the exit code, or with 128 + the number of the signal that killed the process.
+        """
         self.pid = log.pid = popen.pid
         self.identity = identity
         self.peak_memory = 0
-        """After the end: the largest resident memory in bytes of one of its processes; 0 if that isn't known."""
+        """The largest resident memory of one process of the group, in bytes. It is known after the end; 0 means
+        unknown.
+        """
         self._popen = popen
         self._log = log
         self._on_exit = on_exit
@@ -44,7 +49,7 @@ class ProcessGroup:
         self._thread = threading.Thread(target=self._wait, name=f"wait-{label}", daemon=True)
 
     def start_waiting(self) -> None:
-        """Start the thread that waits for the end."""
+        """Start the thread that waits for the end of the process."""
         self._thread.start()
 
     def terminate(self) -> None:
@@ -56,14 +61,17 @@ class ProcessGroup:
         self._signal(signal.SIGKILL)
 
     def stacks(self) -> str:
-        """Return the stacks of its Python threads; blocks for some seconds if a process does not respond."""
+        """Return the stacks of the container's Python threads.
+
+        The call blocks for some seconds if a process does not respond.
+        """
         with self._lock:
             if self._reaped:
                 return "No stacks: the process has ended.\n"
         return stacks_of_group(self.pid, stacks_folder(self._log.path), find_py_spy())
 
     def join(self, timeout: float) -> None:
-        """Wait until the process's end was handled."""
+        """Wait until the process has ended and its end has been handled."""
         self._thread.join(timeout)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -91,7 +99,7 @@ class ProcessGroup:
         self._on_exit(code if code >= 0 else 128 - code)
 
     def _reap(self) -> int:
-        """Wait as `Popen` does, and keep the peak memory, which only this call returns."""
+        """Wait as `Popen` does, and keep the peak memory. Only this system call (wait4) returns the peak memory."""
         try:
             _, status, usage = os.wait4(self.pid, 0)
         except ChildProcessError:  # another thread of this process has waited for all children

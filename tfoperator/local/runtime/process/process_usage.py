@@ -1,7 +1,8 @@
-"""CPU time and memory of containers that are process groups, each with all its descendants.
+"""CPU time and memory of containers that run as process groups, including all their descendant processes.
 
-A container has its own session, so its processes are found by their session ID, which costs a system call each and
-reads no file. A process that has started another session belongs to the container of its parent.
+A container has its own session, so its processes are found by their session ID. This costs a system call for each
+process, and reads no file. If a process has started another session, it still counts for the container of its parent
+process.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ import psutil
 
 
 class ProcessMeter:
-    """Measures sessions. Not thread-safe: it keeps data of processes between two measurements."""
+    """Measures sessions. Not thread-safe: the object keeps data of processes from a measurement to the next."""
 
     def __init__(self) -> None:
         self._known: dict[int, psutil.Process] = {}  # by ID; the processes of the last measurement
 
     def measure(self, sessions: Collection[int]) -> dict[int, tuple[float, int]]:
-        """Return the usage of each session, by its ID: (CPU time in seconds, resident memory in bytes).
+        """Return the usage of each session, by session ID: (CPU time in seconds, resident memory in bytes).
 
-        The CPU time includes the CPU time of ended children. A process that ends meanwhile, or that we may not inspect,
-        is skipped. A session without a measurable process is left out.
+        The CPU time includes the CPU time of child processes that have ended. A process is skipped if it ends during
+        the measurement, or if this process may not inspect it. A session without a process that can be measured is left
+        out.
         """
         if not sessions:
             self._known.clear()
@@ -46,7 +48,7 @@ class ProcessMeter:
 
 
 def _members(sessions: Collection[int]) -> dict[int, int]:
-    """Return the processes of these sessions, and of sessions started from them: {process: session}."""
+    """Return the processes of these sessions, and of the sessions that they started: {process: session}."""
     members: dict[int, int] = {}
     foreign: dict[int, list[int]] = {}  # other sessions: their processes
     for pid in psutil.pids():

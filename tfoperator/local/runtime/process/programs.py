@@ -1,4 +1,4 @@
-"""The machine's replacement of a container's image: an environment, programs by name, and GPUs."""
+"""The parts of this machine that replace a container's image: an environment, programs by name, and GPUs."""
 
 from __future__ import annotations
 
@@ -30,20 +30,24 @@ from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount
 from tfoperator.progress.stacks import STACKS_VARIABLE
 
 MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
-"""Followed by a volume's name, in capitals and with `_` for `-`: the path of the volume's content."""
+"""The prefix of a variable's name. The volume's name follows, in capitals and with `_` for `-`. The variable contains
+the path of the volume's content.
+"""
 
 _FOUND_BY_VARIABLES = (PROGRESS_VOLUME, WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME)
-"""Volumes that the operator adds: programs find their files by variables, so they need no place at a mount path."""
+"""Volumes that the operator adds. Programs find the files of these volumes by variables, so these volumes need no mount
+path.
+"""
 
 _NOT_INHERITED = {TF_CONFIG, DATA_SERVICE, "KUBECONFIG", JAX_BIND_ADDRESS, *PROCESS_VARIABLES}
-"""Variables of this machine that would lead a container's program to other processes, or to a cluster."""
+"""Variables of this machine that would connect a container's program to other processes, or to a cluster."""
 
 
 class HostEnvironment:
     """The environment of every container of a runtime on this machine. Thread-safe."""
 
     def __init__(self, environ: Mapping[str, str], work_dir: Path, network: LoopbackNetwork) -> None:
-        """`environ` is inherited."""
+        """`environ` is the environment that containers inherit."""
         self._environ = _base_environment(environ)
         self._work_dir = work_dir
         self._network = network
@@ -75,10 +79,10 @@ class HostEnvironment:
         return environment
 
     def _coordinator(self, run: ContainerStart) -> dict[str, str]:
-        """Return the variables of JAX's coordinator, which can't be rewritten one by one.
+        """Return the variables for JAX's coordinator. Its address can't be rewritten variable by variable.
 
-        The host and the port of its address are two variables. JAX listens on every interface by default; here it
-        listens at the loopback address only, as everything else does.
+        The address consists of two variables: the host and the port. By default, JAX listens on every network
+        interface. Here it listens only at the loopback address, as all other servers do.
         """
         given, namespace = run.environment, run.pod.metadata.namespace
         found = {}
@@ -97,12 +101,12 @@ class HostEnvironment:
 
 
 def placed_mounts(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-    """Return the mounts that programs find only at the mount path, and not by a variable."""
+    """Return the mounts that programs find only at the mount path. For the other mounts there is a variable."""
     return tuple(mount for mount in mounts if mount.name not in _FOUND_BY_VARIABLES)
 
 
 def with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
-    """Return TensorBoard's argument with the real path of the log directory: its mount path may not exist."""
+    """Return TensorBoard's argument with the real path of the log directory: the mount path may not exist here."""
     name, equals, path = argument.partition("=")
     return f"{name}={real_path(path, mounts)}" if equals and name == "--logdir" else argument
 
@@ -113,7 +117,9 @@ def mount_variable(mount: Mount) -> str:
 
 
 def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the inherited environment: this machine's, our interpreter first on PATH, unbuffered output."""
+    """Return the inherited environment: the machine's variables, our interpreter first on PATH, and
+    unbuffered output.
+    """
     base = {name: value for name, value in environ.items() if name not in _NOT_INHERITED}
     interpreter = str(Path(sys.executable).parent)
     others = [part for part in base.get("PATH", os.defpath).split(os.pathsep) if part != interpreter]
@@ -123,7 +129,10 @@ def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_program(name: str, environment: Mapping[str, str], directory: Path) -> str:
-    """Return the program's path. Raises LaunchError with a clear message: Popen's is ambiguous for a missing file."""
+    """Return the program's path.
+
+    Raises LaunchError with a clear message. Popen's own message is ambiguous if a file is missing.
+    """
     try:
         return container_main.find_program(name, environment, str(directory))
     except container_main.ProgramError as error:
@@ -132,15 +141,17 @@ def find_program(name: str, environment: Mapping[str, str], directory: Path) -> 
 
 CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 _NO_DEVICE = "-1"
-"""An invalid index: CUDA shows the devices before the first invalid one. An empty value means the same to CUDA, but
-some programs treat it as unset."""
+"""An index that is never valid. CUDA shows only the devices that come before the first invalid index, so it shows no
+device. An empty value means the same to CUDA, but some programs treat it as unset.
+"""
 
 
 def visible_devices(own: Sequence[str], asked: str | None = None) -> str:
     """Return the value of CUDA_VISIBLE_DEVICES for a container with these devices.
 
-    They are given by UUID, since CUDA and NVML count differently if the devices are of different kinds. `asked` is the
-    manifest's value. As in a cluster, its indexes count the container's own devices, and it can't select any other.
+    The devices are given by UUID. CUDA and NVML number devices differently if the machine has several kinds of devices.
+    `asked` is the value of CUDA_VISIBLE_DEVICES in the manifest. As in a cluster, the indexes in `asked` count only the
+    container's own devices, and `asked` can select only these devices.
     """
     if asked is None:
         return ",".join(own) or _NO_DEVICE
@@ -148,10 +159,10 @@ def visible_devices(own: Sequence[str], asked: str | None = None) -> str:
 
 
 def shown_devices(uuids: Sequence[str], indexes: Sequence[int], value: str) -> list[int]:
-    """Return the positions of the devices that CUDA shows with this value of CUDA_VISIBLE_DEVICES, in its order.
+    """Return the positions of the devices that CUDA shows with this value of CUDA_VISIBLE_DEVICES, in CUDA's order.
 
-    The value is read as by CUDA: it has indexes, UUIDs, or unique prefixes of UUIDs. Devices after the first invalid
-    entry (`-1`, for example) are hidden.
+    The value is read as CUDA reads it: it contains indexes, UUIDs, or unique prefixes of UUIDs. CUDA hides the devices
+    after the first invalid entry (`-1`, for example).
     """
     shown: list[int] = []
     for part in (part.strip() for part in value.split(",")):

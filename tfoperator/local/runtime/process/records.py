@@ -1,7 +1,7 @@
-"""Files in the run directory, by which the next run finds the processes and files that a crashed run has left behind.
+"""Files in the run directory. After a crash of a run, the next run finds the crashed run's processes and files by them.
 
-There is a file for each living process group, and for each link and mount point at a mount path. Another file
-identifies their creator.
+There is a file for each living process group, for each link at a mount path, and for each mount point. Another file
+identifies the process that made the records.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ RECORDS = "processes"
 """The folder of the run directory that contains the records."""
 
 OWNER_FILE = "owner"
-"""The file that identifies the creator of the records."""
+"""The file that identifies the process that made the records."""
 _GUARDIAN_SECONDS = 8.0
-"""The time that a guardian may take after the end of its run: its grace period is 5 s."""
+"""The time in seconds that a guardian may take after its run has ended. Its grace period is 5 s."""
 
 
 T = TypeVar("T")
 
 
 class Group(msgspec.Struct, frozen=True):
-    """A process group that runs, by its first process; `container` is its label."""
+    """A running process group, identified by its first process. `container` is a label of its container."""
 
     pid: int
     started: str
@@ -52,7 +52,7 @@ class RecordsOwner(msgspec.Struct, frozen=True):
 
 
 def record_owner(records: Path, guardian: int | None, mark: str = "") -> None:
-    """Record this process and its guardian as the owner of the other records, with the mark of its containers."""
+    """Record this process and its guardian as the owner of the other records, with the mark of the run's containers."""
     me = identify(os.getpid())
     if me is not None:
         owner = RecordsOwner(me, None if guardian is None else identify(guardian), mark)
@@ -60,7 +60,7 @@ def record_owner(records: Path, guardian: int | None, mark: str = "") -> None:
 
 
 def record_group(records: Path, group: int, container: str) -> None:
-    """Record a process group that was just started; `container` is its label."""
+    """Record a process group that was just started. `container` is a label of its container."""
     identity = identify(group)
     if identity is not None:
         _write(_file(records, group), Group(identity.pid, identity.started, container))
@@ -72,7 +72,10 @@ def remove_record(records: Path, group: int) -> None:
 
 
 def remove_records(records: Path) -> None:
-    """Remove the folder, when all is ended. It is kept if it has the record of a process that hangs in the kernel."""
+    """Remove the folder of records after all process groups have ended.
+
+    The folder is kept if it contains the record of a process that hangs in the kernel.
+    """
     if not any(records.glob("*.json")):
         (records / OWNER_FILE).unlink(missing_ok=True)
     try:
@@ -82,9 +85,10 @@ def remove_records(records: Path) -> None:
 
 
 def kill_recorded(records: Path) -> list[str]:
-    """Kill the process groups that a crashed agent left behind; return their labels.
+    """Kill the process groups that a crashed agent left behind; return the labels of their containers.
 
-    Its links and mount points are removed, too. A process that has reused the ID of an ended process is not touched.
+    The function also removes the agent's links and mount points. The function does not kill a process that has reused
+    the ID of an ended process.
     """
     killed = []
     for file in sorted(records.glob("*.json")):
@@ -103,9 +107,10 @@ def kill_recorded(records: Path) -> list[str]:
 
 
 def kill_left_behind(runs: Path, *, patience: float = _GUARDIAN_SECONDS) -> list[str]:
-    """Call `kill_recorded` for each killed run here; wait at most `patience` seconds for its guardian.
+    """Call `kill_recorded` for each killed run in this folder.
 
-    A living run is left alone, and so is a folder to which another user could have written.
+    First wait at most `patience` seconds for the run's guardian. The function skips a run that is alive, and a folder
+    to which another user could have written.
     """
     killed = []
     for records in sorted(runs.glob(f"*/{RECORDS}")):
@@ -134,7 +139,7 @@ def _is_our_own(folder: Path) -> bool:
 
 
 def read_record(file: Path, kind: type[T]) -> T | None:
-    """Return a record; None if there is no readable one."""
+    """Return a record. Return None if the file is missing or not readable."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except (OSError, *UNDECODABLE):

@@ -1,10 +1,11 @@
 """The process runtime: every container is a process of this machine, in its own session and process group.
 
-The machine replaces the image: a container inherits the agent's environment, finds the interpreter that runs
-tfoperator as `python`, and starts in the agent's working directory unless its `workingDir` exists here.
-Its volumes are mounted in a namespace of its own where the machine permits that; elsewhere they are symbolic links
-(see `namespaces` and `linked_volumes`). Only service addresses are rewritten (see `loopback_network`). When the first
-process of a container ends, the rest of its group is killed, as the kernel does in a PID namespace.
+The machine replaces the image. A container inherits the agent's environment, and `python` is the interpreter that runs
+tfoperator. A container starts in the agent's working directory, unless the directory `workingDir` exists here. If the
+machine permits it, a container's volumes are mounted in a mount namespace of its own. Otherwise they are symbolic links
+(see `namespaces` and `linked_volumes`). In the environment and the arguments, only service addresses are rewritten (see
+`loopback_network`). When the first process of a container ends, the other processes of its group are killed, as the
+kernel does in a PID namespace.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ from tfoperator.local.runtime.protocol import (
 logger = logging.getLogger(__name__)
 
 OOM_KILLED = "OOMKilled"
-"""The kubelet's reason for a container that ran out of memory."""
+"""The reason that a kubelet reports for a container that ran out of memory."""
 _KILLED_CODE = 137  # 128 + SIGKILL
 
 
@@ -80,10 +81,11 @@ class _Place(NamedTuple):
 class ProcessRuntime:
     """Starts containers as processes. Thread-safe.
 
-    Containers without a usable `workingDir` start in `work_dir`, by default the current directory. They inherit
-    `environ`. With `enforce_limits`, each gets no more CPU and memory than its limits. Without `mount_namespaces`,
-    volumes are symbolic links, as on a machine that permits no namespaces. `records` is a directory with a file for
-    each living process group, for `kill_recorded` after a crash, and for each link and mount point.
+    A container without a usable `workingDir` starts in `work_dir`. The default of `work_dir` is the current directory.
+    Containers inherit `environ`. With `enforce_limits`, each container gets at most the CPU and memory of its limits.
+    Without `mount_namespaces`, volumes are symbolic links, as on a machine that permits no namespaces. `records` is a
+    directory. It has a file for each living process group, for each link and for each mount point. After a crash,
+    `kill_recorded` reads these files.
     """
 
     def __init__(
@@ -115,10 +117,10 @@ class ProcessRuntime:
         self._places: dict[tuple[str, str], _Place] = {}  # by pod UID and container name
 
     def start(self, host_service: HostService | None = None) -> None:
-        """End the processes of killed runs whose directories are beside this run's, and start the guardian.
+        """End the processes of killed runs, and start the guardian.
 
-        Processes reach `host_service` at the loopback address. Raises RuntimeUnavailable if limits must be enforced and
-        can't be.
+        Such runs have their directories in the same folder as this run's directory. Processes reach `host_service` at
+        the loopback address. Raises RuntimeUnavailable if limits must be enforced but this machine can't enforce them.
         """
         del host_service
         if self.enforces_limits:
@@ -211,14 +213,16 @@ class ProcessRuntime:
         return process
 
     def _command(self, run: ContainerStart) -> list[str]:
-        """Return the container's command with the addresses of this machine. Raises NoFreePort."""
+        """Return the container's command, with the service addresses rewritten for this machine. Raises NoFreePort."""
         command = [self.network.rewrite(part, run.pod.metadata.namespace, run.services) for part in run.command]
         if LABEL_TENSORBOARD in run.pod.metadata.labels:
             command = [with_log_dir(part, run.mounts) for part in command]
         return command
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
-        """Return the command in the container's environment and directory, to be run in its own process group."""
+        """Return how to run the command with the container's environment and directory, in a process group
+        of its own.
+        """
         with self._lock:
             place = self._places.get((pod.metadata.uid, container))
         if place is None or not self._is_running(place.process):
@@ -266,7 +270,7 @@ class ProcessRuntime:
                 del self._places[key]
 
     def _group(self, run: ContainerStart) -> ContainerGroup | None:
-        """Return a control group if the container has limits that must be enforced. Raises LaunchError."""
+        """Return a control group if the container has limits and limits must be enforced. Raises LaunchError."""
         limits = _limits(run)
         if self._groups is None or limits == GroupLimits():
             return None
@@ -296,7 +300,10 @@ def _name(run: ContainerStart) -> ContainerName:
 
 
 def _identity(mark: str) -> ContainerIdentity:
-    """Return the identity of the container with this mark. Its processes have this process's user and groups."""
+    """Return the identity of the container with this mark.
+
+    The container's processes run with this process's user and groups.
+    """
     user = ContainerUser(os.getuid(), os.getgid(), tuple(sorted(os.getgroups()))) if sys.platform == "linux" else None
     return ContainerIdentity(f"process://{hashlib.sha256(mark.encode()).hexdigest()}", user=user)
 

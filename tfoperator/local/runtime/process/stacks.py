@@ -1,7 +1,8 @@
-"""Stacks of the Python threads in a process group: by py-spy if it is installed and permitted, else by the signal.
+"""Stacks of the Python threads in a process group: from py-spy if it is installed and permitted, else by a signal.
 
-py-spy reads any Python process from outside, even a stopped process, where the system permits it (as root, or with
-ptrace allowed). The signal works everywhere, but only for programs that have registered (`tfoperator.progress.stacks`).
+py-spy reads any Python process from outside, even a stopped process, if the system permits it (for root, or if ptrace
+is allowed). The signal works on every system, but only for programs that have registered for it
+(`tfoperator.progress.stacks`).
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ _HINT = "install py-spy, or call tfoperator.progress.stacks.register() in the pr
 
 
 def stacks_folder(log: Path) -> Path:
-    """Return the folder in which the processes that write this log register."""
+    """Return the folder in which the processes of this log's container register."""
     return log.with_suffix(".stacks").absolute()
 
 
 def find_py_spy() -> str | None:
-    """Return the path of py-spy, beside this Python or on PATH."""
+    """Return the path of py-spy. It is searched in the folder of this Python interpreter, and then on PATH."""
     own = Path(sys.executable).with_name("py-spy")
     return str(own) if own.is_file() else shutil.which("py-spy")
 
 
 def stacks_of_group(group: int, folder: Path, py_spy: str | None) -> str:
-    """Return the stacks of all processes of the group, or why there are none. Processes register in `folder`.
+    """Return the stacks of all processes of the group, or the reason why there are none.
 
-    Blocks for some seconds for each process that does not respond.
+    Processes register in `folder`. The call blocks for some seconds for each process that does not respond.
     """
     stacks: dict[int, str] = {}
     refused = ""
@@ -66,7 +67,7 @@ def _stopped(pid: int, processes: list[tuple[int, str]]) -> str:
 
 
 def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
-    """Return py-spy's output for a process, and its error; both are "" for a process that isn't Python."""
+    """Return py-spy's output for a process, and its error message. Both are "" for a process that isn't Python."""
     # It pauses a process while it reads, which is impossible if the process is stopped.
     command = [program, "dump", "--pid", str(pid), *(("--nonblocking",) if stopped else ())]
     try:
@@ -84,7 +85,7 @@ def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
 
 
 def _processes(group: int) -> list[tuple[int, str]]:
-    """Return the processes of the group with their states, ordered by ID."""
+    """Return the processes of the group with their states, ordered by process ID."""
     found = []
     for pid in psutil.pids():
         try:

@@ -13,9 +13,10 @@ from tfoperator.local.runtime.protocol import ContainerStart, LaunchError
 
 
 class Starter:
-    """One start of a container. Once the container has started, `directory` is the wanted or the default directory.
+    """One start of a container.
 
-    Not thread-safe: belongs to the pod's worker.
+    After the container has started, `directory` is the directory in which it started: the wanted or the default
+    directory. Not thread-safe: only the pod's worker thread uses it.
     """
 
     def __init__(
@@ -44,7 +45,10 @@ class Starter:
         return self._popen(program, self._command, self.directory)
 
     def start_in_namespace(self, mounts: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Start it with these mounts, as arguments of `container_main`. Raises LaunchError."""
+        """Start the container in a mount namespace.
+
+        `mounts` are the arguments of `container_main`. Raises LaunchError.
+        """
         wanted, default = str(self.directory), str(self._default)
         start = NamespaceStart(tuple(mounts), self._command, wanted, default)
         popen, found = start.start(lambda command, report: self._popen(command[0], command, Path("/"), report))
