@@ -17,7 +17,6 @@ from tfoperator.sdk import QueueState
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
-
 PAGES = ("operate/kueue-handover.md", "kueue.md")
 """The pages with the commands."""
 

@@ -1,4 +1,4 @@
-"""docs/reference/rights.md and the pages beside it give a reason for each right in the manifests, and for no other right."""
+"""docs/reference/rights.md and the pages beside it give a reason for each right in the manifests, and for no other."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,12 @@ from tfoperator.kube.protocol.resources import Resource
 from tfoperator.kube.protocol.verbs import ListPage
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = ("operate/security.md", *(f"reference/rights{part}.md" for part in ("", "-of-components", "-of-queues-and-gangs")))
+PAGES = (
+    "operate/security.md",
+    "reference/rights.md",
+    "reference/rights-of-components.md",
+    "reference/rights-of-queues-and-gangs.md",
+)
 PAGE = "".join((ROOT / "docs" / name).read_text() for name in PAGES)
 
 SECTIONS = {
