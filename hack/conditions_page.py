@@ -12,7 +12,7 @@ _HEAD = """\
 <!-- Made by hack/generate.py from the tables in tfoperator/api; change those instead. -->
 # Conditions, events and columns
 
-The words by which a TFJob shows what it does. [What its states mean](tfjob.md#what-its-states-mean) compares them with
+The words by which a TFJob shows what it does. [The states of a job](tfjob.md#the-states-of-a-job) compares them with
 the Go operator's, [messages](messages.md) explains messages.
 
 ## Conditions

@@ -17,11 +17,15 @@ from tfoperator.sdk import QueueState
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
+PAGES = ("operate/kueue-handover.md", "kueue.md")
+"""The pages with the commands."""
+
 
 def follow(queues: Queues, step: str, job: JobOnCluster) -> None:
-    """Give the one command of the page that begins so, for this job."""
-    page = (Path(__file__).resolve().parents[2] / "docs/kueue.md").read_text().splitlines()
-    (line,) = [line for line in page if line.startswith(f"kubectl {step}")]
+    """Give the one command of the pages that begins so, for this job."""
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    lines = [line for page in PAGES for line in (docs / page).read_text().splitlines()]
+    (line,) = [line for line in lines if line.startswith(f"kubectl {step}")]
     names = {"team": queues.namespace, "mnist": job.name, "tfjob-mnist-1a2b3": queues.workload(job)["metadata"]["name"]}
     queues.kubectl(*(names.get(word, word) for word in shlex.split(line, comments=True)[1:]))
 

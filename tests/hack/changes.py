@@ -1,4 +1,4 @@
-"""The changes of the page ARCHITECTURE.md, "What a change touches", as edits of this tree."""
+"""The changes of the page ARCHITECTURE.md, "Files that a change touches", as edits of this tree."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Judges the conditions of a job, for people and programs, at each status: docs/tfjob.md, "What its states mean".
+"""Judges the conditions of a job, for people and programs, at each status: docs/tfjob.md, "The states of a job".
 
 Reasons are the Go operator's, on which programs rely. Messages are checked only for what the page promises of them.
 """

@@ -1,4 +1,4 @@
-"""docs/reference/rights.md gives a reason for each right in the manifests, and for no other right."""
+"""docs/reference/rights.md and the pages beside it give a reason for each right in the manifests, and for no other."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,13 @@ from tfoperator.kube.protocol.resources import Resource
 from tfoperator.kube.protocol.verbs import ListPage
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("operate/security.md", "reference/rights.md"))
+PAGES = (
+    "operate/security.md",
+    "reference/rights.md",
+    "reference/rights-of-components.md",
+    "reference/rights-of-queues-and-gangs.md",
+)
+PAGE = "".join((ROOT / "docs" / name).read_text() for name in PAGES)
 
 SECTIONS = {
     "The operator": ["operator"],
@@ -43,7 +49,7 @@ Rights = set[tuple[str, str, str]]
 
 def documented(section: str) -> dict[tuple[str, str, str], str]:
     """Return the reason for each right of a section's table: a line may have several resources and several names."""
-    text = PAGE.partition(f"\n### {section}: ")[2].partition("\n### ")[0]
+    text = re.split(r"\n##? ", PAGE.partition(f"\n## {section}: ")[2])[0]
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     header, _, *rows = lines
     found = {}
@@ -103,7 +109,7 @@ class Asked:
 def test_what_migrate_may_read_is_what_it_asks_for() -> None:
     asked = Asked()
     assert read_cluster(asked, "").unread == ()  # type: ignore[arg-type]
-    told = documented("Who migrates")
+    told = documented("Migration")
     assert set(told) == asked.rights
     assert all(len(reason) > 5 for reason in told.values())
 
