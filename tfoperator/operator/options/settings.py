@@ -92,9 +92,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     health_probe_bind_address: Annotated[
         Address | None, Option("address of /healthz and /readyz; :8081 for all interfaces, 0 for none", ADDRESSES)
     ] = Address("127.0.0.1", 8081)
-    leader_elect: Annotated[bool, Option("use leader election, so that a single replica leads", BOOLEANS)] = (
-        False
-    )
+    leader_elect: Annotated[bool, Option("use leader election, so that a single replica leads", BOOLEANS)] = False
     leader_elect_namespace: Annotated[
         str, Option("namespace of the lease (default: the operator's own namespace)", texts("NS"))
     ] = ""
