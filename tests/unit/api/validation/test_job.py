@@ -120,7 +120,9 @@ def test_rules_of_a_templates_own_contradict_those_of_restarts_in_place(own: dic
     containers = [{"name": "tensorflow", "image": "x", **own}]
     worker = {"restartPolicy": "ExitCode", "template": {"spec": {"containers": containers}}}
     (found,) = complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "InPlace"}))
-    assert found.startswith("spec.tfReplicaSpecs[Worker].template.spec.containers: the container tensorflow must not have")
+    assert found.startswith(
+        "spec.tfReplicaSpecs[Worker].template.spec.containers: the container tensorflow must not have"
+    )
     assert not complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "Recreate"}))
 
 
@@ -144,7 +146,11 @@ FOUR = {"Worker": {"replicas": 4}}
         (FOUR, {"runPolicy": {"schedulingPolicy": {"minAvailable": 5}}}, "is 5, but the job has only 4 replicas"),
         (FOUR, {"clusterArguments": True}, ""),
         (FOUR, {"enableDynamicWorker": True}, ""),
-        (FOUR, {"clusterArguments": True, "enableDynamicWorker": True}, "clusterArguments: names only the workers that "),
+        (
+            FOUR,
+            {"clusterArguments": True, "enableDynamicWorker": True},
+            "clusterArguments: names only the workers that ",
+        ),
         (
             FOUR,
             {"minSucceededWorkers": 5, "runPolicy": STOPS},

@@ -152,7 +152,7 @@ def test_jobs_and_runs_are_listed_together_and_a_run_is_explained_without_a_clus
     assert listed.cluster.startswith("The jobs of the cluster could not be read: ")
     with pytest.raises(CliError, match="can't read its stacks"):
         ask(alone, "stacks", job="latest")
-    with pytest.raises(CliError, match="this run has no job other"):
+    with pytest.raises(CliError, match="this run has no job named other"):
         ask(alone, "explain", job="latest/other")
     with pytest.raises(CliError, match="this run does not exist"):
         ask(alone, "explain", job="absent/job")
