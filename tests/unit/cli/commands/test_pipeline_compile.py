@@ -89,7 +89,7 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
     [
         (["--platform", "docker"], "no launcher accepts its config: DockerPlatformConfig"),
         (["--platform", "moon"], "there is no platform 'moon'"),
-        (["--param", "more=x"], "'more' is int by default"),
+        (["--param", "more=x"], "'more' must be int, as its default"),
         (["--claim", "data"], "--claim data: must have the form NAME:PATH"),
         (["--to", "airflow", "--template"], "--template needs --to argo"),
         (["--image", ""], "the image of the launchers' pods is missing"),
