@@ -121,7 +121,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
     assert {path.name for path in (here / "root").rglob("*") if path.is_file()} == {first, second}
     run("pipeline", "clean", "--keep", "0", "--outputs", code=0)
     assert [path.name for path in (here / "root").rglob("*") if path.is_file()] == [first]
-    assert "no more than 10" in run("pipeline", "clean", code=0).err
+    assert "no pipeline has more than 10" in run("pipeline", "clean", code=0).err
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
         ("x = 1\0", [], r"odd\.py: SyntaxError: source code string cannot contain null bytes"),
         ("import sys\nsys.exit(0)", [], r"odd\.py:2: SystemExit: 0"),
         (FILE, ["--param", "x=1"], "no parameter 'x'; there are number, other"),
-        (FILE, ["--param", "number=many"], "is int by default, but is 'many'"),
+        (FILE, ["--param", "number=many"], "must be int, as its default, but is 'many'"),
         (FILE, ["--platform", "moon"], "no platform 'moon'"),
         (FILE, ["--resume", "last"], "no run of two yet"),
         (FILE, ["--home", "odd.py"], r"records of pipelines can't be in .*/odd\.py: it is not a directory"),
@@ -144,7 +144,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
         (FILE, ["--home", ""], "place of the pipelines' records must not be empty"),
         (FILE + "\nPLATFORMS = {'a': 3}", [], "lists of platform configs"),
         (FILE + "\nPLATFORMS = {'a': {}, 'b': {}}", [], "choose one of a, b with --platform"),
-        (FILE + "\nPLATFORMS = {'a': {'Third': [DockerPlatformConfig()]}}", [], "configs for Third, but no such"),
+        (FILE + "\nPLATFORMS = {'a': {'Third': [DockerPlatformConfig()]}}", [], "configs for Third, but no component"),
     ],
 )
 def test_bad_input_is_an_error_in_words_and_nothing_runs(
