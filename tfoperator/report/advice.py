@@ -120,7 +120,7 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
         return "A disk or a quota was full: free some space at the path in the log, and run the job again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
         return (
-            "Keras 3 can't `fit` with MultiWorkerMirroredStrategy, so train in one of three ways. With the JAX "
+            "Train in one of three ways, because Keras 3 can't `fit` with MultiWorkerMirroredStrategy. With the JAX "
             'backend, Keras 3 can `fit` on several workers: os.environ["KERAS_BACKEND"] = "jax", then '
             "keras.distribution.initialize() (examples/keras-jax/train.py in tfoperator's repository). With Keras 2 "
             "you don't have to change the program: `pip install tf_keras`, and set TF_USE_LEGACY_KERAS=1 in the "
@@ -129,7 +129,7 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
         )
     if any(_FIT_WITH_SERVERS in line for line in words):
         return (
-            "Keras 3 can't `fit` with ParameterServerStrategy: schedule steps with a ClusterCoordinator instead. See "
+            "Schedule steps with a ClusterCoordinator, because Keras 3 can't `fit` with ParameterServerStrategy. See "
             "examples/digits/train.py in tfoperator's repository."
         )
     role = next(filter(None, map(_NO_ROLE.search, words)), None)

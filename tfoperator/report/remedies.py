@@ -188,7 +188,7 @@ def about_a_kill(facts: JobFacts, killed: FailedRun) -> str:
             "systemd-oomd (journalctl -u systemd-oomd)."
         )
     return (
-        "It was killed by SIGKILL, but it is not known by whom. If the kernel killed it because memory ran out, the "
+        "It was killed by SIGKILL, but it is not known by whom. If memory ran out, the kernel killed it, and the "
         "kernel's log has a line about it (`dmesg`, as root; the reason OOMKilled in a cluster). Otherwise a person "
         "or another program killed it."
     )

@@ -229,10 +229,7 @@ def test_a_bug_loses_one_event_alone(recorder: EventRecorder, api: FakeApi, capl
     api.fail("create", "events", ZeroDivisionError("a bug"))
     write(recorder, "One", "Two")
     assert [event["reason"] for event in api.objects(EVENTS)] == ["Two"]
-    assert (
-        "event One about TFJob team/mnist can't be sent, and can't be sent, and can't be sent, and can't be sent, "
-        "and can't be sent, and can't be sent, and can't be sent, and can't be sent, and is lost"
-    ) in caplog.text
+    assert "event One about TFJob team/mnist can't be sent, and is lost" in caplog.text
 
 
 def test_it_starts_once_and_counts_what_comes_after_its_stop(recorder: EventRecorder, api: FakeApi) -> None:

@@ -123,7 +123,7 @@ def test_it_starts_once_and_never_after_its_stop(make: Make, caplog: pytest.LogC
     informer = make()
     informer.relist()
     synced(informer).start()
-    assert "started once" in caplog.text
+    assert "already started" in caplog.text
     server.put("a")
     caught_up(informer, server)
     assert server.api.count("watch") == 1, "a second start or a relist before the first asks for more"

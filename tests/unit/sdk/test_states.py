@@ -29,8 +29,8 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
     [
         (
             pod(waits("ImagePullBackOff", message="no")),
-            'container a: ImagePullBackOff: its image can\'t be pulled ("no"). Next: look with kubectl describe pod at '
-            "what the kubelet reports",
+            'container a: ImagePullBackOff: its image can\'t be pulled ("no"). Next: to see the '
+            "kubelet's report: kubectl describe pod",
         ),
         (pod(waits("ContainerCreating")), ""),
         (pod(conditions=[UNSCHEDULABLE]), "Unschedulable: 0/3"),

@@ -40,7 +40,7 @@ def test_a_condition_that_is_true_already_needs_no_time_and_a_success_counts_as_
     world.sdk.wait_for_job_conditions("mnist", expected_conditions={"running"}, wait_timeout=0)
     world.becomes("Succeeded")
     world.sdk.wait_for_job_conditions("mnist", expected_conditions="Running")
-    with pytest.raises(JobEnded, match="has succeeded, so it can't become  any moreFailed"):
+    with pytest.raises(JobEnded, match="has succeeded, so it can't become Failed any more"):
         world.sdk.wait_for_job_conditions("mnist", expected_conditions=["Failed"])
     world.submit("bad", condition="Failed")
     assert world.sdk.is_job_failed(job=world.sdk.wait_for_job_conditions("bad", expected_conditions=["Failed"]))

@@ -86,7 +86,7 @@ def _validate_mounts(tensorboard: TensorBoard) -> Iterator[Problem]:
         yield from _text(f"{path}[{position}]", mount, "mountPath")
         name = yield from _text(f"{path}[{position}]", mount, "name")
         if name and name not in names:
-            yield Problem(f"{path}[{position}].name", f"{shown(name)} must be the name of a volume in {_PATH}.volumes")
+            yield Problem(f"{path}[{position}].name", f"{shown(name)} is none of {_PATH}.volumes")
 
 
 def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:

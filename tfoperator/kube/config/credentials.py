@@ -40,7 +40,7 @@ def bearer(token: str, source: str) -> str:
         raise ConfigError(f"{source} is empty, but must contain a bearer token")
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise ConfigError(
-            f"{source} must contain a bearer token only, but it has blanks, line breaks or other characters that a "
+            f"{source} must contain only the bearer token, but it has blanks, line breaks or other characters that a "
             "token can't have"
         )
     return f"Bearer {token}"

@@ -29,10 +29,10 @@ def test_a_good_name(image: str) -> None:
     ("image", "words"),
     [
         ("gcr.io/${PROJECT_ID}/x", "${PROJECT_ID} is a placeholder, so replace it first"),
-        ("<project>/x", "<project> stands for"),
+        ("<project>/x", "<project> is a placeholder"),
         ("{{ .Values.image }}", "{{ .Values.image }} is a placeholder"),
-        ("$(IMAGE):1", "$(IMAGE) stands for"),
-        ("$IMAGE", "$IMAGE stands for"),
+        ("$(IMAGE):1", "$(IMAGE) is a placeholder"),
+        ("$IMAGE", "$IMAGE is a placeholder"),
         ("TensorFlow:1", "in lower case"),
         ("example.com/Team/image", "in lower case"),
         ("example.com/a b", "must be the name of an image"),

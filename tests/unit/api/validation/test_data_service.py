@@ -62,7 +62,7 @@ def test_a_port_that_another_container_of_the_template_has() -> None:
 def test_a_port_of_the_nodes_is_a_warning() -> None:
     template = {"spec": {"hostNetwork": True, "containers": [CONTAINER]}}
     (message,) = problems({"workers": 1, "template": template}).values()
-    assert message.startswith("warning: with hostNetwork, 5050 must be free on every node")
+    assert message.startswith("warning: with hostNetwork, port 5050 must be free on every node")
 
 
 def test_a_template_is_checked_like_a_replicas() -> None:

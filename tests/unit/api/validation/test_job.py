@@ -120,7 +120,9 @@ def test_rules_of_a_templates_own_contradict_those_of_restarts_in_place(own: dic
     containers = [{"name": "tensorflow", "image": "x", **own}]
     worker = {"restartPolicy": "ExitCode", "template": {"spec": {"containers": containers}}}
     (found,) = complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "InPlace"}))
-    assert found.startswith("spec.tfReplicaSpecs[Worker].template.spec.containers: tensorflow must not have")
+    assert found.startswith(
+        "spec.tfReplicaSpecs[Worker].template.spec.containers: the container tensorflow must not have"
+    )
     assert not complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "Recreate"}))
 
 
@@ -144,7 +146,11 @@ FOUR = {"Worker": {"replicas": 4}}
         (FOUR, {"runPolicy": {"schedulingPolicy": {"minAvailable": 5}}}, "is 5, but the job has only 4 replicas"),
         (FOUR, {"clusterArguments": True}, ""),
         (FOUR, {"enableDynamicWorker": True}, ""),
-        (FOUR, {"clusterArguments": True, "enableDynamicWorker": True}, "clusterArguments: names the workers that "),
+        (
+            FOUR,
+            {"clusterArguments": True, "enableDynamicWorker": True},
+            "clusterArguments: names only the workers that ",
+        ),
         (
             FOUR,
             {"minSucceededWorkers": 5, "runPolicy": STOPS},
@@ -152,7 +158,7 @@ FOUR = {"Worker": {"replicas": 4}}
         ),
         ({"Chief": {}}, {"minSucceededWorkers": 1, "runPolicy": STOPS}, "the job has no workers"),
         ({"Chief": {}}, {"maxFailedWorkers": 1}, "the job has no workers"),
-        ({"worker": {"restartPolicy": "OnFailure"}}, {"maxFailedWorkers": 1}, "under OnFailure a worker"),
+        ({"worker": {"restartPolicy": "OnFailure"}}, {"maxFailedWorkers": 1}, "with restartPolicy OnFailure"),
         (FOUR, {"minSucceededWorkers": 1}, "cleanPodPolicy to Running"),
         (FOUR, {"minSucceededWorkers": 1, "runPolicy": {"cleanPodPolicy": "None"}}, "cleanPodPolicy to Running"),
     ],
@@ -320,7 +326,7 @@ def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, 
         ),
         (
             GOOD | {"env": [{"name": "TENSORBOARD_PORT", "value": "80"}]},
-            "spec.tensorBoard.env[0]: TENSORBOARD_PORT is the operator's",
+            "spec.tensorBoard.env[0]: has no effect: the operator sets TENSORBOARD_PORT",
         ),
         (
             GOOD | {"logdir": "/x"},

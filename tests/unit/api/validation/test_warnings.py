@@ -219,5 +219,5 @@ def test_a_tf_config_of_the_users_is_warned_of_where_the_operator_overwrites_it(
     sidecar = {"name": "sidecar", "image": "x", "env": [{"name": "TF_CONFIG", "value": "its own"}]}
     worker["template"]["spec"]["containers"].append(sidecar)
     worker["template"]["spec"]["containers"][0]["env"] = [{"name": "A"}, {"name": "TF_CONFIG", "value": "{}"}]
-    found = [one for one in warnings(manifest) if "overwritten" in one]
+    found = [one for one in warnings(manifest) if "TF_CONFIG has no effect" in one]
     assert [one.partition(": ")[0] for one in found] == ([] if place is None else [place])

@@ -71,8 +71,8 @@ def runs(container: str, since: datetime = NOW, *, restarts: int = 0, last: int 
         (
             "CreateContainerConfigError",
             'configmap "settings" not found',
-            'CreateContainerConfigError: configmap "settings" not found. Next: create the object, or correct its name '
-            "in the replica's template",
+            'CreateContainerConfigError: configmap "settings" not found. Next: create the missing object, or correct '
+            "its name in the replica's template",
         ),
     ],
 )

@@ -57,7 +57,7 @@ def refused(message: str, reason: str = "Unschedulable") -> PodCondition:
         (
             "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
             "Insufficient nvidia.com/gpu",
-            "ask an administrator to add nodes",
+            "more nodes",
         ),
         (
             "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
@@ -82,7 +82,7 @@ def refused(message: str, reason: str = "Unschedulable") -> PodCondition:
         (
             "no nodes available to schedule pods",
             "no nodes available to schedule pods",
-            "ask an administrator to add nodes",
+            "more nodes",
         ),
     ],
 )

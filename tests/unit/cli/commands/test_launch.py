@@ -126,7 +126,7 @@ def test_a_dry_run_shows_the_launch_and_leaves_and_runs_nothing(
             ["--launcher", "kubernetes", "--kubeconfig", "gone"],
             "no cluster is configured",
         ),
-        ({"class": SAYS}, ["--launcher", "slurm"], "there are in-process, docker"),
+        ({"class": SAYS}, ["--launcher", "slurm"], "the launchers are in-process, docker"),
         ({"class": SAYS}, ["--launcher", SAYS], "is not a launcher"),
     ],
 )

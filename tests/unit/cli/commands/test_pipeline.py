@@ -121,7 +121,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
     assert {path.name for path in (here / "root").rglob("*") if path.is_file()} == {first, second}
     run("pipeline", "clean", "--keep", "0", "--outputs", code=0)
     assert [path.name for path in (here / "root").rglob("*") if path.is_file()] == [first]
-    assert "no more than 10" in run("pipeline", "clean", code=0).err
+    assert "no pipeline has more than 10" in run("pipeline", "clean", code=0).err
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
         ("x = 1\0", [], r"odd\.py: SyntaxError: source code string cannot contain null bytes"),
         ("import sys\nsys.exit(0)", [], r"odd\.py:2: SystemExit: 0"),
         (FILE, ["--param", "x=1"], "no parameter 'x'; there are number, other"),
-        (FILE, ["--param", "number=many"], "is int by default, but is 'many'"),
+        (FILE, ["--param", "number=many"], "must be int, as its default, but is 'many'"),
         (FILE, ["--platform", "moon"], "no platform 'moon'"),
         (FILE, ["--resume", "last"], "no run of two yet"),
         (FILE, ["--home", "odd.py"], r"records of pipelines can't be in .*/odd\.py: it is not a directory"),
@@ -144,7 +144,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
         (FILE, ["--home", ""], "place of the pipelines' records must not be empty"),
         (FILE + "\nPLATFORMS = {'a': 3}", [], "lists of platform configs"),
         (FILE + "\nPLATFORMS = {'a': {}, 'b': {}}", [], "choose one of a, b with --platform"),
-        (FILE + "\nPLATFORMS = {'a': {'Third': [DockerPlatformConfig()]}}", [], "configs for Third, but no such"),
+        (FILE + "\nPLATFORMS = {'a': {'Third': [DockerPlatformConfig()]}}", [], "configs for Third, but no component"),
     ],
 )
 def test_bad_input_is_an_error_in_words_and_nothing_runs(
@@ -219,7 +219,7 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
         return said
 
     said = eventually(shown)
-    assert re.search(r"owner: .* can't reach it; runner 2 of this run", said)
+    assert re.search(r"owner: .* can't reach the store; this is runner number 2 of this run", said)
     assert re.search(r"train: interrupted, begun \d+s ago\n    as TFJob vision/train-1a2b-2, attempt 2\n", said), said
     assert f"{socket.gethostname()} (silent)" in run("pipeline", "runs", code=0).out
     told = json.loads(run("pipeline", "show", "one", "-o", "json", code=0).out)

@@ -59,9 +59,7 @@ def test_the_same_file_gives_the_same_bytes_on_standard_output_or_in_a_file(run:
     assert (here / "out.yaml").read_text() == said.out
     assert "where: the value of such a parameter can't be given as text" in said.err
     assert "missing/out.yaml: No such file" in run(*COMPILE, "-o", "missing/out.yaml", code=1).err
-    assert "is on no volume of --claim, so the" in run(*COMPILE, "--claim", "", code=0).err, (
-        "no volume keeps the outputs"
-    )
+    assert "is on no volume of --claim, so" in run(*COMPILE, "--claim", "", code=0).err, "no volume keeps the outputs"
     spec = yaml.safe_load(said.out)["spec"]
     assert [(one["name"], one["value"]) for one in spec["arguments"]["parameters"]] == [
         ("root", "/data/root"), ("text", "a"), ("more", "1"), ("note", "")
@@ -89,7 +87,7 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
     [
         (["--platform", "docker"], "no launcher accepts its config: DockerPlatformConfig"),
         (["--platform", "moon"], "there is no platform 'moon'"),
-        (["--param", "more=x"], "'more' is int by default"),
+        (["--param", "more=x"], "'more' must be int, as its default"),
         (["--claim", "data"], "--claim data: must have the form NAME:PATH"),
         (["--to", "airflow", "--template"], "--template needs --to argo"),
         (["--image", ""], "the image of the launchers' pods is missing"),

@@ -58,7 +58,7 @@ def test_every_problem_is_told_with_its_place_and_warnings_stop_nothing(capsys: 
     loaded = command._load([write(f"{claim}\n---\n{job}")])
     assert [manifest.obj["kind"] for manifest in loaded] == ["TFJob"]
     said = capsys.readouterr().err
-    assert "job.yaml:1: warning: CronJob (batch/v1) is left out" in said
+    assert "job.yaml:1: warning: CronJob (batch/v1) is skipped" in said
     assert "job.yaml:3: warning: cleanPodPolicy" in said
 
 
@@ -170,7 +170,7 @@ def test_objects_in_a_file_optional_ones_and_those_of_every_namespace_are_not_mi
     assert said.count("note:") == 1
     assert "PersistentVolumeClaim data is in none of the files: the run uses an empty directory instead" in said
     elsewhere = {**code, "metadata": {"name": "code", "namespace": "other"}}
-    with pytest.raises(CliError, match="ConfigMap code is in no file"):
+    with pytest.raises(CliError, match="ConfigMap code is in none of the files"):
         check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), elsewhere])])
 
 
@@ -186,7 +186,7 @@ def test_a_service_account_that_is_in_no_file_is_refused_before_anything_is_star
     manifests = [Manifest(one, "job.yaml", number) for number, one in enumerate((job, account))]
     check_runnable(manifests)
     account["metadata"]["namespace"] = "other"  # type: ignore[index]
-    with pytest.raises(CliError, match="ServiceAccount trainer is in no file"):
+    with pytest.raises(CliError, match="ServiceAccount trainer is in none of the files"):
         check_runnable(manifests)
     pod["serviceAccountName"] = "default"
     check_runnable(manifests)

@@ -99,8 +99,8 @@ def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> Non
     [
         (["report", "./no/run"], "this run does not exist"),
         (["runs", "compare", "latest", ".."], "this run does not exist"),
-        (["describe", "latest"], "this run has several jobs\nName one of them: latest/two, latest/one\n"),
-        (["get", "latest/q"], "latest: this run has no job q\nIts jobs: latest/two, latest/one\n"),
+        (["describe", "latest"], "this run has several jobs\nName one of the jobs: latest/two, latest/one\n"),
+        (["get", "latest/q"], "latest: this run has no job named q\nIts jobs: latest/two, latest/one\n"),
         (["logs", "latest/one", "-r", "worker-5"], "To see what happened to them: tfoperator describe latest/one\n"),
         (["logs", "latest/one", "-c", "bla"], "worker-0 has no container bla; it has tensorflow\n"),
         (

@@ -36,7 +36,7 @@ def test_slow_replicas_have_their_factor() -> None:
     text = slow_text(TrainingProgress(slow=slow))
     assert (
         text
-        == "worker-1 each step takes (2.1 times the usual duration), worker-2 each step takes (1.7 times the usual "
+        == "worker-1 (each step takes 2.1 times the usual duration), worker-2 (each step takes 1.7 times the usual "
         "duration)"
     )
     assert slow_text(TrainingProgress()) == ""

@@ -180,8 +180,8 @@ AT_SAVED, AT_REPORTS = ({"name": "mine", "mountPath": path} for path in ("/saved
         (
             of({**TRAINS, "volumeMounts": [AT_SAVED]}),
             SAVES,
-            "spec.checkpoint.mountPath: /saved is already the mount path of volume  in "
-            "spec.tfReplicaSpecs[Worker].templatemine",
+            "spec.checkpoint.mountPath: /saved is already the mount path of volume mine in "
+            "spec.tfReplicaSpecs[Worker].template",
         ),
         (of(TRAINS, volumes=[{"name": "tfoperator-progress", "emptyDir": {}}]), REPORTS, "progress"),
         (of({**TRAINS, "volumeMounts": [AT_REPORTS]}, volumes=[{"name": "mine"}]), REPORTS, "progress"),

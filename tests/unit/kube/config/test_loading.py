@@ -71,7 +71,7 @@ def test_paths_are_relative_to_the_file_they_are_written_in(tmp_path: Path, cert
 
 
 def test_a_missing_file_is_named_and_without_any_configuration_the_error_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere/config is not there .*check --kubeconfig"):
+    with pytest.raises(ConfigError, match=r"nowhere/config does not exist.*check --kubeconfig"):
         load_config("/nowhere/config")
     with pytest.raises(ConfigError, match=r"KUBECONFIG is /nowhere/a:/nowhere/b, but no such file exists"):
         load_config(environ={"KUBECONFIG": "/nowhere/a:/nowhere/b"})

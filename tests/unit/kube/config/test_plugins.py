@@ -154,7 +154,7 @@ def credential(api_version: str = API_VERSION, **more: Any) -> dict[str, Any]:
         (credential(status={}), "neither a token nor"),
         (credential(status="s3cret"), "has no status"),
         (credential(status={"clientCertificateData": "s3cret"}), "neither a token nor"),
-        (credential(status={"token": "s3cret x"}), "must contain a bearer token only, but it has"),
+        (credential(status={"token": "s3cret x"}), "must contain only the bearer token, but it has"),
         (credential(status={"token": "s3cret", "expirationTimestamp": "soon"}), "not a time of RFC 3339"),
         ("[]", "answer"),
     ],

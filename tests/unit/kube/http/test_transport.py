@@ -193,7 +193,7 @@ def test_an_answer_may_not_be_larger_than_the_limit(serve: Serve, connect) -> No
     server = serve(lambda exchange: exchange.respond(200, b"x" * int(exchange.target[1:])))
     transport = connect(server.url, max_response_bytes=1000)
     assert len(transport.request("GET", "/1000").body) == 1000
-    with pytest.raises(errors.AnswerTooLarge, match="larger than 1000 bytes"):
+    with pytest.raises(errors.AnswerTooLarge, match="larger than the limit of 1000 bytes"):
         transport.request("GET", "/1001")
 
 

@@ -186,7 +186,10 @@ def test_a_line_without_end_is_not_read_for_ever_and_none_is_longer_than_the_lim
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kube_watch, "MAX_LINE_BYTES", 100)
-    with watch_of(*[b"x" * 10] * 20) as watch, pytest.raises(errors.MalformedResponse, match="longer than 100 bytes"):
+    with (
+        watch_of(*[b"x" * 10] * 20) as watch,
+        pytest.raises(errors.MalformedResponse, match="longer than the limit of 100 bytes"),
+    ):
         list(watch)
     assert LineSplitter(5).feed(b"12345\n1") == [b"12345"]
     with pytest.raises(errors.MalformedResponse):

@@ -37,7 +37,7 @@ def test_a_components_config_lies_on_the_default_one_names_are_unique_and_config
     assert layers(info.platform_config) == [("default config", {"priority": 1}), ("config of step", {"priority": 2})]
     other = runner.launch_info(Component("other", ExecutorContainerSpec("i:1")))
     assert layers(other.platform_config) == [("default config", {"priority": 1})]
-    with pytest.raises(ComponentError, match="more than one step"):
+    with pytest.raises(ComponentError, match="several components are named step"):
         LocalComponentRunner(LAUNCHERS).run([STEP, STEP])
     with pytest.raises(ComponentError, match="configs for stpe"):
         LocalComponentRunner(LAUNCHERS, {"stpe": [POD]}).run([STEP])

@@ -25,7 +25,7 @@ def test_docker_arguments_merge_deeply_and_the_new_ones_win_but_configs_of_two_p
         (KubernetesPodPlatformConfig(), TFJobPlatformConfig()),
         (TFJobPlatformConfig(), KubernetesPodPlatformConfig()),
     ):
-        with pytest.raises(PlatformConfigError, match="own type"):
+        with pytest.raises(PlatformConfigError, match="same type"):
             one.merge(other)
 
 

@@ -112,10 +112,10 @@ def test_a_token_is_asked_for_at_each_filling_and_a_projection_without_tokens_is
         ({"configMap": {"name": "none"}}, ContainerConfigError, "ConfigMap 'none' not found"),
         ({"hostPath": {"path": "/no/such", "type": "Directory"}}, ContainerConfigError, "/no/such does not exist"),
         ({"nfs": {"server": "x", "path": "/"}}, LaunchError, "volume 'v' has a kind"),
-        ({"persistentVolumeClaim": {"claimName": "../../out"}}, LaunchError, "by the name '../../out'"),
-        ({"persistentVolumeClaim": {"claimName": ".."}}, LaunchError, "by the name '..'"),
+        ({"persistentVolumeClaim": {"claimName": "../../out"}}, LaunchError, "'../../out' is not a valid name"),
+        ({"persistentVolumeClaim": {"claimName": ".."}}, LaunchError, "'..' is not a valid name"),
         ({"persistentVolumeClaim": {"claimName": "a\0"}}, LaunchError, "is not a valid name of a claim"),
-        ({"persistentVolumeClaim": {}}, LaunchError, "by the name ''"),
+        ({"persistentVolumeClaim": {}}, LaunchError, "'' is not a valid name"),
         ({"configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "../out"}]}}, LaunchError, "is outside"),
     ],
 )

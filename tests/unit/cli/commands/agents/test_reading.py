@@ -95,13 +95,13 @@ def test_logs_around_a_text_and_the_last_lines(scope: Scope, world: ServedWorld)
     found = ask(scope, "logs", job="logged", allReplicas=True, pattern="STEP 30", context=1)
     assert isinstance(found, answers.Logs)
     assert found.logs[0].lines == ("step 29", "step 30", "step 31")
-    assert found.logs[1].problem == "no line contains this text"
+    assert found.logs[1].problem == "this text was not found in the log"
     absent = ask(scope, "logs", job="logged", replica="worker-1", previous=True)
     assert isinstance(absent, answers.Logs)
     assert absent.logs[0].problem == "there is no previous log"
     timed = ask(scope, "logs", job="logged", around="2026-01-01T00:00:00Z")
     assert isinstance(timed, answers.Logs)
-    assert timed.logs[0].problem == "no line of it has a time"
+    assert timed.logs[0].problem == "the log's lines have no times"
 
 
 def test_lines_around_a_time() -> None:
@@ -152,7 +152,7 @@ def test_jobs_and_runs_are_listed_together_and_a_run_is_explained_without_a_clus
     assert listed.cluster.startswith("The jobs of the cluster could not be read: ")
     with pytest.raises(CliError, match="can't read its stacks"):
         ask(alone, "stacks", job="latest")
-    with pytest.raises(CliError, match="this run has no job other"):
+    with pytest.raises(CliError, match="this run has no job named other"):
         ask(alone, "explain", job="latest/other")
     with pytest.raises(CliError, match="this run does not exist"):
         ask(alone, "explain", job="absent/job")

@@ -20,7 +20,7 @@ def test_jobs_are_suspended_and_resumed_unless_they_have_ended(tell: Tell, world
     said = tell("suspend", "a", "b", "-o", "name")
     assert (said.code, said.out) == (1, "tfjob.kubeflow.org/b\n")
     assert "TFJob a" in said.err
-    assert "has ended (Succeeded)" in said.err
+    assert "has already ended (Succeeded)" in said.err
 
 
 def test_workers_and_other_types_are_scaled_but_not_those_that_the_job_lacks(tell: Tell, world: ServedWorld) -> None:
@@ -33,7 +33,9 @@ def test_workers_and_other_types_are_scaled_but_not_those_that_the_job_lacks(tel
         "has no Chief replicas; its types are PS, Worker" in tell("scale", "mnist", "--replicas", "Chief=1", code=1).err
     )
     world.status({"startTime": "2026-01-01T00:00:00Z"})
-    assert "has no enableDynamicWorker, so" in tell("scale", "mnist", "--workers", "3").err, "they will not notice"
+    assert "neither enableDynamicWorker nor elasticPolicy, so" in tell("scale", "mnist", "--workers", "3").err, (
+        "they will not notice"
+    )
 
 
 def test_jobs_are_deleted_by_name_and_a_missing_one_does_not_keep_the_others(tell: Tell, world: ServedWorld) -> None:

@@ -140,8 +140,8 @@ def test_a_pod_that_waits_for_a_volume_shows_the_last_word_of_its_kubelet(tell: 
     for command in ("describe", "report"):
         out = " ".join(tell(command, "mnist", code=0).out.split())
         assert (
-            "PodIsPrepared: the kubelet of its node prepares the pod since 00:00:00 UTC. Next: look with kubectl "
-            "describe pod" in out
+            "PodIsPrepared: the kubelet of its node prepares the pod since 00:00:00 UTC. Next: to see "
+            "whether a volume can't be mounted" in out
         )
         assert 'Its last event: FailedMount: configmap "settings" not found' in out
 

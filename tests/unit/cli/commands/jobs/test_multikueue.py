@@ -76,4 +76,4 @@ def test_submit_warns_of_what_multikueue_leaves_behind(queues: Queues, tmp_path:
         == 1
     )
     validated = queues.run("validate", str(file), code=0).out
-    assert "warning: spec.checkpoint: is not copied" in validated
+    assert "warning: spec.checkpoint: has no effect: MultiKueue" in validated

@@ -30,7 +30,7 @@ def test_a_job_is_created_in_the_contexts_namespace_or_it_is_said_what_to_do(
     assert "Create it with: kubectl create namespace nowhere" in said.err
     said = tell("submit", manifest, code=1)
     assert said.err == (
-        f"tfoperator: namespace  already has a TFJob mnist{world.namespace}\nChoose another name, or delete the "
+        f"tfoperator: namespace {world.namespace} already has a TFJob mnist\nChoose another name, or delete the "
         f"existing object first: tfoperator delete mnist -n {world.namespace}\n"
     )
 
@@ -117,7 +117,7 @@ def test_what_contradicts_itself_or_has_no_meaning_is_refused(
     assert "Nothing was submitted." in said.err
     path.write_text(yaml.safe_dump(job))
     said = tell("submit", str(path), "-n", "there", code=2)
-    assert "TFJob mnist has namespace here, but --namespace is : make them equalthere" in said.err
+    assert "TFJob mnist has namespace here, but --namespace is there: make them equal" in said.err
     for command in (["submit", manifest], ["delete", "mnist"]):
         said = tell(*command, "--timeout", "5s", code=2)
         assert "--timeout: needs --wait" in " ".join(said.err.split())

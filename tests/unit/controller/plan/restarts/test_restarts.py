@@ -22,7 +22,9 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.values.actions import Create, Delete, DeleteReason
+from tfoperator.kube.views.event import Event
 from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.report.job import taken_replicas
 
 C = ConditionType
 EVERY_POLICY = pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always", "ExitCode"])
@@ -281,6 +283,8 @@ def test_one_lost_replica_restarts_all_and_counts_once(policy: str) -> None:
         "This counts as a disruption, not as a failure."
     )
     assert [event.message for event in seen.events if event.reason == "TFJobRestarting"] == [restarting.message]
+    [taken] = taken_replicas([Event(reason="TFJobRestarting", message=restarting.message)])
+    assert (taken.replica, taken.cause) == ("worker-1", "evicted by the kubelet of its node: Evicted")
     assert "all replicas restart when the last old pod is gone" in seen.condition(C.RUNNING).message
 
     job = next_one(job, seen)

@@ -244,7 +244,7 @@ def test_a_pod_that_is_gone_was_lost_unless_it_had_succeeded_and_what_has_starte
 @pytest.mark.parametrize(
     ("view", "limit", "words"),
     [
-        (pod("Pending", node=""), "schedule", "no node"),
+        (pod("Pending", node=""), "schedule", "not found a node"),
         (pod("Pending", node="", conditions=[UNSCHEDULABLE]), "schedule", "Unschedulable: 0/3 nodes"),
         (pod("Pending", waits("ContainerCreating")), "start", "ContainerCreating"),
         (pod("Pending"), "start", "not started"),

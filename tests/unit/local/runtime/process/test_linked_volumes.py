@@ -125,5 +125,5 @@ def test_the_volume_of_another_run_is_never_used(bench: Bench, volume: Path, tmp
     at.symlink_to(theirs)
     (tmp_path / "another-run" / "processes").mkdir()
     (tmp_path / "another-run" / "processes" / "owner").write_text("{}")
-    with pytest.raises(StartLater, match=r"has a volume of another run .*/another-run"):
+    with pytest.raises(StartLater, match=r"is used by a volume of another run .*/another-run"):
         bench.runtime.reserve(pod("p"), (Mount("v", volume, str(at)),))

@@ -126,9 +126,9 @@ def test_a_folder_that_containers_need_stays_visible_below_a_volume() -> None:
         ("/v/a", "/tmp/trap", "/tmp/trap is a symbolic link of another user"),
         ("/v/a", "/tmp/theirs/x", "/tmp/theirs is an entry of a folder that all users may write to"),
         ("/v/a", "/loop", "too many symbolic links"),
-        ("/v/a", "/opt/app/settings.yaml", "content is a folder, and /opt/app/settings.yaml is a file"),
+        ("/v/a", "/opt/app/settings.yaml", "content is a folder, but /opt/app/settings.yaml is a file"),
         ("/v/a", "/opt/app/settings.yaml/x", "/opt/app/settings.yaml is no folder"),
-        ("/v/file", "/opt/app", "content is a file, and /opt/app is a folder"),
+        ("/v/file", "/opt/app", "content is a file, but /opt/app is a folder"),
         ("/v/none", "/opt/app", "its content does not exist on this machine"),
     ],
 )
