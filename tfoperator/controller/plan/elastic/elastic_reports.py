@@ -44,7 +44,8 @@ def record_size(facts: Facts) -> Iterator[Want]:
         yield StatusPart({"elastic": None})
         yield from remove_probes(facts)
         return
-    yield from remove_probes(facts, kept=size.kept)
+    if not size.changes:  # A change deletes all pods.
+        yield from remove_probes(facts, kept=size.kept)
     yield StatusPart({"elastic": size.record})
     if size.is_new or size.changes:
         yield STATUS_FIRST
