@@ -9,10 +9,7 @@ import msgspec
 from tfoperator.api.replicas.names import is_probe, replica_of
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.elastic import ElasticStatus, Resize
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import UsagePhase
-from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.facts.elastic_size import Size
 from tfoperator.controller.plan.facts.facts import Facts
 from tfoperator.controller.plan.facts.proposal import (
@@ -26,7 +23,6 @@ from tfoperator.controller.plan.facts.proposal import (
     event,
 )
 from tfoperator.controller.plan.replicas.replicas import ReplicaGroup
-from tfoperator.controller.plan.training.usage import account
 from tfoperator.controller.plan.values.actions import Create, DeleteReason, PhaseName
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.controller.pods.probes import as_probe, for_workers
@@ -48,8 +44,9 @@ def record_size(facts: Facts) -> Iterator[Want]:
         yield StatusPart({"elastic": None})
         yield from remove_probes(facts)
         return
-    yield from remove_probes(facts, kept=size.kept)
-    yield StatusPart({"elastic": _with_cost(facts, size)})
+    if not size.changes:  # A change deletes all pods.
+        yield from remove_probes(facts, kept=size.kept)
+    yield StatusPart({"elastic": size.record})
     if size.is_new or size.changes:
         yield STATUS_FIRST
     if size.changes and size.record.changes == 1 and not _saves(facts):
@@ -58,22 +55,6 @@ def record_size(facts: Facts) -> Iterator[Want]:
         yield event(JobReason.RESIZED, _change_text(facts, size))
     if size.look_again is not None:
         yield LookAgain(size.look_again)
-
-
-def _with_cost(facts: Facts, size: Size) -> ElasticStatus:
-    """Return what the status records of the number of workers, with the cost of the last changes."""
-    usage, record = account(facts), size.record
-    if usage is None:
-        return record
-    if size.changes:
-        untrained = usage.untrained(facts.now)
-        change = Resize(record.since, size.before, size.workers, record.reason, untrained_before=untrained)
-        return record.with_resize(change)
-    last = record.resizes[-1] if record.resizes else None
-    if last is None or usage.phase != UsagePhase.TRAINING or usage.since is None:
-        return record
-    trains_again = last.time is None or seconds_between(last.time, usage.since) >= 0
-    return record.closed(usage.untrained(usage.since)) if trains_again else record
 
 
 def _saves(facts: Facts) -> bool:
@@ -88,8 +69,7 @@ def forget_size(facts: Facts) -> Iterator[Want]:
     recorded = facts.job.status.elastic
     if recorded is not None and recorded.workers:
         nothing = msgspec.structs.replace(recorded, workers=0, wanted=0, reason="", lacking_since=None)
-        usage = account(facts)
-        yield StatusPart({"elastic": nothing if usage is None else nothing.closed(usage.untrained(facts.now))})
+        yield StatusPart({"elastic": nothing})
 
 
 def plan_probes(facts: Facts) -> Iterator[Want]:

@@ -15,18 +15,20 @@ import msgspec
 from tfoperator.api.replicas.names import replicas_selector
 from tfoperator.api.v1.choices import Network, ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.elastic import ElasticStatus, Resize
 from tfoperator.api.v1.status import (
     JobCondition,
     JobUsage,
     ReplicaStatus,
     TFJobStatus,
+    UsagePhase,
     all_conditions,
     format_indexes,
     parse_indexes,
     status_of,
 )
 from tfoperator.api.v1.types import TFJob, TFJobSpec
-from tfoperator.base.clock import whole_second
+from tfoperator.base.clock import seconds_between, whole_second
 from tfoperator.controller.plan.facts.facts import Facts, Stage
 from tfoperator.controller.plan.replicas.replicas import ReplicaGroup, ReplicaState, has_record
 from tfoperator.controller.plan.values.conditions import Conditions, is_finished
@@ -56,7 +58,26 @@ def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any],
         case _:
             status = _status(facts, conditions, usage)
     changed = {name: part for name, part in parts.items() if getattr(status, name) != part}
-    return msgspec.structs.replace(status, **changed) if changed else status
+    status = msgspec.structs.replace(status, **changed) if changed else status
+    if status.elastic is None or usage is None or facts.verdict.stage not in (Stage.ACTIVE, Stage.SUSPENDED):
+        return status
+    return msgspec.structs.replace(status, elastic=_with_cost(facts, status.elastic, usage))
+
+
+def _with_cost(facts: Facts, record: ElasticStatus, usage: JobUsage) -> ElasticStatus:
+    """Return the record of the number of workers, with the cost of the last changes."""
+    size = facts.size
+    if size is not None and size.changes:
+        untrained = usage.untrained(facts.now)
+        change = Resize(record.since, size.before, size.workers, record.reason, untrained_before=untrained)
+        return record.with_resize(change)
+    if record.workers <= 0:
+        return record.closed(usage.untrained(facts.now))
+    last = record.resizes[-1] if record.resizes else None
+    if last is None or usage.phase != UsagePhase.TRAINING or usage.since is None:
+        return record
+    trains_again = last.time is None or seconds_between(last.time, usage.since) >= 0
+    return record.closed(usage.untrained(usage.since)) if trains_again else record
 
 
 def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJobStatus:
