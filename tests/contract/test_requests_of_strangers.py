@@ -36,6 +36,19 @@ def different(found: Any, wanted: Any) -> bool:
     return bool(found != wanted)
 
 
+@pytest.mark.parametrize("check", ["healthz", "livez", "readyz"])
+def test_health_is_a_word_or_a_list_of_checks(space: Space, check: str) -> None:
+    for path in (f"/{check}", f"/{check}/ping"):
+        answer = space.http("GET", path)
+        assert (answer.code, answer.body) == (200, b"ok")
+    answer = space.http("GET", f"/{check}?verbose")
+    assert answer.code == 200
+    lines = answer.body.decode().splitlines()
+    assert lines[0] == "[+]ping ok"
+    assert lines[-1] == f"{check} check passed"
+    assert space.http("GET", f"/{check}/absent").code == 404
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_a_client_asks_is_answered(space: Space, client: str) -> None:
     space.create(CONFIG_MAPS, config_map("c"))

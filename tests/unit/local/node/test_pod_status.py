@@ -131,6 +131,12 @@ CONDITIONS = {
          "Initialized": "ContainersNotInitialized: containers with incomplete status: [i]",
          "Ready": "ContainersNotReady: containers with unready status: [c]"},
     ),
+    "its init container is in back-off": (
+        "Pending", ContainerStateWaiting("CrashLoopBackOff", "soon"), WAITS, True,
+        {"PodReadyToStartContainers": True,
+         "Initialized": "ContainersNotInitialized: containers with incomplete status: [i]",
+         "Ready": "ContainersNotReady: containers with unready status: [c]"},
+    ),
     "running": ("Running", DONE, RUNS, True,
                 {"PodReadyToStartContainers": True, "Initialized": True, "Ready": True}),
     "succeeded": (
