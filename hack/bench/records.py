@@ -25,7 +25,7 @@ import msgspec
 
 from hack.postgres import postgres_server
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, RunRecord
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RecordedLease, RunRecord
 
 
 def execute(place: Path | str, name: str, count: int, go: Any, times: Any) -> None:
@@ -35,7 +35,7 @@ def execute(place: Path | str, name: str, count: int, go: Any, times: Any) -> No
         with MetadataStore(place) as store:
             now = datetime.now(UTC)
             steps: dict[str, tuple[str, ...]] = {f"s{number}": () for number in range(count)}
-            term = store.take_lease(name, Lease(holder=name), 600.0)
+            term = store.take_lease(name, RecordedLease(holder=name), 600.0)
             run = RunRecord(name, "bench", "running", "/root", "f", now, steps=steps, term=term)
             store.put_run(run)
             go.wait()

@@ -1,7 +1,7 @@
 """Changes while a job is in a queue, on a real Kueue: jobs, Workloads, queues, people's minds, pods that linger.
 
-Each scenario is a row of the table in docs/reference/kueue-comparison.md. There is no kubelet: the test decides when a pod
-runs.
+Each scenario is a row of the table in docs/reference/kueue-comparison.md. There is no kubelet: the test decides when a
+pod runs.
 """
 
 from pathlib import Path

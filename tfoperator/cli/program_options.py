@@ -89,7 +89,7 @@ def _worker_numbers(text: str) -> WorkerNumbers:
     return WorkerNumbers(least, most)
 
 
-class Scope(StrEnum):
+class ScopeOption(StrEnum):
     """The replicas that are restarted after a failure."""
 
     REPLICA = "replica"
@@ -126,9 +126,9 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         int, _option("--max-restarts", "Total number of restarts of failed replicas.", min=0, max=_MOST)
     ] = 0
     restart_scope: Annotated[
-        Scope,
+        ScopeOption,
         _option("--restart-scope", "Restart only the failed replica, or all replicas: collective strategies need all."),
-    ] = Scope.REPLICA
+    ] = ScopeOption.REPLICA
     env: Annotated[
         list[str] | None,
         _option(
@@ -220,7 +220,7 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
         evaluator=options.evaluator,
         gpus=options.gpus,
         max_restarts=options.max_restarts,
-        restart_together=options.restart_scope is Scope.JOB,
+        restart_together=options.restart_scope is ScopeOption.JOB,
         env=dict(pairs("--env", options.env)),
         limits={name: amount for name, amount in (("cpu", options.cpus), ("memory", options.memory)) if amount},
         checkpoints=_checkpoints(options, pods),

@@ -22,7 +22,7 @@ from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials, bearer
 from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.kube.views.objects import Pod
-from tfoperator.local.apiserver.endpoint import Endpoint
+from tfoperator.local.apiserver.endpoint import ReservedEndpoint
 from tfoperator.local.apiserver.http.pod_streams import NodeStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.controllers.deployment_controller import DeploymentController
@@ -118,7 +118,7 @@ class ControlPlane:
         self._gpus = GpuManager()
         self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
         """Measures the containers' usage."""
-        self.endpoint = Endpoint(port)
+        self.endpoint = ReservedEndpoint(port)
         """The address of the API server."""
         self.client = Client(client_config(self.endpoint))
         self.agent = NodeAgent(
@@ -261,7 +261,7 @@ class _AgentStacks:
             return Executed("", str(error), 1)
 
 
-def client_config(endpoint: Endpoint) -> ClusterConfig:
+def client_config(endpoint: ReservedEndpoint) -> ClusterConfig:
     """Return how a client of this process reaches the server."""
     return ClusterConfig(
         server=endpoint.url,

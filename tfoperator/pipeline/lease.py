@@ -18,7 +18,7 @@ from tfoperator.base.clock import Clock, Elapsed, Repetition, StopSignal
 from tfoperator.launcher import LauncherError, LaunchInProgress, OwnershipLost
 from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.records import Lease
+from tfoperator.pipeline.store.records import RecordedLease
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class RunLease:
         self._clock = clock
         self._seconds = seconds
         who = secrets.token_hex(8)
-        self._mine = Lease(holder=who, host=socket.gethostname(), process=os.getpid(), kernel=kernel)
+        self._mine = RecordedLease(holder=who, host=socket.gethostname(), process=os.getpid(), kernel=kernel)
         self._since: Elapsed | None = None  # replaced as a whole by each renewal
         self.term = 0
         """The number of this holder in the order of holders. It is 0 before this holder has the lease."""
@@ -89,7 +89,7 @@ class RunLease:
         other holder renews the lease.
         """
         what, stop = f"run {self._name}", stop or StopSignal()
-        first: Lease | None = None
+        first: RecordedLease | None = None
         while not self.take():
             seen = self._store.lease(self._name)
             until = f"until {seen.end:%Y-%m-%dT%H:%M:%SZ} unless renewed"

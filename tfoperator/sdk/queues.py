@@ -16,8 +16,8 @@ from tfoperator.api.kueue.queues import JOB_UID_LABEL, is_multikueue, queue_name
 from tfoperator.api.kueue.workloads import (
     CLUSTER_VERSIONS,
     WORKLOAD_VERSIONS,
-    Condition,
     Workload,
+    WorkloadCondition,
     decode_cluster,
     decode_workload,
 )
@@ -275,7 +275,7 @@ def _state(workload: Workload) -> tuple[QueueState, str]:
     return QueueState.WAITING, _why_it_waits(workload, quota, evicted)
 
 
-def _why_it_waits(workload: Workload, quota: Condition, evicted: Condition) -> str:
+def _why_it_waits(workload: Workload, quota: WorkloadCondition, evicted: WorkloadCondition) -> str:
     """Return Kueue's reason about the quota.
 
     If the job was running before, also return why it is not running any more.
@@ -291,7 +291,7 @@ def _why_it_waits(workload: Workload, quota: Condition, evicted: Condition) -> s
     return "; ".join(said)
 
 
-def _sentence(condition: Condition) -> str:
+def _sentence(condition: WorkloadCondition) -> str:
     return f"{condition.reason}: {condition.message}" if condition.message else condition.reason
 
 

@@ -31,7 +31,7 @@ from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.protocol.errors import AlreadyExistsError, KubeError
 from tfoperator.kube.protocol.resources import Resource
 from tfoperator.kube.protocol.verbs import Creation, Decoder
-from tfoperator.local.apiserver.registry.registry import Written
+from tfoperator.local.apiserver.registry.registry import WriteResult
 from tfoperator.operator.options.planning import plan_options
 from tfoperator.operator.options.settings import Options
 from tfoperator.operator.wiring import WRITE_DELAYS
@@ -108,7 +108,7 @@ class ToldClient(DirectClient):
         found: dict[str, Any] = self._registry.get(self._type(resource), namespace, name).obj["metadata"]
         return found
 
-    def around_write(self, write: Callable[[], Written]) -> Written:
+    def around_write(self, write: Callable[[], WriteResult]) -> WriteResult:
         """Carry out a write, and tell of it."""
         self._before()
         try:

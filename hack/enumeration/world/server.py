@@ -42,7 +42,7 @@ from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions, Preconditions
 from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
 from tfoperator.local.apiserver.registry.patch import patcher
-from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
+from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, WriteResult
 from tfoperator.local.apiserver.registry.subresources import bind, evict
 from tfoperator.local.apiserver.resource_types import BUILTIN, NAMESPACES, ResourceType
 from tfoperator.local.apiserver.storage.selectors import parse_selector
@@ -124,7 +124,7 @@ class DirectClient(SequentialClient):
         self.decoders: dict[tuple[Resource, Selection], Decoder[Any]] = {}
         """The decoders of each collection's caches."""
 
-    def around_write(self, write: Callable[[], Written]) -> Written:
+    def around_write(self, write: Callable[[], WriteResult]) -> WriteResult:
         """Carry out a write. Subclasses do something before or after it."""
         return write()
 
@@ -168,7 +168,7 @@ class DirectClient(SequentialClient):
             return decode(b"{}")
         return self._write(lambda: self._registry.create(self._type(resource), namespace, obj, _OPTIONS), decode)
 
-    def _changed(self, kind: ResourceType, request: Modification) -> Written:
+    def _changed(self, kind: ResourceType, request: Modification) -> WriteResult:
         patch = request.patch
         change = patcher(
             kind, request.patch_type.value, patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
@@ -216,7 +216,7 @@ class DirectClient(SequentialClient):
     def _type(self, resource: Resource) -> ResourceType:
         return self._server.type_of(resource)
 
-    def _write(self, write: Callable[[], Written], decode: Decoder[T]) -> T:
+    def _write(self, write: Callable[[], WriteResult], decode: Decoder[T]) -> T:
         stored: StoredObject = _answered(lambda: self.around_write(write)).stored
         return decode(stored.data)
 

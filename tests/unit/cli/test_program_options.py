@@ -7,7 +7,7 @@ from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import parse_manifests
 from tfoperator.cli.other_programs import refuse_other_programs
 from tfoperator.cli.program_job import WorkerNumbers
-from tfoperator.cli.program_options import ProgramOptions, Scope, check_checkpoints, program_job
+from tfoperator.cli.program_options import ProgramOptions, ScopeOption, check_checkpoints, program_job
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.local.runtime.selection import RuntimeName, RuntimeOptions
 
@@ -84,7 +84,7 @@ DOCKER = RuntimeName.DOCKER
         ("train.py", {"workers": WorkerNumbers(0, 0)}, "the job would have no replica that trains"),
         (
             "train.py",
-            {"restart_scope": Scope.JOB},
+            {"restart_scope": ScopeOption.JOB},
             "job has no effect without --max-restarts: give --max-restarts, too",
         ),
         ("train.py", {"emit_yaml": True}, "--emit-yaml: the image that contains the program is not given"),
@@ -183,7 +183,7 @@ def test_a_collective_is_started_again_together_and_an_evaluator_is_not_in_its_c
     plain = program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(2, 2), max_restarts=3)).manifest()["spec"]
     assert plain["runPolicy"] == {"backoffLimit": 3}
     assert "evaluatorInCluster" not in plain
-    options = ProgramOptions(workers=WorkerNumbers(2, 2), max_restarts=3, restart_scope=Scope.JOB, evaluator=True)
+    options = ProgramOptions(workers=WorkerNumbers(2, 2), max_restarts=3, restart_scope=ScopeOption.JOB, evaluator=True)
     spec = program_job(["train.py"], options).manifest()["spec"]
     assert spec["runPolicy"] == {"backoffLimit": 3, "restartScope": "Job"}
     assert spec["evaluatorInCluster"] is False

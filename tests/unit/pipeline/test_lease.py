@@ -19,7 +19,7 @@ from tfoperator.base.clock import SystemClock
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import MetadataStore, RunInProgress, StoreError
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease
-from tfoperator.pipeline.store.records import Lease
+from tfoperator.pipeline.store.records import RecordedLease
 
 NAME = "x"
 DAY = 86400.0
@@ -91,10 +91,10 @@ def test_who_comes_late_or_after_a_new_start_of_the_machine_does_not_wait(
     held(store, clock)
     clock.advance(60)
     assert held(store, clock).held()
-    assert store.take_lease(NAME, Lease(holder="other"), 30.0) == 0
+    assert store.take_lease(NAME, RecordedLease(holder="other"), 30.0) == 0
     assert RunLease(store, "y", clock, kernel="k").take()
-    assert store.take_lease("y", Lease(holder="other", kernel="l"), 30.0) == 0
-    assert store.take_lease("y", Lease(holder="other", kernel="k"), 30.0) == 2
+    assert store.take_lease("y", RecordedLease(holder="other", kernel="l"), 30.0) == 0
+    assert store.take_lease("y", RecordedLease(holder="other", kernel="k"), 30.0) == 2
 
 
 def test_who_waits_for_a_living_holder_is_told_so_at_its_first_renewal(store: MetadataStore, clock: FakeClock) -> None:

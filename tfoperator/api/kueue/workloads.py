@@ -27,7 +27,7 @@ CLUSTER_VERSIONS = tuple(
 """Kueue's records of the clusters on which MultiKueue runs jobs."""
 
 
-class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class WorkloadCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One condition with all its members, because a merge patch replaces the whole list."""
 
     type: str = ""
@@ -120,7 +120,7 @@ class RequeueState(msgspec.Struct, frozen=True, rename="camel"):
 class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
     """Kueue's answer to the request; the fields with names of clusters come from MultiKueue."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[WorkloadCondition, ...] = ()
     admission: Admission | None = None
     admission_checks: tuple[AdmissionCheck, ...] = ()
     reclaimable_pods: tuple[ReclaimablePod, ...] = ()
@@ -136,7 +136,7 @@ class Workload(HasMetadata, frozen=True):
     spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
     status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
 
-    def condition(self, kind: str) -> Condition:
+    def condition(self, kind: str) -> WorkloadCondition:
         """Return the condition of this type; a condition without a status if there is none."""
         return next((condition for condition in self.status.conditions if condition.type == kind), _NO_CONDITION)
 
@@ -163,7 +163,7 @@ class Workload(HasMetadata, frozen=True):
         return self.mark.partition("-")[0] == ADOPTED
 
 
-_NO_CONDITION = Condition()
+_NO_CONDITION = WorkloadCondition()
 
 decode_workload = decoder(Workload)
 """Decodes one Workload. Raises msgspec.DecodeError."""
@@ -172,7 +172,7 @@ decode_workload = decoder(Workload)
 class ClusterStatus(msgspec.Struct, frozen=True):
     """Whether Kueue reaches a cluster."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[WorkloadCondition, ...] = ()
 
 
 class MultiKueueCluster(HasMetadata, frozen=True):

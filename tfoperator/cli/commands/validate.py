@@ -18,7 +18,7 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
-class Finding(msgspec.Struct, frozen=True):
+class CheckedObject(msgspec.Struct, frozen=True):
     """An object and its errors; `problems` is None for an object that isn't a TFJob.
 
     If a TFJob has an older version, it was converted to v1 and then checked. Its problems name the fields of the older
@@ -39,7 +39,7 @@ def validate(
 
     Exit code 0: all TFJobs are valid (there may be warnings). 1: problems. 2: a file can't be read or has no TFJob.
     """
-    findings: list[Finding] = []
+    findings: list[CheckedObject] = []
     failures: list[ManifestError] = []
     for file in files:
         try:
@@ -60,21 +60,21 @@ def validate(
         raise typer.Exit(EXIT_FAILED)
 
 
-def judged(manifest: Manifest) -> Finding:
+def judged(manifest: Manifest) -> CheckedObject:
     """Return the problems of an object; return None if the object is not a TFJob."""
     if not is_tfjob(manifest.obj):
-        return Finding(manifest, None, Conversion(manifest.obj))
+        return CheckedObject(manifest, None, Conversion(manifest.obj))
     conversion, problems = check(manifest.obj)
-    return Finding(manifest, problems, conversion)
+    return CheckedObject(manifest, problems, conversion)
 
 
-def _is_good(finding: Finding, *, strict: bool) -> bool:
+def _is_good(finding: CheckedObject, *, strict: bool) -> bool:
     if strict and any(note.lost for note in finding.conversion.notes):
         return False
     return not any(strict or problem.severity is Severity.ERROR for problem in finding.problems or ())
 
 
-def _print(findings: list[Finding], failures: list[ManifestError], *, strict: bool) -> None:
+def _print(findings: list[CheckedObject], failures: list[ManifestError], *, strict: bool) -> None:
     for finding in findings:
         for line in _lines(finding, strict=strict):
             say(line)
@@ -82,7 +82,7 @@ def _print(findings: list[Finding], failures: list[ManifestError], *, strict: bo
         note(str(error))
 
 
-def _lines(finding: Finding, *, strict: bool) -> Iterator[str]:
+def _lines(finding: CheckedObject, *, strict: bool) -> Iterator[str]:
     manifest = finding.manifest
     if finding.problems is None:
         yield f"{manifest.place()}: skipped: {title(manifest)} is not a TFJob"
@@ -98,7 +98,7 @@ def _plain(manifest: Manifest, said: Problem | Note) -> dict[str, Any]:
     return {**msgspec.to_builtins(said), "line": manifest.line_of(said.field)}
 
 
-def validation_report(findings: list[Finding], failures: list[ManifestError], *, strict: bool) -> dict[str, Any]:
+def validation_report(findings: list[CheckedObject], failures: list[ManifestError], *, strict: bool) -> dict[str, Any]:
     """Return all data of the findings, for programs. With `strict`, warnings count as errors."""
     return {
         "valid": not failures and all(_is_good(finding, strict=strict) for finding in findings),

@@ -14,7 +14,13 @@ from tfoperator.pipeline.drawing import states_of, step_notes, steps_done
 if TYPE_CHECKING:
     from tfoperator.launcher.core.record import LaunchRecord
     from tfoperator.pipeline import Lineage, PipelineResult, StepView
-    from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, ExecutionState, Lease, RunRecord
+    from tfoperator.pipeline.store.records import (
+        ArtifactRecord,
+        ExecutionRecord,
+        ExecutionState,
+        RecordedLease,
+        RunRecord,
+    )
 
 Json = dict[str, Any]
 Executions = Mapping[str, "ExecutionRecord"]
@@ -89,7 +95,7 @@ def _begun(execution: ExecutionRecord | None, now: datetime) -> str:
     return f", begun {human_duration((now - execution.began).total_seconds())} ago"
 
 
-def _lease_words(owner: Lease) -> str:
+def _lease_words(owner: RecordedLease) -> str:
     """Return the state of a run's lease in words.
 
     If the runner isn't the first, the text has its number: earlier runners died, or were stopped.

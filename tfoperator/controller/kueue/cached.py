@@ -14,10 +14,10 @@ from tfoperator.api.kueue.queues import POD_SETS_ANNOTATION, REPLACES_ANNOTATION
 from tfoperator.api.kueue.workloads import (
     Admission,
     Assignment,
-    Condition,
     PodSet,
     PriorityClassRef,
     Workload,
+    WorkloadCondition,
     WorkloadSpec,
     WorkloadStatus,
     decode_workload,
@@ -117,7 +117,7 @@ def _bounded_spec(spec: WorkloadSpec) -> WorkloadSpec:
 def _bounded_status(status: WorkloadStatus) -> WorkloadStatus:
     """Return a status that is too large with shortened messages or, if needed, without a usable admission."""
     conditions = tuple(
-        Condition(
+        WorkloadCondition(
             _cut(one.type), _cut(one.status), _cut(one.reason), one.message[:MAX_MESSAGE],
             _cut(one.last_transition_time), one.observed_generation,
         )

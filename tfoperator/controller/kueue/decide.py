@@ -71,7 +71,7 @@ _UNREADABLE = (ValueError, TypeError, AttributeError)
 """The errors for a template that is not a pod template; msgspec's errors are subclasses of ValueError."""
 
 
-class Facts(msgspec.Struct, frozen=True):
+class QueueFacts(msgspec.Struct, frozen=True):
     """The facts about a job in a queue.
 
     `job` has its defaults filled in. `usable`: pods can be made from the job. `awaits_pods`: there may be pods that
@@ -122,7 +122,7 @@ def is_to_be_compared(workload: Workload) -> bool:
     return workload.mark == ADOPTED
 
 
-def decide(facts: Facts, now: datetime) -> Decision:
+def decide(facts: QueueFacts, now: datetime) -> Decision:
     """Return what to do about the job's Workloads at `now` (UTC)."""
     made = _decide(facts, now)
     if facts.larger is None and not facts.spent and facts.job.spec.elastic_policy is None:
@@ -130,7 +130,7 @@ def decide(facts: Facts, now: datetime) -> Decision:
     return _with_growth(facts, made, now)
 
 
-def _with_growth(facts: Facts, made: Decision, now: datetime) -> Decision:
+def _with_growth(facts: QueueFacts, made: Decision, now: datetime) -> Decision:
     """Return the decision with the writes to the second Workload of an elastic job, which asks for more workers.
 
     The writes that give it up come first: it must not get quota from a Workload that is given back.
@@ -150,7 +150,7 @@ def _with_growth(facts: Facts, made: Decision, now: datetime) -> Decision:
     return msgspec.structs.replace(made, writes=writes, look_again=min(times, default=None))
 
 
-def _decide(facts: Facts, now: datetime) -> Decision:
+def _decide(facts: QueueFacts, now: datetime) -> Decision:
     job, workload = facts.job, facts.workload
     queue = queue_name(job.metadata.labels)
     if workload is None and not queue:
@@ -166,7 +166,7 @@ def _decide(facts: Facts, now: datetime) -> Decision:
     return _with_workload(facts, workload, now, occupied=occupied, wanted=bool(queue) and not suspended)
 
 
-def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
+def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
     """Return the decision about a job that has a Workload and has not ended.
 
     If it is not `wanted`, the Workload is deleted.
@@ -197,7 +197,7 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
 
 
 def _with_pod_sets(
-    facts: Facts,
+    facts: QueueFacts,
     workload: Workload,
     sets: list[dict[str, Any]],
     now: datetime,
@@ -237,7 +237,7 @@ def _with_pod_sets(
     return driven
 
 
-def _asked(facts: Facts, occupied: bool) -> Decision:
+def _asked(facts: QueueFacts, occupied: bool) -> Decision:
     """Return what to do about a job without a Workload."""
     if occupied:
         return Decision(
@@ -263,7 +263,7 @@ def closed_gate(reason: str, message: str) -> QueueGate:
     return QueueGate(reason or "Pending", text[:MAX_MESSAGE] or "Kueue has not processed its Workload yet")
 
 
-def _asks_for(facts: Facts, workload: Workload, sets: list[dict[str, Any]]) -> bool | str:
+def _asks_for(facts: QueueFacts, workload: Workload, sets: list[dict[str, Any]]) -> bool | str:
     """Return whether the Workload requests what the job needs.
 
     If this depends on an unknown flavor, return the flavor's name.
@@ -312,7 +312,7 @@ def _marked(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> dict[
     return {"metadata": {"annotations": {POD_SETS_ANNOTATION: mark_of(job, sets, adopted=workload.is_adopted)}}}
 
 
-def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
+def _ended(facts: QueueFacts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
     """Return the writes for an ended job.
 
     Each pod that ends gives quota back, and after the last pod the Workload is finished.
@@ -334,7 +334,7 @@ def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> t
     return status.writes()
 
 
-def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool, reserved: bool) -> NextStatus:
+def _reported(facts: QueueFacts, workload: Workload, now: datetime, *, admitted: bool, reserved: bool) -> NextStatus:
     """Return the next status of a Workload: it reports whether the pods are ready, and how many have ended.
 
     `reserved` means that the Workload has quota after this write.
@@ -346,7 +346,7 @@ def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool
     return status
 
 
-def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) -> Decision:
+def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datetime) -> Decision:
     """Return the decision about a Workload that requests what the job needs and isn't being evicted."""
     job, reserved = facts.job, workload.is_true("QuotaReserved")
     admitted = reserved and workload.is_true("Admitted")
@@ -402,14 +402,14 @@ def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
     return (patch_of(workload, {"spec": {}}, prices=True),)
 
 
-def _run_again(facts: Facts, workload: Workload) -> bool:
+def _run_again(facts: QueueFacts, workload: Workload) -> bool:
     """Return whether quota was given back for replicas that have not ended, or that run again."""
     is_elastic = facts.job.spec.elastic_policy is not None
     ended = (_left_out if is_elastic else _done)(facts.job, workload, (), reserved=True)
     return any(count > ended.get(name, 0) for name, count in facts.reclaimed(workload).items())
 
 
-def _quota(facts: Facts, workload: Workload, status: NextStatus) -> dict[str, int]:
+def _quota(facts: QueueFacts, workload: Workload, status: NextStatus) -> dict[str, int]:
     """Return for how many pods of each set the job has quota after this status is written, as Kueue computes it."""
     admission = workload.status.admission
     given = {} if admission is None else {one.name: one.count for one in admission.pod_set_assignments}

@@ -21,7 +21,7 @@ from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
 from tfoperator.controller.kueue.decide import (
     Decision,
-    Facts,
+    QueueFacts,
     closed_gate,
     decide,
     is_driven_by_kueue,
@@ -181,7 +181,7 @@ class QueueKeeper:
         failed = None if isinstance(error, _NoSuchClass) else error
         return Looked(msgspec.structs.replace(observed, job=decision.admitted or job, gate=gate), failed)
 
-    def _carry_out(self, facts: Facts, decision: Decision) -> KubeError | _NoSuchClass | None:
+    def _carry_out(self, facts: QueueFacts, decision: Decision) -> KubeError | _NoSuchClass | None:
         """Make the writes, and return the error that prevented a write, if any. Raises StaleCache."""
         try:
             self._write_all(facts, decision)
@@ -197,7 +197,7 @@ class QueueKeeper:
         return None
 
     def _why_not_asked(
-        self, facts: Facts, decision: Decision, error: KubeError | _NoSuchClass | None
+        self, facts: QueueFacts, decision: Decision, error: KubeError | _NoSuchClass | None
     ) -> QueueGate | None:
         """Return a gate with the reason if quota could not be requested, or if a priority was not found.
 
@@ -217,7 +217,7 @@ class QueueKeeper:
         else:
             self._outage.answered(job)
 
-    def _facts(self, observed: Observed, default_ps_image: str) -> Facts | None:
+    def _facts(self, observed: Observed, default_ps_image: str) -> QueueFacts | None:
         """Return the facts about the job's Workload; return None if the job has no Workload and needs none.
 
         Raises KubeError.
@@ -232,7 +232,7 @@ class QueueKeeper:
             return None
         workload, larger, spent = roles_of(found)
         runs = queued and not ends and not job.spec.suspended
-        return Facts(
+        return QueueFacts(
             job=job,
             workload=workload,
             pods=observed.pods,
@@ -266,7 +266,7 @@ class QueueKeeper:
             observed, gate=QueueGate("Admitted", cluster_queue, admitted=True, quota=no_more)
         )
 
-    def _write_all(self, facts: Facts, decision: Decision) -> None:
+    def _write_all(self, facts: QueueFacts, decision: Decision) -> None:
         """Make the writes, after checking that the caches show the state on which the writes depend.
 
         Raises KubeError, _NoSuchClass.

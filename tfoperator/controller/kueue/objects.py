@@ -30,13 +30,13 @@ class AskedSpec(msgspec.Struct, frozen=True, rename="camel"):
     pod_sets: tuple[dict[str, Any], ...] = ()
 
 
-class Asked(HasMetadata, frozen=True):
+class RequestedWorkload(HasMetadata, frozen=True):
     """A Workload with the templates of its pods, which the cache does not keep."""
 
     spec: AskedSpec = msgspec.field(default_factory=AskedSpec)
 
 
-decode_asked = decoder(Asked)
+decode_asked = decoder(RequestedWorkload)
 
 
 class FlavorSpec(msgspec.Struct, frozen=True, rename="camel"):

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.kueue.workloads import Condition, ReclaimablePod, Workload
+from tfoperator.api.kueue.workloads import ReclaimablePod, Workload, WorkloadCondition
 from tfoperator.controller.kueue.objects import IN_USE
 
 MAX_MESSAGE = 1024
@@ -122,7 +122,7 @@ class NextStatus:
         if (old.status, old.reason, old.message) == (status, reason, message):
             return
         since = old.last_transition_time if old.status == status else self._now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        new = Condition(kind, status, reason, message[:MAX_MESSAGE], since, self._workload.metadata.generation)
+        new = WorkloadCondition(kind, status, reason, message[:MAX_MESSAGE], since, self._workload.metadata.generation)
         self._conditions = [one for one in self._conditions if one.type != kind] + [new]
         self._status["conditions"] = True
 
@@ -156,7 +156,7 @@ class NextStatus:
         if self.reclaimed != before:
             self._status["reclaimablePods"] = now
 
-    def give_back(self, evicted: Condition) -> None:
+    def give_back(self, evicted: WorkloadCondition) -> None:
         """Give back the quota of an evicted Workload, whose last pod is gone."""
         self.set("Requeued", "True" if evicted.reason in _RETRIED_AT_ONCE else "False", evicted.reason, evicted.message)
         self.set("QuotaReserved", "False", "Pending", evicted.message)

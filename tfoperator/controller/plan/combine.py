@@ -29,10 +29,10 @@ from tfoperator.controller.plan.facts.facts import Facts
 from tfoperator.controller.plan.facts.proposal import (
     Act,
     LookAgain,
+    PrecedenceRow,
     Proposal,
     RemoveCondition,
     Replace,
-    Row,
     SetCondition,
     StatusFirst,
     StatusPart,
@@ -138,29 +138,29 @@ def _end_of_the_job_object(facts: Facts, wanted: Wanted) -> Wanted:  # noqa: ARG
 
 
 PRECEDENCE = (
-    Row(
+    PrecedenceRow(
         "the deletion of the job",
         _end_of_the_job_object,
         "When the job is deleted, its objects are deleted with it, so other actions would be useless.",
     ),
-    Row(
+    PrecedenceRow(
         "a pod that no cache shows yet",
         _awaited_pods_stop_all,
         "Such a pod must not count as lost, so all other actions wait until the cache shows it.",
     ),
-    Row(
+    PrecedenceRow(
         "a request whose result no cache shows yet",
         _awaited_requests_first,
         "A second request of the same kind would repeat it, and a pod must not be created before the objects that it "
         "needs.",
     ),
-    Row(
+    PrecedenceRow(
         "a log that is not kept yet",
         _logs_before_deletions,
         "The log is deleted with the pod. A lost node can't send the log, so a pod on such a node is deleted "
         "nevertheless.",
     ),
-    Row(
+    PrecedenceRow(
         "the deletion of a pod",
         _deletion_over_stop,
         "Deleting a pod also stops it; a stop before the deletion would only produce another event.",

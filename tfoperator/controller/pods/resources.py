@@ -22,20 +22,20 @@ _POD_LEVEL_PREFIX = "hugepages-"
 """Resources that a pod as a whole may request in `spec.resources`."""
 
 
-class Resources:
+class ResourceAmounts:
     """Amounts by resource name. Such amounts can be added. Not thread-safe."""
 
     def __init__(self) -> None:
         self._amounts: dict[str, Fraction] = {}
         self._binary: set[str] = set()
 
-    def add(self, other: Resources, times: int = 1) -> None:
+    def add(self, other: ResourceAmounts, times: int = 1) -> None:
         """Add the amounts of `other`, multiplied by `times`."""
         for name, amount in other._amounts.items():
             self._amounts[name] = self._amounts.get(name, Fraction(0)) + amount * times
         self._binary |= other._binary
 
-    def at_least(self, other: Resources) -> None:
+    def at_least(self, other: ResourceAmounts) -> None:
         """Raise each amount to the amount of `other`, if that amount is larger."""
         for name, amount in other._amounts.items():
             self._amounts[name] = max(self._amounts.get(name, amount), amount)
@@ -63,7 +63,7 @@ class Resources:
         return {name: format_quantity(amount, binary=name in self._binary) for name, amount in self.amounts()}
 
 
-def pod_requests(template: Template) -> Resources:
+def pod_requests(template: Template) -> ResourceAmounts:
     """Return the requests of one pod of the template. Raises PodTemplateError if the requests can't be read."""
     return _of_pod(template.spec, f"{template.path}.spec")
 
@@ -73,25 +73,25 @@ def requests_of(pod: str) -> dict[str, float]:
     return {name: float(amount) for name, amount in _of_pod(msgspec.json.decode(pod), "spec").amounts()}
 
 
-def _of_pod(spec: dict[str, Any], path: str) -> Resources:
-    total = Resources()
+def _of_pod(spec: dict[str, Any], path: str) -> ResourceAmounts:
+    total = ResourceAmounts()
     for position, container in enumerate(list_of_objects(spec.get("containers"), f"{path}.containers")):
         total.add(_of_container(container, f"{path}.containers[{position}]"))
     init_containers = list_of_objects(spec.get("initContainers"), f"{path}.initContainers")
     _add_init_containers(total, init_containers, f"{path}.initContainers")
     _apply_pod_level(total, spec.get("resources"), f"{path}.resources")
-    overhead = Resources()
+    overhead = ResourceAmounts()
     for name, amount in an_object(spec.get("overhead"), f"{path}.overhead").items():
         overhead.put(name, amount, f"{path}.overhead")
     total.add(overhead)
     return total
 
 
-def _add_init_containers(total: Resources, containers: Iterable[dict[str, Any]], path: str) -> None:
-    kept, most = Resources(), Resources()
+def _add_init_containers(total: ResourceAmounts, containers: Iterable[dict[str, Any]], path: str) -> None:
+    kept, most = ResourceAmounts(), ResourceAmounts()
     for position, container in enumerate(containers):
         own = _of_container(container, f"{path}[{position}]")
-        running = Resources()
+        running = ResourceAmounts()
         running.add(kept)
         running.add(own)
         if container.get("restartPolicy") == "Always":
@@ -101,7 +101,7 @@ def _add_init_containers(total: Resources, containers: Iterable[dict[str, Any]],
     total.at_least(most)
 
 
-def _apply_pod_level(total: Resources, resources: object, path: str) -> None:
+def _apply_pod_level(total: ResourceAmounts, resources: object, path: str) -> None:
     """Replace the sum of the containers' requests by the pod's own requests.
 
     Use the pod's limits for resources without any request.
@@ -117,8 +117,8 @@ def _apply_pod_level(total: Resources, resources: object, path: str) -> None:
             total.put(name, amount, path)
 
 
-def _of_container(container: dict[str, Any], path: str) -> Resources:
-    found = Resources()
+def _of_container(container: dict[str, Any], path: str) -> ResourceAmounts:
+    found = ResourceAmounts()
     path = f"{path}.resources"
     resources = an_object(container.get("resources"), path)
     for kind in ("requests", "limits"):

@@ -27,7 +27,7 @@ from tfoperator.kube.config.credentials import (
 )
 from tfoperator.kube.config.plugins import auth_provider, exec_plugin
 from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
-from tfoperator.kube.config.written import Written, WrittenCredentials, WrittenParts, stamps_of
+from tfoperator.kube.config.written import ChangeableParts, WrittenCredentials, WrittenParts, stamps_of
 from tfoperator.kube.protocol.errors import ConfigError
 
 _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
@@ -180,7 +180,7 @@ class _Loader:
         user = context.text("user")
         self._user = _Entry.find(merged, "users", user, context.where) if user else None
 
-    def written(self) -> Written:
+    def written(self) -> ChangeableParts:
         """Return the user's credentials and the CA that the kubeconfig itself contains."""
         user, authorization = self._user, ""
         if user is not None and (token := user.text("token")):
@@ -188,7 +188,7 @@ class _Loader:
         elif user is not None and (name := user.text("username")):
             pair = f"{name}:{user.text('password')}".encode()
             authorization = "Basic " + base64.b64encode(pair).decode("ascii")
-        return Written(
+        return ChangeableParts(
             IssuedCredential(authorization, self._certificate()), self._cluster.material("certificate-authority")
         )
 

@@ -26,7 +26,7 @@ _RECHECK_SECONDS = 1.0
 Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
-class Written(NamedTuple):
+class ChangeableParts(NamedTuple):
     """The parts of a kubeconfig that may change while a process uses it."""
 
     credential: IssuedCredential
@@ -39,9 +39,9 @@ class WrittenParts:
     def __init__(
         self,
         paths: Sequence[Path],
-        read: Callable[[], Written],
+        read: Callable[[], ChangeableParts],
         *,
-        written: Written,
+        written: ChangeableParts,
         stamps: Stamps,
         clock: Clock | None = None,
     ) -> None:
@@ -57,15 +57,15 @@ class WrittenParts:
         self._problem = ""
 
     @property
-    def latest(self) -> Written:
+    def latest(self) -> ChangeableParts:
         """The content that was last read. Never blocks."""
         return self._written
 
-    def held(self) -> Written | None:
+    def held(self) -> ChangeableParts | None:
         """Return the content that was last read, if the files were checked a moment ago. Never blocks."""
         return self._written if self._clock.monotonic() - self._looked < _RECHECK_SECONDS else None
 
-    def now(self, *, at_once: bool = False) -> Written:
+    def now(self, *, at_once: bool = False) -> ChangeableParts:
         """Return the content of the files. First check them if the last check is old, or if `at_once` is set.
 
         If the files can't be used, the problem is logged, and the content that was last read stays in use.

@@ -11,7 +11,7 @@ from tfoperator.local.apiserver.http.reviews import USER
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 
-class Endpoint:
+class ReservedEndpoint:
     """A reserved address on loopback. It has its own certificate and token. A server uses it, and closes it at its end.
 
     Immutable, thread-safe. Connections that clients open before wait until the server starts.

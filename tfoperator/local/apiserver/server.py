@@ -18,7 +18,7 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.local.apiserver.display.discovery import Discovery
 from tfoperator.local.apiserver.display.openapi import OpenAPI
 from tfoperator.local.apiserver.display.tables import table_formats
-from tfoperator.local.apiserver.endpoint import Endpoint
+from tfoperator.local.apiserver.endpoint import ReservedEndpoint
 from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.api import Api
 from tfoperator.local.apiserver.http.bodies import MAX_BODY, status_answer, too_large_body
@@ -72,7 +72,7 @@ class EmbeddedApiServer(HttpServer):
 
     def __init__(
         self,
-        endpoint: Endpoint | None = None,
+        endpoint: ReservedEndpoint | None = None,
         *,
         clock: Clock | None = None,
         node: NodeStreams = NO_NODE,
@@ -91,7 +91,7 @@ class EmbeddedApiServer(HttpServer):
         this history. `bookmark_interval` is in seconds. The server serves `objects` unchanged, with their UID and
         status. With `usage`, the server also serves `metrics.k8s.io`. Raises OSError if no port is free.
         """
-        self.endpoint = endpoint or Endpoint()
+        self.endpoint = endpoint or ReservedEndpoint()
         """The endpoint at which clients reach this server."""
         self.url, self.token, self.certificate = self.endpoint.url, self.endpoint.token, self.endpoint.certificate
         """The endpoint's."""

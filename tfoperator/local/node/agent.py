@@ -31,7 +31,7 @@ from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.loopback_network import LOOPBACK
-from tfoperator.local.runtime.protocol import Beside, HostService, LaunchError, LocalPod, Runtime, decode_pod
+from tfoperator.local.runtime.protocol import HostService, LaunchError, LocalPod, Runtime, SideCommand, decode_pod
 from tfoperator.local.usage import Machine
 
 logger = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class NodeAgent:
         for worker in workers:
             worker.messages.stop(0.0)
 
-    def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> Beside:
+    def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> SideCommand:
         """Return how to run a command beside a container that runs on this machine.
 
         Raises LaunchError, which contains the reason.

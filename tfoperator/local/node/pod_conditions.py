@@ -11,7 +11,7 @@ from tfoperator.local.node.container_record import ContainerRecord
 _COMPLETED = "PodCompleted"
 
 
-class Condition(NamedTuple):
+class KubeletCondition(NamedTuple):
     """One condition, without the time at which its value changed."""
 
     kind: str
@@ -22,7 +22,7 @@ class Condition(NamedTuple):
 
 def pod_conditions(
     phase: str, init: Sequence[ContainerRecord], main: Sequence[ContainerRecord], *, has_address: bool
-) -> Iterator[Condition]:
+) -> Iterator[KubeletCondition]:
     """Yield the conditions in the kubelet's order.
 
     If a pod has an address, it has its sandbox until the pod has ended.
@@ -32,32 +32,32 @@ def pod_conditions(
     ready = _ready(phase, [*(record for record in init if record.sidecar), *main])
     yield ready._replace(kind="Ready")
     yield ready
-    yield Condition("PodScheduled", True)
+    yield KubeletCondition("PodScheduled", True)
 
 
-def _sandbox(*, has_address: bool, over: bool) -> Condition:
+def _sandbox(*, has_address: bool, over: bool) -> KubeletCondition:
     if has_address and not over:
-        return Condition("PodReadyToStartContainers", True)
+        return KubeletCondition("PodReadyToStartContainers", True)
     message = "pod sandbox is not ready" if has_address else "pod sandbox has no IP address"
-    return Condition("PodReadyToStartContainers", False, "PodSandboxNotReady", message)
+    return KubeletCondition("PodReadyToStartContainers", False, "PodSandboxNotReady", message)
 
 
-def _initialized(phase: str, init: Sequence[ContainerRecord], main: Sequence[ContainerRecord]) -> Condition:
+def _initialized(phase: str, init: Sequence[ContainerRecord], main: Sequence[ContainerRecord]) -> KubeletCondition:
     if phase == "Succeeded":
-        return Condition("Initialized", True, _COMPLETED)
+        return KubeletCondition("Initialized", True, _COMPLETED)
     incomplete = [record for record in init if not record.initialised]
     if not incomplete or any(not isinstance(record.state, ContainerStateWaiting) for record in main):
-        return Condition("Initialized", True)
-    return Condition("Initialized", False, "ContainersNotInitialized", _listed("incomplete", incomplete))
+        return KubeletCondition("Initialized", True)
+    return KubeletCondition("Initialized", False, "ContainersNotInitialized", _listed("incomplete", incomplete))
 
 
-def _ready(phase: str, serving: Sequence[ContainerRecord]) -> Condition:
+def _ready(phase: str, serving: Sequence[ContainerRecord]) -> KubeletCondition:
     if phase in ("Succeeded", "Failed"):
-        return Condition("ContainersReady", False, _COMPLETED if phase == "Succeeded" else "PodFailed")
+        return KubeletCondition("ContainersReady", False, _COMPLETED if phase == "Succeeded" else "PodFailed")
     unready = [record for record in serving if not isinstance(record.state, ContainerStateRunning)]
     if unready:
-        return Condition("ContainersReady", False, "ContainersNotReady", _listed("unready", unready))
-    return Condition("ContainersReady", True)
+        return KubeletCondition("ContainersReady", False, "ContainersNotReady", _listed("unready", unready))
+    return KubeletCondition("ContainersReady", True)
 
 
 def _listed(lack: str, records: Sequence[ContainerRecord]) -> str:

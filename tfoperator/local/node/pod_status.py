@@ -15,7 +15,7 @@ from tfoperator.kube.views.objects import timestamp
 from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.container_status import container_statuses, init_container_statuses
 from tfoperator.local.node.node_api import NodeApi
-from tfoperator.local.node.pod_conditions import Condition, pod_conditions
+from tfoperator.local.node.pod_conditions import KubeletCondition, pod_conditions
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.protocol import LocalPod
 
@@ -74,7 +74,7 @@ class PodReporter:
 
     def unschedulable(self, message: str, details: str) -> None:
         """Report that the pod does not fit on the node, as a scheduler reports it."""
-        scheduled = Condition("PodScheduled", False, "Unschedulable", message)
+        scheduled = KubeletCondition("PodScheduled", False, "Unschedulable", message)
         self._report({"phase": "Pending", "conditions": [self._condition(scheduled, self._clock.now())]})
         self.warn_once("FailedScheduling", f"{message} ({details})")
 
@@ -92,7 +92,7 @@ class PodReporter:
     def _observed(self) -> dict[str, int]:
         return {"observedGeneration": self.generation} if self.generation else {}
 
-    def _condition(self, condition: Condition, now: datetime) -> dict[str, Any]:
+    def _condition(self, condition: KubeletCondition, now: datetime) -> dict[str, Any]:
         status = "True" if condition.value else "False"
         since = self._since.get(condition.kind)
         if since is None or since[0] != status:

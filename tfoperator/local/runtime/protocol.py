@@ -141,7 +141,7 @@ class ContainerStart(msgspec.Struct, frozen=True):
     """The UUIDs of the GPUs that only this container uses. It is None if the devices are unknown."""
 
 
-class Beside(msgspec.Struct, frozen=True):
+class SideCommand(msgspec.Struct, frozen=True):
     """A command that is run in addition to a container's own program: how to start it, and callbacks for
     its process.
     """
@@ -241,7 +241,7 @@ class Runtime(Protocol):
         can't provide.
         """
 
-    def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
+    def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
         """Return how to run a command in addition to a container's own program.
 
         Raises LaunchError. Its message contains instructions for the user.

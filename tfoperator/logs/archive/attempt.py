@@ -15,7 +15,7 @@ from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerSta
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, path_component
 from tfoperator.logs.archive.log_file import SavedLog, size_of
 from tfoperator.logs.archive.place import Place
-from tfoperator.logs.archive.runs import Run, RunKey, runs_of_container
+from tfoperator.logs.archive.runs import ArchivedRun, RunKey, runs_of_container
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Attempt:
     `kept`.
     """
 
-    fetch: Callable[[Run, Path], SavedLog]
+    fetch: Callable[[ArchivedRun, Path], SavedLog]
     timeout: float
     now: datetime
     place: Place
@@ -92,7 +92,7 @@ class Attempt:
                 found.append(msgspec.structs.replace(run, log=log, size=size, stacks=""))
         return tuple(found)
 
-    def _run(self, run: Run) -> ArchivedContainer:
+    def _run(self, run: ArchivedRun) -> ArchivedContainer:
         path = self.folder / f"{path_component(run.container)}{'.previous' if run.previous else ''}.log"
         if run.key not in self.wanted:
             return self._kept_before(run, path)
@@ -113,13 +113,13 @@ class Attempt:
             self.problems.append(f"{run.container}: {problem}")
         return self._stored(run, path, saved.size, problem, saved.dropped)
 
-    def _stored(self, run: Run, path: Path, size: int, problem: str, dropped: int = 0) -> ArchivedContainer:
+    def _stored(self, run: ArchivedRun, path: Path, size: int, problem: str, dropped: int = 0) -> ArchivedContainer:
         self.fetched += size
         ended = run.end.finished_at if run.end is not None else None
         name = self.place.store(self.target, path, min(ended or self.now, self.now))
         return _archived(run, name, size, problem, dropped)
 
-    def _not_fetched(self, run: Run, path: Path, error: KubeError) -> ArchivedContainer:
+    def _not_fetched(self, run: ArchivedRun, path: Path, error: KubeError) -> ArchivedContainer:
         problem = str(error)
         if gone := _has_gone(error, self.pod):  # no failure, but in the record
             logger.info("%s is gone, and with it a log that was not copied: %s", self.pod.metadata.name, error)
@@ -133,7 +133,7 @@ class Attempt:
         before = self._kept_before(run, path)
         return msgspec.structs.replace(before, problem=problem if before.log or not gone else "")
 
-    def _kept_before(self, run: Run, path: Path) -> ArchivedContainer:
+    def _kept_before(self, run: ArchivedRun, path: Path) -> ArchivedContainer:
         """Return the run with the log that the archive has. The log may have been kept before the run ended."""
         for known in self._known(run.container):
             if known.restarts == run.number:
@@ -142,7 +142,7 @@ class Attempt:
         return _archived(run)
 
 
-def _archived(run: Run, log: str = "", size: int = 0, problem: str = "", dropped: int = 0) -> ArchivedContainer:
+def _archived(run: ArchivedRun, log: str = "", size: int = 0, problem: str = "", dropped: int = 0) -> ArchivedContainer:
     """Return one run of a container, with its log."""
     end = run.end or ContainerStateTerminated()
     return ArchivedContainer(

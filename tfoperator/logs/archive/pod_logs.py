@@ -33,7 +33,7 @@ from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.retention import Retention
 from tfoperator.logs.archive.runs import (
     NO_RUNS,
-    Run,
+    ArchivedRun,
     RunKey,
     containers_of,
     kept_runs,
@@ -134,7 +134,9 @@ class PodLogs:
         for stream in self._streams.copy():
             stream.close()
 
-    def save(self, job: ObjectMeta, pod: Pod, runs: Iterable[Run], known: frozenset[RunKey], deadline: float) -> Saved:
+    def save(
+        self, job: ObjectMeta, pod: Pod, runs: Iterable[ArchivedRun], known: frozenset[RunKey], deadline: float
+    ) -> Saved:
         """Keep the logs of these runs, except those that the archive has completely. Raises OSError.
 
         `known` are runs that need no second attempt although their logs may be incomplete. `deadline` is a time on the
@@ -188,7 +190,7 @@ class PodLogs:
                 shutil.rmtree(folder, ignore_errors=True)
                 self._retention.release(folder)
 
-    def _fetch(self, pod: Pod, deadline: float, run: Run, path: Path) -> SavedLog:
+    def _fetch(self, pod: Pod, deadline: float, run: ArchivedRun, path: Path) -> SavedLog:
         """Fetch the log of one run to a file. Raises KubeError or OSError."""
 
         def in_time() -> bool:

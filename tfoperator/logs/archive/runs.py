@@ -25,7 +25,7 @@ ended.
 NO_RUNS: frozenset[RunKey] = frozenset()
 
 
-class Run(msgspec.Struct, frozen=True):
+class ArchivedRun(msgspec.Struct, frozen=True):
     """A run of a container, after `number` restarts. `end` is None while the container runs.
 
     `previous` is the value with which the API returns the log of this run. A run is `settled` if its log is complete,
@@ -47,7 +47,7 @@ class Run(msgspec.Struct, frozen=True):
         return self.container, self.number, self.end.exit_code, self.end.finished_at
 
 
-def runs_of(pod: Pod) -> list[Run]:
+def runs_of(pod: Pod) -> list[ArchivedRun]:
     """Return the runs for which logs can be fetched: init containers first, and the newest run of each
     container first.
     """
@@ -62,20 +62,20 @@ def containers_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
         yield status, False
 
 
-def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[Run]:
+def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[ArchivedRun]:
     """Return the runs of one container, as `runs_of` returns them."""
     name, number, state = status.name, status.restart_count, status.state
     last = status.last_state.terminated if status.last_state is not None else None
     if state is None or state.waiting is not None:
         # Between two runs the number is still the last run's, and the container's log is the log of the last run.
-        return [] if last is None else [Run(name, number, last)]
+        return [] if last is None else [ArchivedRun(name, number, last)]
     end = state.terminated
     settled = end is not None and not _comes_back(pod, name, end, init=init)
-    newest = Run(name, number, end, settled=settled)
-    return [newest] if last is None else [newest, Run(name, number - 1, last, previous=True)]
+    newest = ArchivedRun(name, number, end, settled=settled)
+    return [newest] if last is None else [newest, ArchivedRun(name, number - 1, last, previous=True)]
 
 
-def ready_runs(pod: Pod) -> list[Run]:
+def ready_runs(pod: Pod) -> list[ArchivedRun]:
     """Return the runs to keep now: the settled runs.
 
     If the pod is being deleted, return all runs, because the pod may soon be gone.

@@ -26,7 +26,7 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds, PodLogs, PodNow, Saved
-from tfoperator.logs.archive.runs import NO_RUNS, Run, RunKey, ready_runs, runs_of
+from tfoperator.logs.archive.runs import NO_RUNS, ArchivedRun, RunKey, ready_runs, runs_of
 
 logger = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ class LogArchive:
             runs = self._to_take(pod)
         return self._archive(job, pod, runs, self._clock.monotonic() + self.timeout, last=last)
 
-    def _to_take(self, pod: Pod) -> list[Run]:
+    def _to_take(self, pod: Pod) -> list[ArchivedRun]:
         known = self._known.get(pod.metadata.uid, _Known())
         return [run for run in ready_runs(pod) if run.key not in known.kept and run.key not in known.lost]
 
@@ -209,7 +209,7 @@ class LogArchive:
             if over:
                 done()
 
-    def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[Run], deadline: float, *, last: bool) -> bool:
+    def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[ArchivedRun], deadline: float, *, last: bool) -> bool:
         """Archive the logs of these runs, and report lost logs. Return whether no retry is needed."""
         meta = pod.metadata
         with self._lock:

@@ -44,7 +44,7 @@ _FIELD = re.compile(
 """The fields of a pod that a variable may contain, as in a manifest."""
 
 
-class PodLayer(msgspec.Struct, frozen=True):
+class KubernetesLayer(msgspec.Struct, frozen=True):
     """A layer over a pod, and the pod's deadline in seconds. A TFJob has a field of its own for the deadline."""
 
     spec: Json
@@ -53,7 +53,7 @@ class PodLayer(msgspec.Struct, frozen=True):
     deadline: int = 0
 
 
-def layer_of(where: str, options: Options) -> PodLayer:
+def layer_of(where: str, options: Options) -> KubernetesLayer:
     """Return the layer over the pod of a task.
 
     Raises ComponentError. Its message names the option and the option's field.
@@ -80,7 +80,7 @@ def layer_of(where: str, options: Options) -> PodLayer:
         spec["imagePullSecrets"] = [{"name": name} for name in dict.fromkeys(pulled)]
     spec |= _placement(where, options)
     metadata = options.get("podMetadata", {})
-    return PodLayer(
+    return KubernetesLayer(
         spec,
         labels_of(f"{where}.podMetadata.labels", metadata.get("labels", {})),
         annotations_of(f"{where}.podMetadata.annotations", metadata.get("annotations", {})),

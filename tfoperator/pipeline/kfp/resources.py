@@ -22,7 +22,7 @@ from tfoperator.launcher.container.templates import rendered_value
 from tfoperator.launcher.core.component import Json
 
 
-class Resources(msgspec.Struct, frozen=True):
+class StepResources(msgspec.Struct, frozen=True):
     """The resources of a container: limits and requests for a pod, and options for Docker."""
 
     limits: dict[str, str]
@@ -35,7 +35,7 @@ class Resources(msgspec.Struct, frozen=True):
         return {"name": "main", "resources": {"limits": self.limits, "requests": self.requests}}
 
 
-def resources_of(where: str, given: Json) -> Resources:
+def resources_of(where: str, given: Json) -> StepResources:
     """Return the resources that a container requests. Raises ComponentError if a value is not an amount."""
     limits, requests = _amounts(where, given, "Limit"), _amounts(where, given, "Request")
     docker: Json = {}
@@ -49,7 +49,7 @@ def resources_of(where: str, given: Json) -> Resources:
     if kind and (number := int(_number(f"{where}.accelerator", count))):
         limits[kind] = count
         docker["device_requests"] = [{"Count": number, "Capabilities": [["gpu"]]}]
-    return Resources(limits, requests, docker)
+    return StepResources(limits, requests, docker)
 
 
 def with_resources(where: str, given: Json, config: PlatformConfig | None) -> list[PlatformConfig]:

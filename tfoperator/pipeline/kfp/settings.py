@@ -35,7 +35,7 @@ RESOURCES = "resources"
 _ORIGIN = "Kubernetes options of the file"
 
 
-class Machine(msgspec.Struct, frozen=True):
+class MachineShare(msgspec.Struct, frozen=True):
     """The parts of this machine and of the run that a step's container may use.
 
     `objects` are the Secrets and ConfigMaps that the user has given. `work` is the working directory of the launch;
@@ -66,7 +66,7 @@ def config_with(
     config: PlatformConfig | None,
     launcher: type[BaseComponentLauncher],
     spec: ExecutorSpec,
-    machine: Machine,
+    machine: MachineShare,
 ) -> PlatformConfig | None:
     """Return the config of a step's container.
 
@@ -98,7 +98,7 @@ def _layers(
     config: PlatformConfig | None,
     launcher: type[BaseComponentLauncher],
     spec: ExecutorSpec,
-    machine: Machine,
+    machine: MachineShare,
 ) -> Sequence[PlatformConfig]:
     """Return the options as a config of the type that the launcher accepts.
 

@@ -33,7 +33,7 @@ from tfoperator.launcher.platforms.kubernetes.launcher import ObjectComponentLau
 from tfoperator.pipeline.graph import Step
 from tfoperator.pipeline.kfp.claims import FolderClaimLauncher, KubernetesClaimLauncher
 from tfoperator.pipeline.kfp.container import IRContainerSpec
-from tfoperator.pipeline.kfp.settings import Machine, config_with
+from tfoperator.pipeline.kfp.settings import MachineShare, config_with
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
 """Kinds of volumes that belong to a single pod, or that are not storage."""
@@ -69,7 +69,7 @@ def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
     return msgspec.structs.replace(info, platform_config=known.with_volume(str(path)))
 
 
-def with_settings(info: ComponentLaunchInfo, step: Step, machine: Machine) -> ComponentLaunchInfo:
+def with_settings(info: ComponentLaunchInfo, step: Step, machine: MachineShare) -> ComponentLaunchInfo:
     """Return the info with the settings of a step that are known so far. Raises ComponentError."""
     if not step.settings:
         return info

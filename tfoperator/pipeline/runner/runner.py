@@ -30,7 +30,7 @@ from tfoperator.pipeline.dsl.pipeline import Pipeline
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, is_run_id
 from tfoperator.pipeline.kfp.machine_options import ObjectData
-from tfoperator.pipeline.kfp.settings import Machine, without_effect
+from tfoperator.pipeline.kfp.settings import MachineShare, without_effect
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.runner.base import TfxRunner, absolute_graph, new_run_id
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
@@ -50,7 +50,7 @@ from tfoperator.pipeline.runner.progress import (
     StepView,
     outcome_of,
 )
-from tfoperator.pipeline.runner.steps import Progress, RunParts, StepLaunch
+from tfoperator.pipeline.runner.steps import RunParts, RunSteps, StepLaunch
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import RunRecord
 
@@ -181,7 +181,7 @@ class PipelineRunner(TfxRunner):
         When the items of a loop become known, the new steps of the run are recorded, with the predecessors of each
         step.
         """
-        progress = Progress(parts)
+        progress = RunSteps(parts)
         launches: dict[str, StepLaunch] = {}
         running: dict[Future[StepView], StepLaunch] = {}
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
@@ -304,7 +304,7 @@ class PipelineRunner(TfxRunner):
         info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
         if is_object_url(graph.root):
             context = dataclasses.replace(context, objects=graph.root)
-        machine = Machine(self._objects, context.work_dir, {"metadata.name": step.name, "metadata.uid": run_id})
+        machine = MachineShare(self._objects, context.work_dir, {"metadata.name": step.name, "metadata.uid": run_id})
         launcher = with_root(with_settings(info, step, machine), graph.root).make(context)
         check_records_are_hidden(step.name, launcher, str(self._place))
         check_report_is_new(step, launcher, graph.root)

@@ -143,7 +143,7 @@ class StepLaunch:
 _OPEN = (StepState.WAITING, StepState.RUNNING)
 
 
-class Progress:
+class RunSteps:
     """The steps of a run as far as they are known, and the state of each step. Only one thread may use it."""
 
     def __init__(self, parts: RunParts) -> None:

@@ -59,7 +59,7 @@ class Maker(msgspec.Struct, frozen=True):
     step: str
 
 
-class Lease(msgspec.Struct, frozen=True):
+class RecordedLease(msgspec.Struct, frozen=True):
     """The lease of a run or step at the time at which it was read.
 
     `term` is the number of holders so far. `holder` is "" if the lease has no holder. `kernel` identifies a machine
@@ -113,7 +113,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     place: dict[str, str] = {}
     term: int = 0
     step_terms: dict[str, int] = {}
-    lease: Lease = Lease()
+    lease: RecordedLease = RecordedLease()
 
     @property
     def over(self) -> bool:
@@ -121,6 +121,6 @@ class RunRecord(msgspec.Struct, frozen=True):
         return self.state not in ("running", "interrupted")
 
     @property
-    def owner(self) -> Lease | None:
+    def owner(self) -> RecordedLease | None:
         """The run's lease as it was read. It is None if the run is over, or if the lease has no holder."""
         return self.lease if not self.over and self.lease.holder else None

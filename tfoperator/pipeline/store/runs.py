@@ -21,7 +21,7 @@ from tfoperator.pipeline.store.database import (
     upsert,
     writes,
 )
-from tfoperator.pipeline.store.records import ExecutionState, Lease, RunRecord
+from tfoperator.pipeline.store.records import ExecutionState, RecordedLease, RunRecord
 from tfoperator.pipeline.store.tables import (
     EXECUTION_STATES,
     KINDS,
@@ -109,7 +109,7 @@ class Runs:
         """Record a new run, or the changed state of a run. Raises OwnershipLost."""
         fence(db, run)
         context, _ = run_contexts(db, run, run.began)
-        plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=Lease()))
+        plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=RecordedLease()))
         values = upsert(db, our_runs).values(context_id=context, record=json.dumps(plain))
         db.execute(values.on_conflict_do_update(index_elements=["context_id"], set_={"record": values.excluded.record}))
 
@@ -128,13 +128,13 @@ class Runs:
     # Leases.
 
     @reads
-    def lease(self, db: Connection, name: str) -> Lease:
+    def lease(self, db: Connection, name: str) -> RecordedLease:
         """Return the current lease of a run, or of a step (RUN/STEP)."""
         row = db.execute(select(*_lease(db)).where(leases.c.name == name)).first()
-        return Lease() if row is None else Lease(*row)
+        return RecordedLease() if row is None else RecordedLease(*row)
 
     @writes
-    def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float) -> int:
+    def take_lease(self, db: Connection, name: str, mine: RecordedLease, seconds: float) -> int:
         """Take the lease if it is free.
 
         Return its term, or 0 if another holder has the lease. If the holder's `kernel` is my kernel, the holder must be
@@ -178,7 +178,7 @@ class Runs:
 
 def _lease(db: Connection) -> list[ColumnElement[Any]]:
     left = case((leases.c.holder != "", leases.c.until - database_seconds(db)), else_=0.0).label("left")
-    return [left if name == "left" else leases.c[name] for name in Lease.__struct_fields__]
+    return [left if name == "left" else leases.c[name] for name in RecordedLease.__struct_fields__]
 
 
 def _runs(db: Connection) -> Select[Any]:
@@ -189,7 +189,7 @@ def _runs(db: Connection) -> Select[Any]:
 def _run_record(row: Any) -> RunRecord:
     known = {name: value for name, value in json.loads(row.record).items() if value is not None}
     run = msgspec.convert(known, RunRecord)
-    return run if row.term is None else msgspec.structs.replace(run, lease=Lease(*row[1:]))
+    return run if row.term is None else msgspec.structs.replace(run, lease=RecordedLease(*row[1:]))
 
 
 def fence(db: Connection, run: RunRecord) -> None:

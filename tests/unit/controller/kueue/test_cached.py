@@ -13,7 +13,7 @@ from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, REPLACES_A
 from tfoperator.api.kueue.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.base.clock import SystemClock
 from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
-from tfoperator.controller.kueue.decide import Facts, decide
+from tfoperator.controller.kueue.decide import QueueFacts, decide
 from tfoperator.controller.kueue.lag import WorkloadLag
 from tfoperator.controller.kueue.left import key_of
 from tfoperator.controller.kueue.objects import FLAVORS as FLAVOR_RESOURCE
@@ -75,7 +75,7 @@ def test_the_decisions_about_an_honest_workload_are_those_by_the_whole_of_it() -
             api.admit()
         whole = api.workload
         kept = cached(api.stored or {})
-        by = [decide(Facts(job=job, workload=one, flavors=FLAVORS), NOW) for one in (whole, kept)]
+        by = [decide(QueueFacts(job=job, workload=one, flavors=FLAVORS), NOW) for one in (whole, kept)]
         assert by[0].gate == by[1].gate
         assert by[0].writes == by[1].writes
         assert by[0].admitted == by[1].admitted
@@ -112,7 +112,7 @@ def test_an_admission_beyond_the_bounds_lets_no_pod_be_made() -> None:
     assignments = [one | {"flavors": flood} for one in (api.stored or {})["status"]["admission"]["podSetAssignments"]]
     admission = {"clusterQueue": "all", "podSetAssignments": assignments}
     kept = _with_status(api, admission=admission)
-    decision = decide(Facts(job=job, workload=kept, flavors=FLAVORS), NOW)
+    decision = decide(QueueFacts(job=job, workload=kept, flavors=FLAVORS), NOW)
     assert decision.gate is not None
     assert not decision.gate.admitted
     assert "an admission with more than 16384 bytes" in decision.gate.message
@@ -128,7 +128,7 @@ def test_places_of_a_thousand_pods_are_no_reason_to_refuse_an_admission() -> Non
     assignments = (api.stored or {})["status"]["admission"]["podSetAssignments"]
     assignments = [one | {"topologyAssignment": places} for one in assignments]
     kept = _with_status(api, admission={"clusterQueue": "all", "podSetAssignments": assignments})
-    decision = decide(Facts(job=job, workload=kept, flavors=FLAVORS), NOW)
+    decision = decide(QueueFacts(job=job, workload=kept, flavors=FLAVORS), NOW)
     assert decision.gate is not None
     assert decision.gate.admitted
     assert len(msgspec.json.encode(kept)) < 3_000

@@ -30,7 +30,7 @@ from tfoperator.api.replicas.names import ANNOTATION_JOB_RESTARTS, is_probe, rep
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
+from tfoperator.controller.kueue.decide import Decision, QueueFacts, decide, occupies
 from tfoperator.controller.kueue.growth import Roles, roles_of, wish
 from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.kueue.requests import send
@@ -166,7 +166,7 @@ def look(job: TFJob, api: Api, *pods: Pod, **facts: Any) -> Decision:
     asked = () if api.stored is None else api.stored["spec"]["podSets"]
     workload, larger, spent = api.roles
     known = {"flavors": FLAVORS, "asked": asked, "larger": larger, "spent": spent}
-    return decide(Facts(job, workload, pods, **{**known, **facts}), api.now)
+    return decide(QueueFacts(job, workload, pods, **{**known, **facts}), api.now)
 
 
 def asked(job: TFJob) -> Api:

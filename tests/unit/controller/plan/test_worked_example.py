@@ -20,7 +20,7 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan import combine
-from tfoperator.controller.plan.facts.proposal import Row
+from tfoperator.controller.plan.facts.proposal import PrecedenceRow
 from tfoperator.controller.plan.values.observed import Observed
 
 PAGE = Path(__file__).parents[4] / "CONTRIBUTING.md"
@@ -34,11 +34,11 @@ def block(title: str) -> str:
     return found[1]
 
 
-def row_of_the_page() -> Row:
-    names: dict[str, Any] = {"Row": Row, "__name__": "kept"}
+def row_of_the_page() -> PrecedenceRow:
+    names: dict[str, Any] = {"Row": PrecedenceRow, "__name__": "kept"}
     exec(block("tfoperator/controller/plan/objects/kept.py"), names)  # noqa: S102 - a page of ours
     row = eval(block("a row of PRECEDENCE"), names)  # noqa: S307 - a page of ours
-    assert isinstance(row, Row)
+    assert isinstance(row, PrecedenceRow)
     return row
 
 

@@ -14,7 +14,7 @@ from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource, custom_resource
 from tfoperator.local.apiserver.objects.strategies import builtin_strategies
 from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
-from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
+from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, WriteResult
 from tfoperator.local.apiserver.resource_types import BUILTIN, NAMESPACES, ResourceType
 from tfoperator.local.apiserver.storage.store import Store, StoredObject
 
@@ -96,7 +96,7 @@ class World:
     def create(self, resource: ResourceType, body: Json, namespace: str = "ns") -> Json:
         return self.registry.create(resource, namespace, body, WriteOptions()).stored.obj
 
-    def update(self, resource: ResourceType, name: str, *, subresource: str = "", **members: Any) -> Written:
+    def update(self, resource: ResourceType, name: str, *, subresource: str = "", **members: Any) -> WriteResult:
         """Replace some members of an object in the namespace `ns`."""
 
         def change(current: StoredObject) -> Json:

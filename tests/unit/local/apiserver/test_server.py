@@ -25,7 +25,7 @@ from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.protocol.resources import NAMESPACES, PODS, Resource
 from tfoperator.kube.protocol.verbs import WatchEventType
 from tfoperator.local.apiserver import server as apiserver
-from tfoperator.local.apiserver.endpoint import Endpoint
+from tfoperator.local.apiserver.endpoint import ReservedEndpoint
 from tfoperator.local.apiserver.http import resource_requests
 from tfoperator.local.apiserver.http.bodies import MAX_BODY
 from tfoperator.local.apiserver.http.pod_streams import NodeStreams
@@ -207,7 +207,7 @@ def test_a_server_starts_once_with_a_token_of_its_own_and_stops_any_number_of_ti
     server.stop()
     idle.stop()  # it never started
     port = int(idle.url.rpartition(":")[2])
-    with EmbeddedApiServer(Endpoint(port), custom_resources=[]) as named:
+    with EmbeddedApiServer(ReservedEndpoint(port), custom_resources=[]) as named:
         assert named.url == f"https://127.0.0.1:{port}"
         assert server._store.revision < named._store.revision, "which are no versions of an earlier one"
 

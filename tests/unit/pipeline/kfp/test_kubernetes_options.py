@@ -34,7 +34,7 @@ from tfoperator.pipeline.kfp.machine_options import layer_of as machine_layer
 from tfoperator.pipeline.kfp.machine_options import read_objects
 from tfoperator.pipeline.kfp.pod_options import layer_of
 from tfoperator.pipeline.kfp.reading import read_ir
-from tfoperator.pipeline.kfp.settings import Machine, config_with, without_effect
+from tfoperator.pipeline.kfp.settings import MachineShare, config_with, without_effect
 from tfoperator.pipeline.values import Value
 
 SPEC = ExecutorContainerSpec("busybox:1.36", ("true",))
@@ -296,12 +296,12 @@ def test_a_step_that_mounts_a_claim_is_not_cached(tmp_path: Path) -> None:
 def test_the_user_s_own_layers_win_over_the_file_s(tmp_path: Path) -> None:
     options = {"nodeSelector": {"labels": {"disk": "ssd"}}, "activeDeadlineSeconds": "5"}
     mine = KubernetesPodPlatformConfig({"nodeSelector": {"disk": "mine"}}, labels={"a": "b"})
-    config = config_with("step", options, mine, KubernetesPodComponentLauncher, SPEC, Machine())
+    config = config_with("step", options, mine, KubernetesPodComponentLauncher, SPEC, MachineShare())
     assert isinstance(config, KubernetesPodPlatformConfig)
     pod = merge_layers({"metadata": {}, "spec": {"containers": [{"name": "main"}]}}, config.layers).pod
     assert pod["spec"]["nodeSelector"] == {"disk": "mine"}
     assert pod["spec"]["activeDeadlineSeconds"] == 5
-    job = config_with("step", options, TFJobPlatformConfig({"Worker": 2}), TFJobComponentLauncher, SPEC, Machine())
+    job = config_with("step", options, TFJobPlatformConfig({"Worker": 2}), TFJobComponentLauncher, SPEC, MachineShare())
     assert isinstance(job, TFJobPlatformConfig)
     assert job.spec == {"runPolicy": {"activeDeadlineSeconds": 5}}
     assert job.pod_spec == {"nodeSelector": {"disk": "ssd"}}
@@ -314,8 +314,8 @@ def test_the_file_can_not_mount_a_claim_of_which_the_user_mounts_a_part() -> Non
     for part in ({}, {"subPath": "records"}):
         options = {"pvcMount": [{"name": "pipeline", "mountPath": "/x", **part}]}
         with pytest.raises(ComponentError, match="your config mounts only a part of claim pipeline"):
-            config_with("step", options, mine, KubernetesPodComponentLauncher, SPEC, Machine())
-        assert config_with("step", options, whole, KubernetesPodComponentLauncher, SPEC, Machine())
+            config_with("step", options, mine, KubernetesPodComponentLauncher, SPEC, MachineShare())
+        assert config_with("step", options, whole, KubernetesPodComponentLauncher, SPEC, MachineShare())
 
 
 OBJECTS = {("Secret", "login"): {"password": b"pw"}, ("ConfigMap", "modes"): {"mode": b"fast"}}
@@ -333,7 +333,7 @@ def test_docker_gets_claims_secrets_and_its_own_options(tmp_path: Path, monkeypa
         "enabledSharedMemory": {"size": "1Gi"},
         "nodeSelector": {"labels": {"a": "b"}},
     }
-    made = Machine(OBJECTS, tmp_path / "work")
+    made = MachineShare(OBJECTS, tmp_path / "work")
     config = config_with("step", options, None, DockerComponentLauncher, SPEC, made)
     assert config is not None
     work = tmp_path / "work/mounts"
@@ -362,7 +362,7 @@ def test_before_a_launch_nothing_is_made_and_no_value_of_a_secret_is_shown(tmp_p
         "secretAsEnv": [{"name": "login", "keyToEnv": [{"secretKey": "password", "envVar": "PASSWORD"}]}],
         "pvcMount": [{"name": "never-made", "mountPath": "/data"}],
     }
-    config = config_with("step", options, None, ProcessComponentLauncher, SPEC, Machine(OBJECTS))
+    config = config_with("step", options, None, ProcessComponentLauncher, SPEC, MachineShare(OBJECTS))
     assert config is not None
     assert config.as_json()["environment"]["PASSWORD"] == "(key password of Secret login)"
     assert not claim_folder("never-made").exists()

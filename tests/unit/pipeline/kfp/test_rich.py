@@ -29,7 +29,7 @@ from tfoperator.pipeline import (
 from tfoperator.pipeline.driver import leads_out, workspace_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.kfp.reading import read_ir
-from tfoperator.pipeline.kfp.settings import Machine
+from tfoperator.pipeline.kfp.settings import MachineShare
 from tfoperator.pipeline.runner.platforms import with_settings
 from tfoperator.pipeline.values import Value
 
@@ -125,7 +125,7 @@ def test_resources_that_another_step_decides_are_known_once_it_has_ended(tmp_pat
         chooser = PipelineRunner(launchers, {"default": [config]}, home=tmp_path / "other")
         step: Step = msgspec.structs.replace(say, settings={"resources": resources})
         info = chooser.launch_info(graph.component(step, "RUN"), "")
-        return with_settings(info, step, Machine()).platform_config
+        return with_settings(info, step, MachineShare()).platform_config
 
     docker = made(DockerPlatformConfig(mem_limit=5), resourceCpuLimit="500m", resourceMemoryLimit="2G")
     assert docker.as_json() == {"nano_cpus": 500_000_000, "mem_limit": 5}  # what the user says of a platform wins

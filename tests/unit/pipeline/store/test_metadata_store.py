@@ -17,7 +17,7 @@ from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import Home
 from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore, lineage_of
-from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, Maker, RunRecord
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Maker, RecordedLease, RunRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -211,7 +211,7 @@ def test_a_name_that_one_engine_does_not_take_is_refused_on_both(store: Metadata
 def test_who_has_lost_a_lease_writes_nothing_more_for_its_run_or_step(store: MetadataStore) -> None:
     for name in ("r1", "r1/a", f"{'r' * 100}/{'s' * 253}"):  # the longest that there are
         for term in (1, 2):
-            assert store.take_lease(name, Lease(holder=f"h{term}", host="h"), -10.0) == term
+            assert store.take_lease(name, RecordedLease(holder=f"h{term}", host="h"), -10.0) == term
     old, older = (msgspec.structs.replace(run(), term=1), msgspec.structs.replace(run(), term=2, step_terms={"a": 1}))
     for late in (old, older):
         for write in (

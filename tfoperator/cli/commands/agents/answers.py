@@ -20,7 +20,7 @@ NOTICE = (
 """The notice at the beginning of each answer with texts from unknown authors."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """An answer.
 
     `left_out` lists the parts that are missing in the answer because the answer would be too long, or because they
@@ -30,7 +30,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     left_out: tuple[str, ...] = ()
 
 
-class StrangersAnswer(Answer, frozen=True, kw_only=True):
+class StrangersAnswer(ToolAnswer, frozen=True, kw_only=True):
     """An answer with texts from unknown authors. `as_data` adds the notice."""
 
     notice: str = NOTICE
@@ -134,7 +134,7 @@ class Events(StrangersAnswer, frozen=True, kw_only=True):
     events: tuple[EventLine, ...] = ()
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The resources that a pod uses now: CPUs, bytes of memory, busy GPUs."""
 
     pod: str
@@ -157,7 +157,7 @@ class Curve(msgspec.Struct, frozen=True):
     points: tuple[CurvePoint, ...]
 
 
-class Progress(StrangersAnswer, frozen=True, kw_only=True):
+class ProgressOfTraining(StrangersAnswer, frozen=True, kw_only=True):
     """The progress of a job's training. `training` is `status.progress`: the last report of the program.
 
     `curves` are the metrics by step; only runs on this machine keep them. `parameters` are the arguments of the
@@ -170,7 +170,7 @@ class Progress(StrangersAnswer, frozen=True, kw_only=True):
     behind: str = ""
     training: dict[str, Any] | None = None
     time: str = ""
-    usage: tuple[Usage, ...] = ()
+    usage: tuple[UsageAnswer, ...] = ()
     curves: tuple[Curve, ...] = ()
     parameters: dict[str, str] = {}
 
@@ -190,7 +190,7 @@ class Stacks(StrangersAnswer, frozen=True, kw_only=True):
     replicas: tuple[ReplicaStack, ...] = ()
 
 
-class Validation(Answer, frozen=True, kw_only=True):
+class Validation(ToolAnswer, frozen=True, kw_only=True):
     """The problems of a manifest, in the form of `tfoperator validate -o json`."""
 
     valid: bool
@@ -206,7 +206,7 @@ class FieldMember(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-class FieldMeaning(Answer, frozen=True, kw_only=True):
+class FieldMeaning(ToolAnswer, frozen=True, kw_only=True):
     """The meaning of a field of a TFJob, from the CustomResourceDefinition. `choices` are the allowed values."""
 
     field: str
@@ -218,7 +218,7 @@ class FieldMeaning(Answer, frozen=True, kw_only=True):
     members: tuple[FieldMember, ...] = ()
 
 
-class Converted(Answer, frozen=True, kw_only=True):
+class Converted(ToolAnswer, frozen=True, kw_only=True):
     """Manifests that were converted to kubeflow.org/v1.
 
     `notes` show what happened to fields that v1 lacks. `errors` are problems that keep a job from running.
@@ -255,7 +255,7 @@ class LineageAnswer(StrangersAnswer, frozen=True, kw_only=True):
     lineage: dict[str, Any]
 
 
-class Change(StrangersAnswer, frozen=True, kw_only=True):
+class ChangeResult(StrangersAnswer, frozen=True, kw_only=True):
     """A change: its effect, and whether the tool has made it.
 
     If the tool has not made the change, the agent must pass `token` in the second call. `job` is the name that other
@@ -269,7 +269,7 @@ class Change(StrangersAnswer, frozen=True, kw_only=True):
     namespace: str = ""
 
 
-def as_data(answer: Answer) -> dict[str, Any]:
+def as_data(answer: ToolAnswer) -> dict[str, Any]:
     """Return an answer as plain data: first the notice, then the members that are not empty."""
     plain: dict[str, Any] = msgspec.to_builtins(answer)
     return {"notice": NOTICE, **plain} if isinstance(answer, StrangersAnswer) else plain

@@ -58,7 +58,7 @@ Token = Annotated[
 ]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The arguments of every tool."""
 
     max_characters: Annotated[
@@ -66,14 +66,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     ] = DEFAULT_CHARACTERS
 
 
-class AboutJob(Asked, frozen=True, kw_only=True):
+class AboutJob(ToolArguments, frozen=True, kw_only=True):
     """The arguments of a tool about one job."""
 
     job: JobWord
     namespace: Namespace | None = None
 
 
-class ListJobs(Asked, frozen=True, kw_only=True):
+class ListJobs(ToolArguments, frozen=True, kw_only=True):
     """The arguments of list_jobs."""
 
     namespace: Namespace | None = None
@@ -117,7 +117,7 @@ class TakeStacks(AboutJob, frozen=True, kw_only=True):
     replica: ReplicaWord | None = None
 
 
-class WithManifest(Asked, frozen=True, kw_only=True):
+class WithManifest(ToolArguments, frozen=True, kw_only=True):
     """The arguments of a tool about a manifest."""
 
     manifest: Manifest
@@ -129,13 +129,13 @@ class Validate(WithManifest, frozen=True, kw_only=True):
     strict: Annotated[bool, Meta(description="Let warnings fail, too.")] = False
 
 
-class ExplainField(Asked, frozen=True, kw_only=True):
+class ExplainField(ToolArguments, frozen=True, kw_only=True):
     """The arguments of explain_field."""
 
     field: FieldPath
 
 
-class Migrate(Asked, frozen=True, kw_only=True):
+class Migrate(ToolArguments, frozen=True, kw_only=True):
     """The arguments of migrate."""
 
     manifest: Manifest | None = None
@@ -143,7 +143,7 @@ class Migrate(Asked, frozen=True, kw_only=True):
     all_namespaces: Annotated[bool, Meta(description="Jobs of every namespace.")] = False
 
 
-class PipelineRunsAsked(Asked, frozen=True, kw_only=True):
+class PipelineRunsAsked(ToolArguments, frozen=True, kw_only=True):
     """The arguments of pipeline_runs."""
 
     run: RunId | None = None
@@ -151,7 +151,7 @@ class PipelineRunsAsked(Asked, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=200, description="The maximum number of runs.")] = 20
 
 
-class LineageAsked(Asked, frozen=True, kw_only=True):
+class LineageAsked(ToolArguments, frozen=True, kw_only=True):
     """The arguments of lineage."""
 
     artifact: Annotated[str, Meta(min_length=1, max_length=2000, description="The URI or the id of an artifact.")]
@@ -173,7 +173,7 @@ class Scale(ChangeJob, frozen=True, kw_only=True):
     ]
 
 
-class Submit(Asked, frozen=True, kw_only=True):
+class Submit(ToolArguments, frozen=True, kw_only=True):
     """The arguments of submit: either a manifest's text, or a file that the user named when the server was started."""
 
     manifest: Manifest | None = None
@@ -182,7 +182,7 @@ class Submit(Asked, frozen=True, kw_only=True):
     token: Token | None = None
 
 
-class Run(Asked, frozen=True, kw_only=True):
+class Run(ToolArguments, frozen=True, kw_only=True):
     """The arguments of run. The numbers of replicas and `arguments` are for programs, not for manifests."""
 
     file: Annotated[str, Meta(max_length=4096, description="A file that the user named when the server was started.")]

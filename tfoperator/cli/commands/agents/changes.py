@@ -53,7 +53,7 @@ class Changes:
         """Stop the runs that this server has started: they end together with the server."""
         self.runs.stop_all()
 
-    def suspend(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
+    def suspend(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.ChangeResult:
         """Stop the job's pods until it is resumed."""
         return self._change_job(
             scope,
@@ -64,7 +64,7 @@ class Changes:
             lambda client, job: client.suspend_job(job.metadata.name),
         )
 
-    def resume(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
+    def resume(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.ChangeResult:
         """Resume a suspended job."""
         return self._change_job(
             scope,
@@ -75,7 +75,7 @@ class Changes:
             lambda client, job: client.resume_job(job.metadata.name),
         )
 
-    def scale(self, scope: Scope, asked: arguments.Scale, step: Step) -> answers.Change:
+    def scale(self, scope: Scope, asked: arguments.Scale, step: Step) -> answers.ChangeResult:
         """Change the job's number of replicas."""
 
         def effect(job: TFJob) -> list[str]:
@@ -102,7 +102,7 @@ class Changes:
             lambda client, job: client.scale_job(job.metadata.name, dict(asked.replicas)),
         )
 
-    def delete(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
+    def delete(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.ChangeResult:
         """Delete a job of the cluster; stop a run that this server has started."""
         run = scope.run_of(asked.job)
         if run is not None:
@@ -123,7 +123,7 @@ class Changes:
             lambda client, job: client.delete_job(job.metadata.name, uid=job.metadata.uid),
         )
 
-    def submit(self, scope: Scope, asked: arguments.Submit, step: Step) -> answers.Change:
+    def submit(self, scope: Scope, asked: arguments.Submit, step: Step) -> answers.ChangeResult:
         """Create TFJobs in the cluster."""
         manifests, source = _submitted(scope, asked)
         step("checking the manifest")
@@ -159,7 +159,7 @@ class Changes:
                 step=step,
             )
 
-    def run(self, scope: Scope, asked: arguments.Run, step: Step) -> answers.Change:
+    def run(self, scope: Scope, asked: arguments.Run, step: Step) -> answers.ChangeResult:
         """Run a file that the user named when the server started, on this machine."""
         path = scope.file(asked.file)
         command = run_command(path, asked)
@@ -182,7 +182,7 @@ class Changes:
         step: Step,
         effect: Callable[[TFJob], list[str]],
         change: Callable[[TFJobClient, TFJob], object],
-    ) -> answers.Change:
+    ) -> answers.ChangeResult:
         step("reading the job")
         with scope.job(asked) as found:
             _refuse_runs(found, tool)
@@ -210,7 +210,7 @@ class Changes:
         step: Step,
         job: str = "",
         namespace: str = "",
-    ) -> answers.Change:
+    ) -> answers.ChangeResult:
         """Return the effect of a change; if the call has the token for this effect, make the change.
 
         Raises TokenRefused.
@@ -218,7 +218,7 @@ class Changes:
         plain = msgspec.to_builtins(asked)
         token = plain.pop("token")
         del plain["maxCharacters"]  # the length of an answer changes nothing
-        answer = answers.Change(made=False, effect=tuple(effect), job=job, namespace=namespace)
+        answer = answers.ChangeResult(made=False, effect=tuple(effect), job=job, namespace=namespace)
         with self._lock:
             if token is None:
                 return msgspec.structs.replace(answer, token=self._effects.token(tool, plain, state))

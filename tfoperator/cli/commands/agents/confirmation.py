@@ -20,7 +20,7 @@ import mcp_types as types
 import msgspec
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tfoperator.cli.commands.agents.arguments import Asked
+from tfoperator.cli.commands.agents.arguments import ToolArguments
 from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS
 
 QUESTION = "confirm"
@@ -57,7 +57,7 @@ def as_result(asked: types.ElicitRequestFormParams, token: str) -> types.InputRe
     return types.InputRequiredResult(input_requests={QUESTION: types.ElicitRequest(params=asked)}, request_state=token)
 
 
-def confirmed(asked: Asked, params: types.CallToolRequestParams) -> Asked:
+def confirmed(asked: ToolArguments, params: types.CallToolRequestParams) -> ToolArguments:
     """Return the arguments of a call, with the token if the client brings the answer of a user who accepts.
 
     Raises NotConfirmed for another answer.
@@ -78,6 +78,6 @@ def check(answer: object) -> None:
         raise NotConfirmed(f"the user has {did}: the change was not made. Ask the user what to do instead.")
 
 
-def with_token(asked: Asked, token: str) -> Asked:
+def with_token(asked: ToolArguments, token: str) -> ToolArguments:
     """Return the arguments with the token of the effect that the user has seen."""
     return msgspec.structs.replace(asked, token=token)

@@ -24,7 +24,7 @@ _STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{1,12}", re.ASCII)
 """The second at which a token's validity ends, and the token's number."""
 
 
-class TokenRefused(ValueError):
+class ConfirmationRefused(ValueError):
     """Raised if a token is not valid for this change; the message has the reason and the next step."""
 
 
@@ -49,17 +49,19 @@ class Effects:
         self._used = {used: end for used, end in self._used.items() if end > now}
         stamp, _, _ = token.partition("-")
         if not _STAMP.fullmatch(stamp):
-            raise TokenRefused("this is not a token of this server: first call the tool without a token")
+            raise ConfirmationRefused("this is not a token of this server: first call the tool without a token")
         ends = int(stamp.partition(".")[0])
         if not hmac.compare_digest(token.encode(), self._signed(tool, arguments, state, stamp).encode()):
-            raise TokenRefused(
+            raise ConfirmationRefused(
                 "this token is for other arguments, or the job has changed since the tool showed the effect: call "
                 "the tool without a token, and read the new effect"
             )
         if ends <= now:
-            raise TokenRefused(f"this token has expired after {LIFETIME:.0f} s: call the tool without a token again")
+            raise ConfirmationRefused(
+                f"this token has expired after {LIFETIME:.0f} s: call the tool without a token again"
+            )
         if token in self._used:
-            raise TokenRefused("this token was already used: for another change, call the tool without a token")
+            raise ConfirmationRefused("this token was already used: for another change, call the tool without a token")
         self._used[token] = float(ends)
 
     def _signed(self, tool: str, arguments: dict[str, Any], state: str, stamp: str) -> str:

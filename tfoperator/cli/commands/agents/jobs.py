@@ -222,7 +222,7 @@ def events(scope: Scope, asked: arguments.AboutJob, step: Step) -> answers.Event
     )
 
 
-def progress(scope: Scope, asked: arguments.Progressing, step: Step) -> answers.Progress:
+def progress(scope: Scope, asked: arguments.Progressing, step: Step) -> answers.ProgressOfTraining:
     """Return the progress of a job's training, its metrics, and the resources that its pods use."""
     now = SystemClock().now()
     with scope.job(asked) as found:
@@ -230,7 +230,7 @@ def progress(scope: Scope, asked: arguments.Progressing, step: Step) -> answers.
         job = found.client.get_job(found.name)
         usage = found.client.get_job_usage(found.name)
     reported, spent = job.status.progress, job.status.usage
-    return answers.Progress(
+    return answers.ProgressOfTraining(
         job=asked.job,
         state=job.state.word,
         summary="" if reported is None else progress_text(reported, now),
@@ -238,7 +238,7 @@ def progress(scope: Scope, asked: arguments.Progressing, step: Step) -> answers.
         training=None if reported is None else msgspec.to_builtins(reported),
         time="" if spent is None else usage_text(spent, now),
         usage=tuple(
-            answers.Usage(pod=pod, cpu=round(used.cpu, 3), memory=used.memory, gpu=used.gpu)
+            answers.UsageAnswer(pod=pod, cpu=round(used.cpu, 3), memory=used.memory, gpu=used.gpu)
             for pod, used in usage.items()
         ),
         curves=tuple(_curves(found)),

@@ -16,7 +16,7 @@ from tfoperator.cli.commands.agents import answers, arguments
 from tfoperator.cli.commands.agents.scope import Scope, Step
 from tfoperator.cli.commands.convert import converted
 from tfoperator.cli.commands.migrate import migration_report, subjects_of_cluster, subjects_of_manifests
-from tfoperator.cli.commands.validate import Finding, judged, validation_report
+from tfoperator.cli.commands.validate import CheckedObject, judged, validation_report
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 
 _SOURCE = "manifest"
@@ -31,7 +31,7 @@ def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answer
     return answers.Validation(valid=report["valid"], objects=tuple(report["objects"]), errors=tuple(report["errors"]))
 
 
-def findings_of(text: str) -> tuple[list[Finding], list[ManifestError]]:
+def findings_of(text: str) -> tuple[list[CheckedObject], list[ManifestError]]:
     """Return the findings about the objects of a manifest.
 
     Return an error if the manifest can't be read, or has no TFJob.

@@ -34,7 +34,7 @@ FOLDERS = ("tasks", "", "concepts", "reference", "operate")
 _MANIFEST = re.compile(r"(?P<kind>jobs|runs)/(?P<place>[^/]+)/(?P<job>[^/]+)/manifest")
 
 
-class Page(msgspec.Struct, frozen=True):
+class DocsPage(msgspec.Struct, frozen=True):
     """A page of the documentation."""
 
     uri: str
@@ -42,13 +42,13 @@ class Page(msgspec.Struct, frozen=True):
     path: Path
 
 
-def pages() -> Iterator[Page]:
+def pages() -> Iterator[DocsPage]:
     """Yield the pages of the documentation for users; the pages of tasks come first."""
     for path in (path for folder in FOLDERS for path in sorted((PAGES / folder).glob("*.md"))):
         name = path.relative_to(PAGES).with_suffix("").as_posix()
         with path.open(encoding="utf-8") as lines:
             title = next((line[2:].strip() for line in lines if line.startswith("# ")), name)
-        yield Page(FIELDS if name == "fields" else f"{SCHEME}://docs/{name}", title, path)
+        yield DocsPage(FIELDS if name == "fields" else f"{SCHEME}://docs/{name}", title, path)
 
 
 def read(scope: Scope, uri: str) -> tuple[str, str]:

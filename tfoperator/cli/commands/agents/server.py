@@ -26,8 +26,8 @@ from mcp.server.stdio import stdio_server
 
 import tfoperator
 from tfoperator.cli.commands.agents import confirmation, resources
-from tfoperator.cli.commands.agents.answers import Answer, as_data, bare, schema_of
-from tfoperator.cli.commands.agents.arguments import Asked
+from tfoperator.cli.commands.agents.answers import ToolAnswer, as_data, bare, schema_of
+from tfoperator.cli.commands.agents.arguments import ToolArguments
 from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS, bounded, text_of
 from tfoperator.cli.commands.agents.harmless import harmless, harmless_text
 from tfoperator.cli.commands.agents.prompts import PROMPTS, message
@@ -281,9 +281,9 @@ def _described(tool: Tool) -> types.Tool:
     )
 
 
-def _answer(tool: Tool, scope: Scope, asked: Asked, step: Callable[[str], None]) -> dict[str, Any]:
+def _answer(tool: Tool, scope: Scope, asked: ToolArguments, step: Callable[[str], None]) -> dict[str, Any]:
     """Call the tool and return its answer as plain data that is safe for the agent and short."""
-    answer: Answer = tool.call(scope, asked, step)
+    answer: ToolAnswer = tool.call(scope, asked, step)
     step("shortening the answer")
     plain = as_data(answer)
     # The names of an answer's own members are not names of secrets: `token` is for the agent.

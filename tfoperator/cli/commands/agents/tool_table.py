@@ -22,9 +22,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     description: str
-    arguments: type[arguments.Asked]
-    answer: type[answers.Answer]
-    call: Callable[[Scope, Any, Step], answers.Answer]
+    arguments: type[arguments.ToolArguments]
+    answer: type[answers.ToolAnswer]
+    call: Callable[[Scope, Any, Step], answers.ToolAnswer]
     changes: bool = False
     destroys: bool = False
     again: bool = True
@@ -78,7 +78,7 @@ READING = (
             "of CPUs, memory and GPUs, and for a run of this machine the curves of its metrics."
         ),
         arguments=arguments.Progressing,
-        answer=answers.Progress,
+        answer=answers.ProgressOfTraining,
         call=jobs.progress,
     ),
     Tool(
@@ -160,7 +160,7 @@ def changing(changes: Changes) -> tuple[Tool, ...]:
             title="Run a file on this machine",
             description=f"Run a program or a manifest that the user has named, on this machine. {_TWO_CALLS}",
             arguments=arguments.Run,
-            answer=answers.Change,
+            answer=answers.ChangeResult,
             call=changes.run,
             changes=True,
             again=False,
@@ -170,7 +170,7 @@ def changing(changes: Changes) -> tuple[Tool, ...]:
             title="Submit TFJobs",
             description=f"Create the TFJobs of a manifest in the cluster, checked first. {_TWO_CALLS}",
             arguments=arguments.Submit,
-            answer=answers.Change,
+            answer=answers.ChangeResult,
             call=changes.submit,
             changes=True,
             again=False,
@@ -180,7 +180,7 @@ def changing(changes: Changes) -> tuple[Tool, ...]:
             title="Suspend a job",
             description=f"Stop the pods of a TFJob until it is resumed. {_TWO_CALLS}",
             arguments=arguments.ChangeJob,
-            answer=answers.Change,
+            answer=answers.ChangeResult,
             call=changes.suspend,
             changes=True,
             destroys=True,
@@ -190,7 +190,7 @@ def changing(changes: Changes) -> tuple[Tool, ...]:
             title="Resume a job",
             description=f"Have a suspended TFJob run. {_TWO_CALLS}",
             arguments=arguments.ChangeJob,
-            answer=answers.Change,
+            answer=answers.ChangeResult,
             call=changes.resume,
             changes=True,
         ),
@@ -199,7 +199,7 @@ def changing(changes: Changes) -> tuple[Tool, ...]:
             title="Scale a job",
             description=f"Change the number of replicas of a TFJob. {_TWO_CALLS}",
             arguments=arguments.Scale,
-            answer=answers.Change,
+            answer=answers.ChangeResult,
             call=changes.scale,
             changes=True,
             destroys=True,
@@ -209,7 +209,7 @@ def changing(changes: Changes) -> tuple[Tool, ...]:
             title="Delete a job",
             description=f"Delete a TFJob of the cluster, or stop a run that this server has started. {_TWO_CALLS}",
             arguments=arguments.ChangeJob,
-            answer=answers.Change,
+            answer=answers.ChangeResult,
             call=changes.delete,
             changes=True,
             destroys=True,

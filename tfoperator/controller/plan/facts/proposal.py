@@ -117,7 +117,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return next((act for act in self.acts if isinstance(act, Act) and act.action.kind == "tfjobs"), None)
 
 
-class Row(NamedTuple):
+class PrecedenceRow(NamedTuple):
     """A rule of precedence: which proposal has precedence, how the rule is applied, and why."""
 
     wins: str

@@ -39,7 +39,7 @@ from tfoperator.controller.pods.data_service import DataServiceManifests
 from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler
 from tfoperator.controller.pods.manifests import ReplicaManifests, restarts_together
 from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupSpec
-from tfoperator.controller.pods.resources import Resources, pod_requests
+from tfoperator.controller.pods.resources import ResourceAmounts, pod_requests
 from tfoperator.controller.pods.template import PodTemplateError, Template
 
 _NOT_ADMITTED_PHASES = ("", "Pending")
@@ -207,7 +207,7 @@ def _gang_size(
 
     chosen = todo if members >= len(todo) else sorted(todo, key=precedence)[:members]
     counts = Counter(group.type for group, _ in chosen)
-    resources = Resources()
+    resources = ResourceAmounts()
     for group in groups:
         if counts[group.type]:
             resources.add(pod_requests(template(group)), counts[group.type])

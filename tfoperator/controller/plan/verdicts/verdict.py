@@ -27,7 +27,7 @@ _MAX_CAUSES = 3
 _LEADER_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
 
 
-class Row(NamedTuple):
+class VerdictRow(NamedTuple):
     """A verdict, and the reason for its position in the table: it wins over all verdicts after it."""
 
     verdict: Callable[[Facts], Verdict | None]
@@ -89,19 +89,21 @@ def _stall(facts: Facts) -> Verdict | None:
 
 
 VERDICTS = (
-    Row(_success, "The work is done: an error elsewhere, or a limit that is reached later, does not change this."),
-    Row(
+    VerdictRow(
+        _success, "The work is done: an error elsewhere, or a limit that is reached later, does not change this."
+    ),
+    VerdictRow(
         _replica_failure,
         "The operator makes no other attempt, so neither a limit nor a suspension is the reason for the end.",
     ),
-    Row(
+    VerdictRow(
         _too_many_failures,
         "The job has already reached its limit of failures, although a suspended job could be resumed later.",
     ),
-    Row(_suspension, "While a job is suspended, its deadlines do not run, and it makes no progress."),
-    Row(_deadline, "It limits the time of the whole job, so it comes before the limits for parts of this time."),
-    Row(_late_start, "A replica that has not started is the reason why the others make no progress."),
-    Row(_stall, "It ends a job that no other rule ends."),
+    VerdictRow(_suspension, "While a job is suspended, its deadlines do not run, and it makes no progress."),
+    VerdictRow(_deadline, "It limits the time of the whole job, so it comes before the limits for parts of this time."),
+    VerdictRow(_late_start, "A replica that has not started is the reason why the others make no progress."),
+    VerdictRow(_stall, "It ends a job that no other rule ends."),
 )
 """The possible verdicts, in order. The first verdict that applies wins. If no verdict applies, the job continues."""
 

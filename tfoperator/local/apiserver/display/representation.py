@@ -18,7 +18,7 @@ from tfoperator.local.apiserver.storage.listing import StoredPage, list_metadata
 from tfoperator.local.apiserver.storage.store import StoredObject, encode
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RequestedForm(msgspec.Struct, frozen=True):
     """The format that the Accept header requests.
 
     `form` is "", "Table", "PartialObjectMetadata" or the list type of one of these.
@@ -28,13 +28,13 @@ class Wanted(msgspec.Struct, frozen=True):
     version: str = "v1"
 
 
-_WHOLE_OBJECT = Wanted()
+_WHOLE_OBJECT = RequestedForm()
 _PARTIAL = "PartialObjectMetadata"
 _FORMS = frozenset({"Table", _PARTIAL, f"{_PARTIAL}List"})
 _JSON_TYPES = frozenset({"application/json", "application/*", "*/*", "application/vnd.kubernetes.protobuf"})
 
 
-def negotiate(accept: str) -> Wanted:
+def negotiate(accept: str) -> RequestedForm:
     """Return the first clause of an Accept header that the server supports.
 
     Raises StatusError 406 if there is no such clause.
@@ -51,7 +51,7 @@ def negotiate(accept: str) -> Wanted:
             return _WHOLE_OBJECT
         known = form in _FORMS and parameters.get("g", "meta.k8s.io") == "meta.k8s.io"
         if known and version in ("v1", "v1beta1"):
-            return Wanted(form, version)
+            return RequestedForm(form, version)
     raise not_acceptable()
 
 
@@ -92,7 +92,7 @@ class Representation:
 
 
 def representation(
-    wanted: Wanted, resource: ResourceType, table: TableFormat, clock: Clock, include_object: str = "Metadata"
+    wanted: RequestedForm, resource: ResourceType, table: TableFormat, clock: Clock, include_object: str = "Metadata"
 ) -> Representation:
     """Return the encoder for one request. For table rows, `include_object` is None, Metadata or Object."""
     if wanted.form == "Table":

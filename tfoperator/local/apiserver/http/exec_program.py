@@ -15,7 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from tfoperator.kube.protocol.errors import UNDECODABLE
-from tfoperator.local.runtime.protocol import Beside
+from tfoperator.local.runtime.protocol import SideCommand
 
 STDOUT, STDERR = 1, 2
 """The channels for output to the client."""
@@ -66,7 +66,7 @@ class ExecProgram:
         self._opened = opened
 
     @classmethod
-    async def with_pipes(cls, beside: Beside, *, stdin: bool) -> ExecProgram:
+    async def with_pipes(cls, beside: SideCommand, *, stdin: bool) -> ExecProgram:
         """Start the command with pipes. Raises OSError, ValueError."""
         process = await asyncio.create_subprocess_exec(
             *beside.command,
@@ -83,7 +83,7 @@ class ExecProgram:
         return cls(process, process.stdin, {STDOUT: process.stdout, STDERR: process.stderr})
 
     @classmethod
-    async def in_terminal(cls, beside: Beside) -> ExecProgram:
+    async def in_terminal(cls, beside: SideCommand) -> ExecProgram:
         """Start the command in its own terminal. Raises OSError, ValueError."""
         ours, theirs = os.openpty()
         try:

@@ -24,7 +24,7 @@ from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders, choo
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.storage.store import StoredObject
 from tfoperator.local.runtime.log_files import LogRequest
-from tfoperator.local.runtime.protocol import Beside, LaunchError
+from tfoperator.local.runtime.protocol import LaunchError, SideCommand
 from tfoperator.servers.http.messages import StreamedAnswer, WebSocket, WebSocketAnswer
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ _MAX_MESSAGE = 4 * 1024 * 1024  # bytes; kubectl sends 32 KiB
 _CHECK_SECONDS = 0.5  # between two checks whether the container still runs
 
 
-CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
+CommandOpener = Callable[[str, str, str, Sequence[str]], SideCommand]
 """A function with the arguments (namespace, pod, container, command). It returns how to run the command. Raises
 LaunchError, which contains the reason and the next step for the user.
 """
@@ -154,7 +154,7 @@ async def _forward(chunks: AsyncIterator[bytes], write: Write) -> None:
         await write(chunk)
 
 
-async def execute(socket: WebSocket, *, beside: Beside, stdin: bool, tty: bool, ending: asyncio.Event) -> None:
+async def execute(socket: WebSocket, *, beside: SideCommand, stdin: bool, tty: bool, ending: asyncio.Event) -> None:
     """Run a command beside a container, and send its result, unless the client disconnects or the container ends
     before.
 
@@ -179,7 +179,7 @@ async def execute(socket: WebSocket, *, beside: Beside, stdin: bool, tty: bool, 
         program.close()
 
 
-async def _refuse(socket: WebSocket, beside: Beside, error: OSError | ValueError) -> None:
+async def _refuse(socket: WebSocket, beside: SideCommand, error: OSError | ValueError) -> None:
     """Report a failed start as a shell does: the server can find the failure only after the upgrade to a WebSocket."""
     why = error.strerror if isinstance(error, OSError) else error
     missing = isinstance(error, FileNotFoundError | ValueError)
@@ -216,7 +216,7 @@ async def _until_closed(socket: WebSocket, program: ExecProgram | None = None) -
             program.end_of_input()
 
 
-async def _until_over(beside: Beside) -> None:
+async def _until_over(beside: SideCommand) -> None:
     while beside.alive():
         await asyncio.sleep(_CHECK_SECONDS)
 

@@ -36,7 +36,7 @@ from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, lines_of
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.registry.patch import APPLY, Patcher, apply_configuration, patcher
-from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
+from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, WriteResult
 from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssuer
 from tfoperator.local.apiserver.registry.subresources import bind, evict, rescaled, scale_of
 from tfoperator.local.apiserver.resource_types import PODS, ResourceType
@@ -218,7 +218,9 @@ class ResourceRequests:
 
         subresource = "" if scale else path.subresource
         written = self._registry.update(*call.key, new, options, subresource=subresource, patch=patch)
-        return self._written(call, Written(scale_of(resource, written.stored), written.warnings) if scale else written)
+        return self._written(
+            call, WriteResult(scale_of(resource, written.stored), written.warnings) if scale else written
+        )
 
     def _apply(self, call: _Call, body: bytes) -> Answer:
         options = call.options
@@ -254,7 +256,7 @@ class ResourceRequests:
     def _shown(self, call: _Call, stored: StoredObject) -> Answer:
         return json_answer(self._form(call).one(stored))
 
-    def _written(self, call: _Call, written: Written, status: int = 200) -> Answer:
+    def _written(self, call: _Call, written: WriteResult, status: int = 200) -> Answer:
         return json_answer(self._form(call).one(written.stored), status=status, warnings=written.warnings)
 
     def _watch(self, call: _Call) -> StreamedAnswer:

@@ -73,7 +73,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
                 )
 
 
-class Deletion(msgspec.Struct, frozen=True):
+class DeletionDecision(msgspec.Struct, frozen=True):
     """The decision: remove the object, or store `obj`.
 
     Do neither if the object is already being deleted in the same manner.
@@ -85,7 +85,7 @@ class Deletion(msgspec.Struct, frozen=True):
 
 def plan_deletion(
     resource: ResourceType, current: StoredObject, options: DeleteOptions, grace: int, now: datetime
-) -> Deletion:
+) -> DeletionDecision:
     """Plan one DELETE. `grace` is the period in seconds that the rules of the kind give. 0 means at once."""
     new = current.copy()
     metadata = new["metadata"]
@@ -106,8 +106,8 @@ def plan_deletion(
         new["status"] = {**new.get("status", {}), "phase": "Terminating"}
     held = metadata.get("finalizers") or (resource == NAMESPACES and new["spec"].get("finalizers"))
     if metadata["deletionGracePeriodSeconds"] == 0 and not held:
-        return Deletion(remove=True, obj=new if deleting or grace else current.copy())
-    return Deletion(obj=None if new == current.obj else new)
+        return DeletionDecision(remove=True, obj=new if deleting or grace else current.copy())
+    return DeletionDecision(obj=None if new == current.obj else new)
 
 
 def _shorten(metadata: Json, grace: int, now: datetime) -> None:

@@ -26,7 +26,7 @@ from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.objects.field_managers import Owner, apply
 from tfoperator.local.apiserver.objects.json_types import check_types
 from tfoperator.local.apiserver.objects.metadata import check_identity
-from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
+from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, WriteResult
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 Patcher = Callable[[Json], Json]
@@ -123,7 +123,7 @@ def strategic_merge(obj: Json, patch: Json, kind: str) -> Json:
 
 def apply_configuration(
     registry: Registry, resource: ResourceType, namespace: str, name: str, wanted: Json, options: WriteOptions
-) -> tuple[Written, bool]:
+) -> tuple[WriteResult, bool]:
     """Apply a configuration to an object, or create the object.
 
     Return the object as it was written, and whether it is new. Raises StatusError 409 if fields of other owners would

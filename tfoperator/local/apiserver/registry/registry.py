@@ -51,7 +51,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     force: bool = False
 
 
-class Written(msgspec.Struct, frozen=True):
+class WriteResult(msgspec.Struct, frozen=True):
     """The result of a write: the object's current (or final) state, and warnings for the client."""
 
     stored: StoredObject
@@ -93,7 +93,7 @@ class Registry:
 
     def create(
         self, resource: ResourceType, namespace: str, obj: Json, options: WriteOptions, *, owned: Owned | None = None
-    ) -> Written:
+    ) -> WriteResult:
         """Store a new object. `owned` contains the owners of its fields, if an apply creates it."""
         strategy = self._strategies[resource]
         check_types(resource, obj)
@@ -122,8 +122,8 @@ class Registry:
         if self._store.get(resource, key) is not None:
             raise errors.already_exists(resource, metadata["name"])
         if options.dry_run:
-            return Written(StoredObject(key, obj, self._store.revision), warnings)
-        return Written(self._store.create(resource, key, obj), warnings)
+            return WriteResult(StoredObject(key, obj, self._store.revision), warnings)
+        return WriteResult(self._store.create(resource, key, obj), warnings)
 
     def update(
         self,
@@ -136,7 +136,7 @@ class Registry:
         subresource: str = "",
         patch: bool = False,
         owned: Owned | None = None,
-    ) -> Written:
+    ) -> WriteResult:
         """Replace an object by the result of `change`, which gets the current version.
 
         `patch` means that the request is a PATCH. In a PATCH, the UID is a part of the object, not a precondition. So a
@@ -176,7 +176,7 @@ class Registry:
             new["metadata"]["managedFields"] = managed_fields(owned, before, resource.api_version, now)
         return self._store_update(resource, current, new, options, warnings)
 
-    def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
+    def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> WriteResult:
         """Remove an object. If it has a grace period or finalizers, mark it first."""
         current = self.get(resource, namespace, name)
         options.check(resource, current)
@@ -185,13 +185,13 @@ class Registry:
         plan = plan_deletion(resource, current, options, grace, self._clock.now())
         if plan.remove:
             if options.dry_run:
-                return Written(current, removed=True)
-            return Written(self._store.delete(resource, current.key, plan.obj), removed=True)
+                return WriteResult(current, removed=True)
+            return WriteResult(self._store.delete(resource, current.key, plan.obj), removed=True)
         if plan.obj is None or options.dry_run:
-            return Written(current)
-        return Written(self._store.update(resource, current.key, plan.obj))
+            return WriteResult(current)
+        return WriteResult(self._store.update(resource, current.key, plan.obj))
 
-    def finalize_namespace(self, name: str, body: Json) -> Written:
+    def finalize_namespace(self, name: str, body: Json) -> WriteResult:
         """Handle PUT namespaces/{name}/finalize. Take only the finalizers in the spec from the request."""
         current = self.get(NAMESPACES, "", name)
         check_types(NAMESPACES, body)
@@ -202,7 +202,7 @@ class Registry:
         new["spec"] = {"finalizers": list((body.get("spec") or {}).get("finalizers") or ())}
         return self.finalize(NAMESPACES, current, new)
 
-    def finalize(self, resource: ResourceType, current: StoredObject, new: Json) -> Written:
+    def finalize(self, resource: ResourceType, current: StoredObject, new: Json) -> WriteResult:
         """Store an update that the server itself makes, for example after it removed a finalizer.
 
         If this was the last finalizer, remove the object.
@@ -216,16 +216,16 @@ class Registry:
         new: Json,
         options: WriteOptions,
         warnings: tuple[str, ...],
-    ) -> Written:
+    ) -> WriteResult:
         new["metadata"]["resourceVersion"] = current.metadata["resourceVersion"]
         if new == current.obj:
-            return Written(current, warnings)
+            return WriteResult(current, warnings)
         ended = _nothing_holds(new)
         if options.dry_run:
-            return Written(StoredObject(current.key, new, current.revision), warnings, removed=ended)
+            return WriteResult(StoredObject(current.key, new, current.revision), warnings, removed=ended)
         if ended:
-            return Written(self._store.delete(resource, current.key, new), warnings, removed=True)
-        return Written(self._store.update(resource, current.key, new), warnings)
+            return WriteResult(self._store.delete(resource, current.key, new), warnings, removed=True)
+        return WriteResult(self._store.update(resource, current.key, new), warnings)
 
     def _prune(self, resource: ResourceType, strategy: Strategy, obj: Json, options: WriteOptions) -> tuple[str, ...]:
         unknown = strategy.prune(obj)

@@ -39,7 +39,6 @@ from tfoperator.local.runtime.docker.settings import check_privileges, container
 from tfoperator.local.runtime.loopback_network import LoopbackNetwork
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
 from tfoperator.local.runtime.protocol import (
-    Beside,
     ContainerStart,
     HostService,
     LaunchError,
@@ -47,6 +46,7 @@ from tfoperator.local.runtime.protocol import (
     Mount,
     OnExit,
     RuntimeUnavailable,
+    SideCommand,
     StartLater,
 )
 
@@ -181,7 +181,7 @@ class DockerRuntime:
         container.start_waiting()
         return container
 
-    def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
+    def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
         """Raise LaunchError: users can run a command in a container with the engine's own commands."""
         del command
         raise LaunchError(

@@ -28,7 +28,7 @@ _WITHOUT_MOUNT_POINTS = ("/proc", "/sys")
 """Folders that the kernel provides. These folders can't be mirrored, and no entries can be made in them."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class FileEntry(msgspec.Struct, frozen=True):
     """An entry of the machine's file systems: the mode and the owner that lstat(2) returns, and the target if it is a
     link.
     """
@@ -52,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True):
         return stat.S_ISLNK(self.mode)
 
 
-Look = Callable[[str], Entry | None]
+Look = Callable[[str], FileEntry | None]
 """Returns the entry at a path, without following a link at the path's end. Returns None if there is no entry."""
 
 
@@ -128,7 +128,7 @@ class _Place(msgspec.Struct, frozen=True):
 
     path: str
     source: str
-    entry: Entry
+    entry: FileEntry
     missing: tuple[str, ...] = ()
     volume: Mount | None = None
 
@@ -183,7 +183,7 @@ class _Planner:
 
     def _find(self, mount: Mount) -> _Place:
         """Follow the mount path as the container will see it. Raises LaunchError."""
-        root = self._machine.look("/") or Entry(stat.S_IFDIR | 0o755, 0)
+        root = self._machine.look("/") or FileEntry(stat.S_IFDIR | 0o755, 0)
         place = _Place("/", "/", root)
         parts = list(PurePosixPath(_normal(mount.mount_path)).parts[1:])
         links = 0
@@ -215,7 +215,7 @@ class _Planner:
             place = _Place("/", "/", root)
         return place
 
-    def _check_owner(self, mount: Mount, above: _Place, entry: Entry, path: str) -> None:
+    def _check_owner(self, mount: Mount, above: _Place, entry: FileEntry, path: str) -> None:
         """Refuse a path that another user could replace while the container runs. Raises LaunchError."""
         mine = entry.owner in (0, self._machine.user)
         open_to_all = bool(above.entry.mode & stat.S_IWOTH)

@@ -16,7 +16,7 @@ import msgspec
 from tfoperator.local.runtime.beneath import UnsafePath, make_beneath
 from tfoperator.local.runtime.process.container_main import COMMAND, MISSING_DIRECTORY, encode
 from tfoperator.local.runtime.process.guardian_main import is_point
-from tfoperator.local.runtime.process.mount_plan import Entry, MountHost, MountPlan, MountPoint, plan_mounts
+from tfoperator.local.runtime.process.mount_plan import FileEntry, MountHost, MountPlan, MountPoint, plan_mounts
 from tfoperator.local.runtime.process.mount_points import MountPoints
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
@@ -101,13 +101,13 @@ def _probe() -> str:
     return "" if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
 
 
-def look(path: str) -> Entry | None:
+def look(path: str) -> FileEntry | None:
     """Return the entry at a path of this machine: see `mount_plan.Look`."""
     try:
         found = os.lstat(path)
     except OSError:  # it does not exist, or this process can't see it, and so its containers could not, either
         return None
-    return Entry(
+    return FileEntry(
         mode=found.st_mode,
         owner=found.st_uid,
         target=_link_target(path),

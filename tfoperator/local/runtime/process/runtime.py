@@ -51,7 +51,6 @@ from tfoperator.local.runtime.process.records import (
 )
 from tfoperator.local.runtime.process.starter import Starter
 from tfoperator.local.runtime.protocol import (
-    Beside,
     ContainerIdentity,
     ContainerStart,
     ContainerUser,
@@ -60,6 +59,7 @@ from tfoperator.local.runtime.protocol import (
     LocalPod,
     Mount,
     OnExit,
+    SideCommand,
 )
 
 logger = logging.getLogger(__name__)
@@ -219,7 +219,7 @@ class ProcessRuntime:
             command = [with_log_dir(part, run.mounts) for part in command]
         return command
 
-    def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
+    def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
         """Return how to run the command with the container's environment and directory, in a process group
         of its own.
         """
@@ -230,7 +230,7 @@ class ProcessRuntime:
         label = f"{pod.metadata.key}/{container} exec"
         if place.has_namespace:
             command = enter_command(place.process.pid, place.directory, command)
-        return Beside(
+        return SideCommand(
             program=find_program(command[0], place.environment, place.directory),
             command=tuple(command),
             environment=place.environment,

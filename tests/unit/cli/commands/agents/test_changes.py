@@ -11,7 +11,7 @@ from tests.support.jobs import submitted_manifest
 from tests.support.served import ServedWorld
 from tfoperator.cli.commands.agents import answers, changes
 from tfoperator.cli.commands.agents.arguments import Run
-from tfoperator.cli.commands.agents.effects import TokenRefused
+from tfoperator.cli.commands.agents.effects import ConfirmationRefused
 from tfoperator.cli.commands.agents.runs import run_command
 from tfoperator.cli.commands.agents.scope import Scope
 from tfoperator.cli.commands.agents.tool_table import Tool
@@ -19,16 +19,16 @@ from tfoperator.cli.terminal.errors import CliError
 from tfoperator.kube.protocol.errors import ConflictError
 from tfoperator.sdk import JobNotFound
 
-Ask = Callable[..., answers.Change]
+Ask = Callable[..., answers.ChangeResult]
 
 
 @pytest.fixture
 def ask(scope: Scope, tools: tuple[Tool, ...]) -> Ask:
     by_name = {tool.name: tool for tool in tools}
 
-    def call(tool: str, **asked: Any) -> answers.Change:
+    def call(tool: str, **asked: Any) -> answers.ChangeResult:
         found = by_name[tool].call(scope, msgspec.convert(asked, by_name[tool].arguments), lambda step: None)
-        assert isinstance(found, answers.Change)
+        assert isinstance(found, answers.ChangeResult)
         return found
 
     return call
@@ -56,7 +56,7 @@ def test_a_job_is_scaled_as_it_was_shown(ask: Ask, world: ServedWorld) -> None:
     world.submit("mnist", PS=1, Worker=2)
     shown = ask("scale", job="mnist", replicas={"worker": 5})
     assert shown.effect[0] == f"TFJob {world.namespace}/mnist: 2 -> 5 worker replicas."
-    with pytest.raises(TokenRefused):
+    with pytest.raises(ConfirmationRefused):
         ask("scale", job="mnist", replicas={"worker": 500}, token=shown.token)
     ask("scale", job="mnist", replicas={"worker": 5}, token=shown.token)
     assert world.sdk.get_job("mnist").spec.tf_replica_specs["Worker"].replicas == 5
@@ -68,13 +68,13 @@ def test_a_token_is_void_when_the_job_has_changed_or_is_another_job_of_that_name
     world.submit("mnist", Worker=2)
     shown = ask("delete", job="mnist")
     world.sdk.scale_job("mnist", 3)
-    with pytest.raises(TokenRefused, match="has changed"):
+    with pytest.raises(ConfirmationRefused, match="has changed"):
         ask("delete", job="mnist", token=shown.token)
 
     shown = ask("delete", job="mnist")
     world.sdk.delete_job("mnist")
     world.submit("mnist", Worker=3)
-    with pytest.raises(TokenRefused, match="has changed"):
+    with pytest.raises(ConfirmationRefused, match="has changed"):
         ask("delete", job="mnist", token=shown.token)
     assert world.sdk.get_job("mnist")
 
@@ -105,7 +105,7 @@ def test_a_named_file_is_submitted_after_a_dry_run(ask: Ask, scope: Scope, world
     with pytest.raises(JobNotFound):
         world.sdk.get_job("mnist")
     path.write_text(submitted_manifest("mnist", Worker=200))
-    with pytest.raises(TokenRefused):
+    with pytest.raises(ConfirmationRefused):
         ask("submit", file="job.yaml", token=shown.token)
     shown = ask("submit", file="job.yaml")
     assert "200 Worker" in shown.effect[0]

@@ -13,7 +13,7 @@ from tests.support.manifests import pod
 from tests.support.served import ServedWorld
 from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.commands.agents import answers, jobs, manifests
-from tfoperator.cli.commands.agents.answers import Answer, as_data
+from tfoperator.cli.commands.agents.answers import ToolAnswer, as_data
 from tfoperator.cli.commands.agents.arguments import ReadLogs
 from tfoperator.cli.commands.agents.scope import Scope
 from tfoperator.cli.commands.agents.tool_table import READING
@@ -26,7 +26,7 @@ from tfoperator.sdk import ReplicaLog
 TOOLS = {tool.name: tool for tool in READING}
 
 
-def ask(scope: Scope, tool: str, **asked: Any) -> Answer:
+def ask(scope: Scope, tool: str, **asked: Any) -> ToolAnswer:
     arguments = msgspec.convert(asked, TOOLS[tool].arguments)
     return TOOLS[tool].call(scope, arguments, lambda step: None)
 
@@ -121,7 +121,7 @@ def test_events_and_progress(scope: Scope, world: ServedWorld) -> None:
     assert isinstance(found, answers.Events)
     assert [(event.reason, event.type) for event in found.events] == [("TFJobFailed", "Warning")]
     progress = ask(scope, "progress", job="mnist")
-    assert isinstance(progress, answers.Progress)
+    assert isinstance(progress, answers.ProgressOfTraining)
     assert progress.summary == "43%, step 430, loss 0.25"
     assert progress.state == "Failed"
 
@@ -145,7 +145,7 @@ def test_jobs_and_runs_are_listed_together_and_a_run_is_explained_without_a_clus
         assert found.cause == "worker-0 failed first, with exit code 1: ValueError: no"
     assert isinstance(ask(alone, "events", job="latest"), answers.Events)
     progress = ask(alone, "progress", job="latest")
-    assert isinstance(progress, answers.Progress)
+    assert isinstance(progress, answers.ProgressOfTraining)
     listed = ask(alone, "list_jobs")
     assert isinstance(listed, answers.JobList)
     assert [line.job for line in listed.jobs] == [run.job]

@@ -141,13 +141,18 @@ def test_without_permission_no_tool_changes_anything(scope: Scope) -> None:
 def blocking(done: threading.Event, seconds: float = 60) -> Tool:
     """A tool that works until `done`."""
 
-    def work(_: Scope, __: arguments.Asked, step: Any) -> answers.Answer:
+    def work(_: Scope, __: arguments.ToolArguments, step: Any) -> answers.ToolAnswer:
         step("digging")
         done.wait(seconds)
-        return answers.Answer()
+        return answers.ToolAnswer()
 
     return Tool(
-        name="dig", title="Dig", description="Dig.", arguments=arguments.Asked, answer=answers.Answer, call=work
+        name="dig",
+        title="Dig",
+        description="Dig.",
+        arguments=arguments.ToolArguments,
+        answer=answers.ToolAnswer,
+        call=work,
     )
 
 
@@ -194,11 +199,16 @@ def test_a_thousand_calls_at_once_are_answered_or_refused_and_the_next_call_work
 
 
 def test_an_error_that_nobody_expects_is_a_short_message(scope: Scope, caplog: pytest.LogCaptureFixture) -> None:
-    def fail(*_: Any) -> answers.Answer:
+    def fail(*_: Any) -> answers.ToolAnswer:
         raise RuntimeError("password=hunter2hunter2 " + "x" * 9000)
 
     tool = Tool(
-        name="dig", title="Dig", description="Dig.", arguments=arguments.Asked, answer=answers.Answer, call=fail
+        name="dig",
+        title="Dig",
+        description="Dig.",
+        arguments=arguments.ToolArguments,
+        answer=answers.ToolAnswer,
+        call=fail,
     )
 
     async def ask(client: Client) -> str:

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tfoperator.local.apiserver.http.pod_streams import execute
-from tfoperator.local.runtime.protocol import Beside
+from tfoperator.local.runtime.protocol import SideCommand
 
 
 class FakeSocket:
@@ -47,7 +47,7 @@ class FakeSocket:
 
 
 async def run(socket: Any, program: str, *arguments: str, tty: bool) -> None:
-    what = Beside(
+    what = SideCommand(
         program=shutil.which(program) or program,
         command=(program, *arguments),
         environment=dict(os.environ),

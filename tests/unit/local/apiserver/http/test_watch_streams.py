@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.unit.local.apiserver.samples import World, named, refused
-from tfoperator.local.apiserver.display.representation import Wanted, representation
+from tfoperator.local.apiserver.display.representation import RequestedForm, representation
 from tfoperator.local.apiserver.display.tables import table_formats
 from tfoperator.local.apiserver.http.watch_streams import Watcher
 from tfoperator.local.apiserver.resource_types import BUILTIN, SECRETS
@@ -17,7 +17,7 @@ TABLE = table_formats(BUILTIN, [])[SECRETS]
 
 def watcher(store: Store, *, form: str = "", backlog_limit: int = 1000, **query: str) -> Watcher:
     options = ListRequest.parse(SECRETS, query)
-    encoder = representation(Wanted(form), SECRETS, TABLE, FakeClock())
+    encoder = representation(RequestedForm(form), SECRETS, TABLE, FakeClock())
     return Watcher(store, SECRETS, "", options, encoder, backlog_limit=backlog_limit)
 
 

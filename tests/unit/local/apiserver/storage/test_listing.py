@@ -1,7 +1,7 @@
 import pytest
 
 from tests.unit.local.apiserver.samples import World, named, refused
-from tfoperator.local.apiserver.display.representation import Wanted, negotiate
+from tfoperator.local.apiserver.display.representation import RequestedForm, negotiate
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.resource_types import SECRETS
 from tfoperator.local.apiserver.storage.listing import ListRequest, StoredPage, list_page
@@ -59,4 +59,4 @@ def test_options_that_make_no_sense_are_refused(world: World, query: dict[str, s
     ],
 )
 def test_the_first_form_that_can_be_served_is_taken(accept: str, form: str) -> None:
-    assert negotiate(accept) == Wanted(form)
+    assert negotiate(accept) == RequestedForm(form)

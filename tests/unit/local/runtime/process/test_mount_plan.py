@@ -4,42 +4,42 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tfoperator.local.runtime.process.mount_plan import Bind, Entry, MountHost, MountPlan, MountPoint, plan_mounts
+from tfoperator.local.runtime.process.mount_plan import Bind, FileEntry, MountHost, MountPlan, MountPoint, plan_mounts
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 ME, ANOTHER = 1000, 54321
 FOLDER, FILE, LINK = stat.S_IFDIR | 0o755, stat.S_IFREG | 0o644, stat.S_IFLNK | 0o777
 
-SYSTEM = Entry(FOLDER, 0)
-MINE = Entry(FOLDER, ME, writable=True)
-THEIRS = Entry(FOLDER, ANOTHER)
-FOR_ALL = Entry(stat.S_IFDIR | 0o1777, 0, writable=True)
-POINT = Entry(stat.S_IFDIR | 0o1700, ME, writable=True, is_point=True)
+SYSTEM = FileEntry(FOLDER, 0)
+MINE = FileEntry(FOLDER, ME, writable=True)
+THEIRS = FileEntry(FOLDER, ANOTHER)
+FOR_ALL = FileEntry(stat.S_IFDIR | 0o1777, 0, writable=True)
+POINT = FileEntry(stat.S_IFDIR | 0o1700, ME, writable=True, is_point=True)
 
-TREE: Mapping[str, Entry] = {
+TREE: Mapping[str, FileEntry] = {
     "/": SYSTEM,
     "/opt": SYSTEM,
     "/opt/app": SYSTEM,
-    "/opt/app/settings.yaml": Entry(FILE, 0),
+    "/opt/app/settings.yaml": FileEntry(FILE, 0),
     "/proc": SYSTEM,
     "/tmp": FOR_ALL,
     "/tmp/project": MINE,
     "/tmp/point": POINT,
-    "/tmp/trap": Entry(LINK, ANOTHER, target="/home/me"),
+    "/tmp/trap": FileEntry(LINK, ANOTHER, target="/home/me"),
     "/tmp/theirs": THEIRS,
     "/var": SYSTEM,
-    "/var/run": Entry(LINK, 0, target="/run"),
+    "/var/run": FileEntry(LINK, 0, target="/run"),
     "/run": SYSTEM,
     "/run/app": SYSTEM,
-    "/loop": Entry(LINK, 0, target="loop"),
+    "/loop": FileEntry(LINK, 0, target="loop"),
     "/home": SYSTEM,
     "/home/me": MINE,
-    "/home/me/up": Entry(LINK, ME, target="../../opt/./app"),
+    "/home/me/up": FileEntry(LINK, ME, target="../../opt/./app"),
     "/v/a": MINE,
     "/v/b": MINE,
     "/v/b/sub": MINE,
-    "/v/b/link": Entry(LINK, ME, target="/opt"),
-    "/v/file": Entry(FILE, ME),
+    "/v/b/link": FileEntry(LINK, ME, target="/opt"),
+    "/v/file": FileEntry(FILE, ME),
 }
 
 
@@ -77,7 +77,7 @@ def test_a_mount_path_is_found_as_the_container_will_see_it(path: str, expected:
 def test_a_folder_of_the_system_that_root_may_write_to_is_mirrored_unless_it_is_roots_home() -> None:
     root = machine(user=0, personal=("/opt/app",))
     assert plan(("/v/a", "/opt/new"), on=root).mirrors == ("/opt",)
-    tree = {**TREE, "/opt/app": Entry(FOLDER, 0, writable=True)}
+    tree = {**TREE, "/opt/app": FileEntry(FOLDER, 0, writable=True)}
     root = MountHost(look=tree.get, user=0, personal=("/opt/app",))
     assert plan(("/v/a", "/opt/app/data"), on=root).points == (MountPoint("/opt/app/data"),)
 
