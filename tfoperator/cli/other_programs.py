@@ -23,7 +23,7 @@ def refuse_other_programs(file: str) -> None:
     interpreter = _interpreter(file)
     if "python" in interpreter:
         hint = f"Rename it, so that the name ends in .py: tfoperator run {shlex.quote(file + '.py')} --workers 2"
-        raise CliError(f"{file}: its first line is that of a Python program, but its name does not end in .py", hint)
+        raise CliError(f"{file}: its first line names a Python interpreter, but its name does not end in .py", hint)
     if interpreter or PurePath(file).suffix in _SHELLS:
         what = f"a script of {interpreter}" if interpreter else "a shell's script"
         words = f"[{interpreter or 'sh'}, {file}]"

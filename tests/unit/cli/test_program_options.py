@@ -196,7 +196,7 @@ def test_a_collective_is_started_again_together_and_an_evaluator_is_not_in_its_c
         ("my x.ipynb", "{}", "my x.ipynb: is a notebook", "--to script 'my x.ipynb' && tfoperator run 'my x.py'"),
         ("x.sh", "python train.py", "x.sh: is a shell's script", "[sh, x.sh]"),
         ("x", "#!/usr/bin/env -S bash -e\necho", "x: is a script of bash", "[bash, x]"),
-        ("x", "#! /usr/bin/python3\n", "x: its first line is that of a Python program", "tfoperator run x.py"),
+        ("x", "#! /usr/bin/python3\n", "x: its first line names a Python interpreter", "tfoperator run x.py"),
     ],
 )
 def test_what_is_neither_a_program_nor_a_manifest_is_named_with_how_it_is_run(

@@ -42,7 +42,7 @@ def runs(
         if count > limit:
             note(f"and {count - limit} older runs; to list them: --limit {count}")
     else:
-        note("No run has been started in this folder yet. To run a job: tfoperator run FILE")
+        note("This folder has no runs yet. To run a job: tfoperator run FILE")
 
 
 def compare(

@@ -141,7 +141,7 @@ PRECEDENCE = (
     Row(
         "the deletion of the job",
         _end_of_the_job_object,
-        "When the job is deleted, its objects are deleted with it, so no other action is useful.",
+        "When the job is deleted, its objects are deleted with it, so other actions are not useful.",
     ),
     Row(
         "a pod that no cache shows yet",

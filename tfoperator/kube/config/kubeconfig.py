@@ -162,7 +162,7 @@ class _Entry:
             return ""
         path = self.path.parent / name
         if not path.is_file():
-            raise ConfigError(f"{self.where}: {field} names {path}, but no such file exists")
+            raise ConfigError(f"{self.where}: {field} names {path}, but this file does not exist")
         return str(path)
 
 

@@ -180,11 +180,11 @@ def _log_part(log: ReplicaLog, asked: arguments.ReadLogs) -> answers.LogPart:
     lines = [shown_line(line) for _, line in timed]
     if asked.around is not None:
         places = log_lines.nearest([when for when, _ in timed], asked.around)
-        problem = "" if places else "no line of it has a time"
+        problem = "" if places else "its lines have no times"
         context = (asked.lines - 1) // 2 if asked.pattern is None else asked.context
     elif asked.pattern is not None:
         places, context = log_lines.matching(lines, asked.pattern), asked.context
-        problem = "" if places else "no line contains this text"
+        problem = "" if places else "text not found in this log"
     else:
         places, context, problem = [*range(max(len(lines) - asked.lines, 0), len(lines))], 0, ""
     if asked.around is not None and asked.pattern is not None:

@@ -79,7 +79,7 @@ def logs(
             note(_missing(log.pod, container, previous=previous))
             continue
         if log.archived is not None:
-            note(_origin(log) + ("; no line of it has a time" if since or timestamps else ""))
+            note(_origin(log) + ("; its lines have no times" if since or timestamps else ""))
         printer.log(log.pod, log.text)
     if not found:
         hint = f"To see what happened to them: tfoperator describe {name}"

@@ -102,7 +102,7 @@ def lineage(
         found = store.artifacts(artifact)
         if not found:
             raise CliError(
-                f"no record of artifact {artifact} was found",
+                f"record of artifact {artifact} not found",
                 "To see the artifacts of a run: tfoperator pipeline show RUN",
                 exit_code=EXIT_FAILED,
             )
@@ -139,7 +139,7 @@ def graph(
             from tfoperator.pipeline.pipeline_file import load_pipeline_file
 
             if not Path(what).is_file():
-                raise CliError(f"{what}: neither a run nor a file with this name exists")
+                raise CliError(f"{what}: run or file not found")
             made = graph_of(load_pipeline_file(what, single_values("--param", params)).pipeline)
             typer.echo(draw(made.name, {step.name: sorted(step.after) for step in made.steps}), nl=False)
         return

@@ -95,13 +95,13 @@ def test_logs_around_a_text_and_the_last_lines(scope: Scope, world: ServedWorld)
     found = ask(scope, "logs", job="logged", allReplicas=True, pattern="STEP 30", context=1)
     assert isinstance(found, answers.Logs)
     assert found.logs[0].lines == ("step 29", "step 30", "step 31")
-    assert found.logs[1].problem == "no line contains this text"
+    assert found.logs[1].problem == "text not found in this log"
     absent = ask(scope, "logs", job="logged", replica="worker-1", previous=True)
     assert isinstance(absent, answers.Logs)
     assert absent.logs[0].problem == "there is no previous log"
     timed = ask(scope, "logs", job="logged", around="2026-01-01T00:00:00Z")
     assert isinstance(timed, answers.Logs)
-    assert timed.logs[0].problem == "no line of it has a time"
+    assert timed.logs[0].problem == "its lines have no times"
 
 
 def test_lines_around_a_time() -> None:
