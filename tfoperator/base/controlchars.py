@@ -97,7 +97,7 @@ def reorders(text: str) -> bool:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Return plain data as JSON with readable Unicode, without control characters for a terminal; nothing is lost."""
+    """Return plain data as complete JSON with readable Unicode, without control characters for a terminal."""
     return _AFTER_SPACE.sub(
         lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False, indent=indent)
     )

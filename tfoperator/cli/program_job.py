@@ -20,7 +20,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.views.pod_spec import GPU, verbatim
 
 LOCAL_IMAGE = "local/program"
-"""The image of a program on this machine; no such image exists, because the process runtime needs none."""
+"""The image of a program on this machine. This image does not exist: the process runtime does not need images."""
 
 _LONGEST_NAME = 40
 """The maximum number of characters of a name that is made from a file name: with the suffix `-worker-9999` it must be a

@@ -1,7 +1,7 @@
 """Archives the logs of containers when they end, no matter which client deletes their pods later.
 
-A handler of pods puts a pod into a queue if the archive needs its logs. A few workers take the pods one by one. Syncs
-don't wait for this, and deletions by other clients don't wait either. The work is level-triggered. When a process
+A handler of pods puts a pod into a queue if the archive needs its logs. A few workers take the pods from the queue.
+Syncs don't wait for this, and deletions by other clients don't wait either. The work is level-triggered. When a process
 begins to lead, it checks all existing pods, so it finds containers that ended while no process led. It also finds the
 pods that did not fit into the queue.
 """

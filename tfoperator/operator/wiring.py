@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
 """Seconds. If a job can't be synced (a name is taken, a quota is used up), it is retried at least every two minutes,
-because no event shows that the reason is gone.
+because events don't show that the reason is gone.
 """
 
 _RETRY_RATE, _RETRY_BURST = 10.0, 100

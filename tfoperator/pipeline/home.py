@@ -51,7 +51,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?")
 
 
 class NoSuchRun(ComponentError):
-    """No run has this id."""
+    """There is no run with this id."""
 
 
 class Home:

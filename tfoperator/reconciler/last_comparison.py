@@ -2,8 +2,8 @@
 
 Another process may have made the comparison. Pure. `status.lastReconcileTime` records when the job was last compared.
 The other times in the status show when the job last changed. The time without a change before that comparison
-determines the interval until the next comparison, so no other field is needed. A quiet job is compared 15, 45, 105, 225
-... s after its last change. After each comparison comes an interval: the time without a change, and 15 s more.
+determines the interval until the next comparison, so another field is not needed. A quiet job is compared 15, 45, 105,
+225 ... s after its last change. After each comparison comes an interval: the time without a change, and 15 s more.
 
 A change without a recorded time (an edit of the spec, a count) is forgotten at a change of the leader. Then the next
 comparison comes later than in the earlier process, but never later than the longest interval. That does no harm: a

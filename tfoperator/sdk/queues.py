@@ -1,8 +1,8 @@
 """The state of a job in its queue.
 
 It comes from Kueue's Workload, if the cluster has Kueue and the user may read Workloads. Only jobs with a queue's
-label, or jobs that MultiKueue manages, cause requests. If data is not available, the result contains the reason, and no
-error is raised.
+label, or jobs that MultiKueue manages, cause requests. If data is not available, the result contains the reason. An
+error is not raised.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[s
         found = _workloads(client, namespace, selection)
     except NotFoundError:
         return {
-            uid: _without_workload(job, QueueState.NO_KUEUE, "the cluster has no Kueue, so no job waits in a queue")
+            uid: _without_workload(job, QueueState.NO_KUEUE, "the cluster has no Kueue, so jobs don't wait in queues")
             for uid, job in jobs.items()
         }
     except KubeError as error:

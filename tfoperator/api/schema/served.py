@@ -15,7 +15,7 @@ from tfoperator.api.v1.types import TFJOBS
 
 OPENAPI_PATH = f"/openapi/v3/apis/{TFJOBS.api_version}"
 """The path of the document with the fields that an API server serves. Kubernetes allows each authenticated account to
-GET it (ClusterRole `system:discovery`), so no right to read the CRD is necessary.
+GET it (ClusterRole `system:discovery`), so the client does not need a right to read the CRD.
 """
 
 _PARTS = ("spec", "status")

@@ -335,7 +335,7 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     def until(self, now: datetime) -> dict[str, int]:
         """Return the seconds up to `now` in each phase that the job was in.
 
-        No number is negative, even for a wrong status.
+        The numbers are never negative, even for a wrong status.
         """
         current = seconds_since(self.since, now)
         found = {

@@ -71,5 +71,5 @@ def _image_problems(template: Mapping[str, Any], path: str) -> Iterator[Problem]
 
 
 def is_cpu_image(image: str) -> bool:
-    """Return whether this is one of TensorFlow's own images, without CUDA."""
+    """Return whether this image is from TensorFlow itself and does not contain CUDA."""
     return _CPU_IMAGE.fullmatch(image) is not None

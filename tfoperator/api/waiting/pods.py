@@ -25,8 +25,8 @@ from tfoperator.base.clock import seconds_between
 from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
 
 STARTS_SOON = 4.0
-"""The number of seconds for which a node may prepare a pod, or an init container may run, before this is reported. To
-create a sandbox takes a node one or two seconds, and a reason must be shown within five seconds.
+"""The number of seconds for which a node may prepare a pod, or an init container may run, before this is reported. A
+node needs up to two seconds to create a sandbox, and a reason must be shown within five seconds.
 """
 
 _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})

@@ -83,7 +83,7 @@ def found_instead(
     Raises KubeError. If it is being deleted (in most cases a pod of an earlier job with the same name), the operator
     waits for its end, and reports it if this takes too long. It belongs to the job if its labels are the labels of the
     object to create. A PodGroup of the job without the operator's labels (the Go operator sets none) gets them: a job
-    has only one PodGroup, so no other controller can have created this PodGroup for the job.
+    has only one PodGroup, so another controller can't have created this PodGroup for the job.
     """
     labels = wanted.body["metadata"]["labels"]
     if meta.deletion_timestamp is not None:

@@ -40,8 +40,8 @@ _MAX_NAME, _MAX_LIST = 316, 18
 """The maximum number of characters of a name, and of items of a list, that the CRD of Workloads allows."""
 
 _TOO_LARGE = f"of an admission with more than {MAX_WORKLOAD} bytes"
-"""Replaces the name of a flavor in an admission that is too large. No flavor can have this name, so no pods get this
-flavor.
+"""Replaces the name of a flavor in an admission that is too large. This name is not possible for a flavor,
+so pods can't get this flavor.
 """
 
 

@@ -341,7 +341,7 @@ class QueueKeeper:
 
 
 def _class_of_pods(job: TFJob) -> str:
-    """Return the PriorityClass of the job; without it, the PriorityClass of the first template that names one."""
+    """Return the PriorityClass of the job; without it, the first PriorityClass that a template names."""
     policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
     templates = (template_dict(one.template) for one in job.spec.tf_replica_specs.values() if one is not None)
     named = ((one.get("spec") or {}).get("priorityClassName") for one in templates)

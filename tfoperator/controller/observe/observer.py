@@ -41,7 +41,7 @@ T = TypeVar("T", bound=HasMetadata)
 def versions_of(job: str, owned: Iterable[HasMetadata]) -> frozenset[str]:
     """Return the versions of a job and of its objects.
 
-    Each later change changes them, because no version is used twice.
+    Each later change changes them, because each version is used only once.
     """
     return frozenset([job, *[one.metadata.resource_version for one in owned]])
 

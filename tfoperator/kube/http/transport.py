@@ -1,6 +1,6 @@
 """HTTP/1.1 to one server over persistent connections.
 
-Callers use one interface, so another implementation can replace this one. It uses only sockets and llhttp: a request
+Callers use one interface, so another implementation can replace this module. It uses only sockets and llhttp: a request
 needs a tenth of the CPU that the popular HTTP clients need. A request is sent with one system call. If this call fails,
 the server can't have received the whole request, and has not acted on it. A request is sent a second time only in this
 case, and if it is a GET that received no byte of a response.
@@ -131,7 +131,7 @@ class Transport:
         body: bytes | None = None,
         certificate: ClientCertificate | None = None,
     ) -> Exchange | None:
-        """Return an exchange on an idle connection that is still valid; nothing is sent yet.
+        """Return an exchange on an idle connection that is still valid, without sending the request.
 
         Return None if there is no such connection. Pass the exchange to `end` or `fail`.
         """

@@ -56,8 +56,8 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 class _Page(msgspec.Struct):
     """A list.
 
-    Its items are not decoded. Each item is decoded from its own copy of the bytes, so no item keeps the bytes of the
-    whole page in memory.
+    Its items are not decoded. Each item is decoded from its own copy of the bytes, so an item does not keep the bytes
+    of the whole page in memory.
     """
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)

@@ -1,6 +1,6 @@
 """The verbs of an API server, for other packages. They are protocols and values, without I/O.
 
-Components depend only on these protocols. So tests can pass a fake, and another transport can replace the present one.
+Components depend only on these protocols. So tests can pass a fake, and another transport can replace this transport.
 `tfoperator.kube.client.Client` is the implementation over HTTP.
 """
 

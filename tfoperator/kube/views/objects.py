@@ -98,7 +98,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner reference with `controller: true`, if there is one. The API server allows at most one."""
+        """The owner reference with `controller: true`, or None. The API server allows at most one such reference."""
         for reference in self.owner_references:
             if reference.controller:
                 return reference

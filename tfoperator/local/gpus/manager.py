@@ -1,7 +1,7 @@
 """The allocation of this machine's GPUs to pods.
 
 Each GPU has a lock, so two control planes on one machine never allocate the same GPU. The lock is a lock of the kernel
-(flock(2)) on an empty file. The kernel releases the lock when the process ends, so no clean-up is necessary. All users
+(flock(2)) on an empty file. The kernel releases the lock when the process ends, so a clean-up is not needed. All users
 of the machine share the folder, because they also share its devices.
 """
 

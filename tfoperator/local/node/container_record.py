@@ -23,7 +23,7 @@ from tfoperator.local.runtime.protocol import ContainerIdentity, ContainerProces
 
 BACKOFF_BASE = 1.0
 """Seconds before the second restart in a row. The delay doubles for each later restart. The kubelet starts with 10
-seconds. Here a user waits, and no node with many crashing pods needs protection.
+seconds. Here a user waits, and there is no node with many crashing pods to protect.
 """
 BACKOFF_CAP = 300.0
 """The maximum number of seconds between restarts, as in the kubelet."""

@@ -50,8 +50,8 @@ class RunEnd(msgspec.Struct, frozen=True):
     `state` is the state of its result (`RunOutcome`), or `DIED`. If it is `DIED`, `at` is the last time at which the
     run showed that it was alive. `cause` is the reason if the run itself failed. `replicas` contains the last states of
     the replicas that the run recorded, by namespace and pod. `finished` contains jobs, by namespace and name, that
-    completed their training after the run had told them to stop. `left` contains processes that still run after the run
-    has died, because its guardian was killed, too.
+    completed their training after the run had asked them to stop. `left` contains processes that still run after the
+    run has died, because its guardian was killed, too.
     """
 
     state: str

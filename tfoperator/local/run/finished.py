@@ -60,7 +60,7 @@ def _decides(job: TFJob, name: str) -> bool:
 
 
 def trained_to_its_end(replica: ReplicaFacts) -> bool:
-    """Return whether a replica ended by itself and with success, even if it was told to stop."""
+    """Return whether a replica ended by itself and with success, even if it was asked to stop."""
     run = replica.last_run
     if run is None or run.exit_code != 0:
         return False

@@ -81,8 +81,8 @@ class JobRun:
         """Run the objects, and return how the run ended.
 
         Raises KubeError if the control plane rejects an object, OSError or RuntimeUnavailable if the control plane
-        can't start, ControlPlaneFailed if the operator fails, and the exceptions of the listener. In all cases, no
-        process of the run continues, no thread continues, and no port stays open.
+        can't start, ControlPlaneFailed if the operator fails, and the exceptions of the listener. In all cases,
+        the processes and threads of the run have ended, and its ports are closed.
         """
         began = time.monotonic()
         self._began = datetime.now(UTC).replace(microsecond=0)

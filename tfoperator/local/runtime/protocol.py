@@ -78,9 +78,9 @@ def real_path(path: str, mounts: Sequence[Mount]) -> str:
 class HostService(msgspec.Struct, frozen=True):
     """A service of this process that containers reach as `https://{name}:{port}`.
 
-    If the containers of a runtime have their own networks, the runtime makes a socket at this port that only one of
-    these networks can reach. It passes the socket to `accept`, which then owns the socket. The runtime calls `accept`
-    from any thread, after a pod that uses the service has started.
+    If the containers of a runtime have their own networks, the runtime makes a socket at this port. Only a single
+    network of these networks can reach the socket. The runtime passes the socket to `accept`, which then owns the
+    socket. The runtime calls `accept` from any thread, after a pod that uses the service has started.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 The module does no I/O. A container that was restarted in place has several runs. The kubelet keeps the logs of at most
 the last two runs, which `kubectl logs` and `kubectl logs --previous` show. A run is identified by its number and its
-end. The archive's record contains both, so no process needs to check a kept log again.
+end. The archive's record contains both, so processes need not check a kept log again.
 """
 
 from __future__ import annotations

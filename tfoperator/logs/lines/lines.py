@@ -150,7 +150,7 @@ class ResumableLines:
 
 
 def _instant(stamp: str) -> _Instant | None:
-    """Return the time in a time stamp. Return None if there is no time stamp, or only text that resembles one."""
+    """Return the time in a time stamp. Return None if there is no time stamp, or only similar text."""
     match = _STAMP.match(stamp)
     if match is None:
         return None

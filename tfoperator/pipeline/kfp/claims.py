@@ -34,8 +34,8 @@ from tfoperator.pipeline.kfp.pod_options import claim_spec, storage_class
 
 CLAIMS = Path(".tfoperator", "claims")
 _MADE = ".made"
-"""The name of a folder. For each claim that a pipeline has made, the folder contains an empty file. No claim can have
-this name, because the names of claims don't begin with a dot.
+"""The name of a folder. For each claim that a pipeline has made, the folder contains an empty file. A claim can't
+have this name, because the names of claims don't begin with a dot.
 """
 CLAIM_LABEL = "tfoperator.launcher/claim"
 """The label of claims that pipelines have made. Its value is the random part in the names of the launch's objects."""

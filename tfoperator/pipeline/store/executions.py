@@ -96,7 +96,7 @@ class Executions:
 
     @reads
     def makers(self, db: Connection, run_id: str) -> dict[int, Maker]:
-        """Return, for each artifact of a run, the execution that made it, if there is one.
+        """Return, for each artifact of a run, the execution that made it, if it is known.
 
         An execution that reused the artifact does not count as its producer.
         """

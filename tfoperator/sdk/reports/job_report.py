@@ -125,7 +125,7 @@ def job_facts(
 
 
 def _without_pods(job: TFJob, others: Set[str]) -> Iterator[ReplicaFacts]:
-    """Yield the facts about replicas that have no pod and wait for one, if the job should have pods now."""
+    """Yield the facts about replicas that have no pod and wait for a pod, if the job should have pods now."""
     if is_multikueue(job) or final_condition(job) is not None or is_held(job):
         return
     reasons = reasons_without_pods(job)

@@ -50,8 +50,8 @@ _QUIET_SECONDS = 600.0
 class CertificateKeeper(KeyringKeeper):
     """A `KeyringKeeper` for clients that are API servers. They find the authorities to trust in the CRD.
 
-    The API server of `tfoperator local` shows its CRD, but nobody can change it, because this API server converts jobs
-    itself. In this case, no client waits for the certificate.
+    The API server of `tfoperator local` shows its CRD, but clients can't change it, because this API server converts
+    jobs itself. In this case, no client waits for the certificate.
     """
 
     def __init__(

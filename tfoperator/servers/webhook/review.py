@@ -59,7 +59,7 @@ class MalformedReview(ValueError):
 class Reviewed(msgspec.Struct, frozen=True):
     """The result of a review.
 
-    It has the answer as JSON, the number of converted objects, their version, and the failure if there is one. If there
+    It has the answer as JSON, the number of converted objects, their version, and the failure, if any. If there
     is no failure, the version is a served version. It is never a text from a client.
     """
 

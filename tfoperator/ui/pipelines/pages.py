@@ -27,7 +27,7 @@ from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 MAX_RUNS = 1000
 """The maximum number of runs in the list. The newest runs are shown."""
 _READ_SECONDS = 10.0
-"""Seconds after which runs in progress are read again. A lease expires without a write, so no change is noticed."""
+"""Seconds after which runs in progress are read again. The expiry of a lease is not a write, so it is not noticed."""
 _READERS = 4
 _LOG_PAUSE = 0.5
 """Seconds between two reads at the end of a log."""

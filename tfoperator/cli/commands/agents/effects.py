@@ -32,7 +32,7 @@ class Effects:
     """Makes and checks the tokens of one server. It is not thread-safe: the caller must hold a lock."""
 
     def __init__(self, key: bytes, clock: Clock) -> None:
-        """Initialize; nothing else must use the same `key`."""
+        """Initialize. Use the `key` only here."""
         self._key = key
         self._clock = clock
         self._used: dict[str, float] = {}  # until when a used token would be valid

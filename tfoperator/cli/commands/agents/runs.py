@@ -18,7 +18,7 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.local.run.kept import is_run
 
 _START_SECONDS = 20.0
-"""The number of seconds within which a run must begin or be refused; usually this takes one or two seconds."""
+"""The number of seconds within which a run must begin or be refused. Usually this takes at most two seconds."""
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 40.0
 """The number of seconds within which an interrupted run must end: the default grace period of pods is 30 s."""

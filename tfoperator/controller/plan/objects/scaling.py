@@ -89,7 +89,7 @@ def plan_replicas(facts: Facts) -> Iterator[Want]:
 
 
 def free_lost_pods(facts: Facts) -> Iterator[Want]:
-    """Force the deletion of pods on a lost node after their grace period, because no kubelet will confirm their end."""
+    """Force the deletion of pods on a lost node after their grace period: the kubelet will not confirm their end."""
     for pod in facts.observed.pods:
         overdue = overdue_seconds(pod, facts.now, facts.options)
         if overdue is None:

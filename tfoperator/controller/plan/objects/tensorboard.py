@@ -39,7 +39,7 @@ _SPEC_FIELD = "spec.tensorBoard"
 def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]:
     """Return the observed objects of the job's replicas, and the objects of its TensorBoard.
 
-    An object with a TensorBoard's labels but another name belongs to a user. Neither of the two results contains it.
+    An object with a TensorBoard's labels but another name belongs to a user. Both results are without it.
     """
     services = tuple(service for service in observed.services if names.LABEL_TENSORBOARD in service.metadata.labels)
     if not services and not observed.deployments:

@@ -289,10 +289,10 @@ def counted(ready: int, total: int, completed: int, failed: int) -> str:
 def only_counts_rise(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> bool:
     """Return whether `new` differs from `old` only because more replicas are active or ready.
 
-    No client waits for such a change, and nothing is lost if it is not written. The result is False in two cases: fewer
-    replicas are active or ready (there may be a problem), or all workers are active (a client that scales a job waits
-    for this). (A condition shows whether all replicas are ready.) Started indexes must be recorded: otherwise a pod
-    that is lost would look like a pod that never existed. The progress server writes the progress.
+    Clients do not wait for such a change, and it does no harm if the change is not written. The result is False in two
+    cases: fewer replicas are active or ready (there may be a problem), or all workers are active (a client that scales
+    a job waits for this). (A condition shows whether all replicas are ready.) Started indexes must be recorded:
+    otherwise a pod that is lost would look like a pod that never existed. The progress server writes the progress.
     """
     if any(getattr(old, name) != getattr(new, name) for name in _COMPARED_FIELDS):
         return False

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import msgspec
 
 _ENDING = frozenset({signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGQUIT})
-"""Signals that tell a program to end. Other signals (SIGHUP, SIGUSR1 ...) have another meaning, and the program
+"""Signals that request the end of a program. Other signals (SIGHUP, SIGUSR1 ...) have another meaning, and the program
 continues.
 """
 

@@ -116,7 +116,7 @@ class ExecProgram:
             self._stdin.close()
 
     def resize(self, size: bytes) -> None:
-        """Set the size of the command's terminal, if it has one, to the size of the client's terminal."""
+        """Set the size of the command's terminal, if it exists, to the size of the client's terminal."""
         if self._terminal is None:
             return
         try:

@@ -8,8 +8,8 @@ client that has the token normally sends it long before so many other clients co
 not limited: thousands of watches are normal.
 
 Client libraries send a bearer token only over TLS, even on loopback. So each run of the server has its own certificate.
-A kubeconfig contains the CA certificate as `certificate-authority-data`, so nobody has to change the machine's trust
-store.
+A kubeconfig contains the CA certificate as `certificate-authority-data`, so users don't have to change the machine's
+trust store.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class MetricsRequests:
 
 
 def _well_placed(resource: ResourceType, path: ResourcePath) -> bool:
-    """Return whether the path has a namespace if, and only if, it needs one. A list may be of all namespaces."""
+    """Return whether the path has a namespace exactly if a namespace is necessary. A list may be of all namespaces."""
     if not resource.namespaced:
         return not path.namespace
     return bool(path.namespace) or not path.name

@@ -1,8 +1,8 @@
 """Watches: all changes of a selection from a starting revision, in order, without gaps.
 
 The store's events add lines to a watcher, and its response takes them from the watcher. Both run in the server's event
-loop, so no change is lost between the initial state and the first change that the watcher observes. If an object begins
-to match the selection, the watch sends ADDED. If it stops matching, the watch sends DELETED.
+loop, so the watcher misses no change between the initial state and the first change that it observes. If an object
+begins to match the selection, the watch sends ADDED. If it stops matching, the watch sends DELETED.
 """
 
 from __future__ import annotations

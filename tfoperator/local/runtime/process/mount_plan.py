@@ -25,7 +25,7 @@ from tfoperator.local.runtime.protocol import LaunchError, Mount
 _MAX_LINKS = 40
 """The most symbolic links that may be followed on one path, as in the kernel: path_resolution(7)."""
 _WITHOUT_MOUNT_POINTS = ("/proc", "/sys")
-"""Folders that the kernel provides. These folders can't be mirrored, and no entries can be made in them."""
+"""Folders that the kernel provides. These folders can't be mirrored, and it is not possible to make entries in them."""
 
 
 class FileEntry(msgspec.Struct, frozen=True):

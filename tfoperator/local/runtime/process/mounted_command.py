@@ -1,6 +1,6 @@
 """Mounts for a process that belongs to no pod: a step of a pipeline.
 
-The namespace ends with the process, and nothing remains. A mount path that is missing in a folder of a person (a home,
+The namespace and its mounts end with the process. A mount path that is missing in a folder of a person (a home,
 `/tmp`) is refused. The folder would have to be made there and removed after the process ends, and the process may
 outlive its launcher.
 """
