@@ -110,7 +110,7 @@ def test_a_job_that_loses_a_device_goes_on_with_one_worker_and_comes_back_withou
     eventually(lambda: notes.trains_with(1, 2), within=LIMIT, what="one worker goes on")
     smaller = namespace.get("tfjob", "elastic")["status"]
     assert (smaller["elastic"]["workers"], smaller["ready"]) == (1, "1/1")
-    assert f"1 replica has had no room for 2 seconds (Insufficient {SLOT})" in smaller["elastic"]["reason"]
+    assert f"1 replica has had no node for 2 seconds (Insufficient {SLOT})" in smaller["elastic"]["reason"]
     namespace.kubectl("delete", "pod", "taker", "--grace-period=0", "--force")
     eventually(lambda: notes.trains_with(2, 3), within=LIMIT, what="two workers train again")
     assert notes.lost() == [0, 0], "what is announced costs no step"
