@@ -152,7 +152,7 @@ BROKEN_JOBS = (
         "a ConfigMap is missing",
         "time.sleep(600)",
         "ConfigMap 'settings' not found",
-        "Create the object",
+        "Create the missing object",
         container={"env": [{"name": "RATE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "rate"}}}]},
     ),
 )

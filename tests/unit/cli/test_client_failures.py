@@ -38,7 +38,7 @@ def test_a_server_that_is_down_a_cluster_without_the_crd_and_missing_rights(
 ) -> None:
     install = r"Install it .*: tfoperator crd \| kubectl apply --server-side -f -"
     for cluster, words, advice in (
-        ("down", "127.0.0.1", r".*Is the API server up\?.*"),
+        ("down", "127.0.0.1", r".*Is the API server running\?.*"),
         ("no crd", "tfjobs.kubeflow.org is missing", install),
         ("no rights", 'User "me" cannot do that', r".*Ask the administrators of the cluster.*"),
     ):

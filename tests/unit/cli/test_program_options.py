@@ -131,7 +131,7 @@ ODD = "x\udcff"  # as Python has an argument or a file name of the bytes 78 ff
     ],
 )
 def test_what_is_no_utf8_can_not_be_in_a_job(words: list[str], options: dict[str, Any]) -> None:
-    with pytest.raises(CliError, match=r"x\udcff.*: is not UTF-8"):
+    with pytest.raises(CliError, match=r"x\udcff.*: must be UTF-8 text"):
         program_job(words, ProgramOptions(**options))
 
 

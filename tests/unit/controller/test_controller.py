@@ -108,7 +108,7 @@ def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_
         harness.sync(times=3)
         assert len(harness.recorder.told("TemplateChanged")) == number
         assert set(harness.calls()) <= {("replace", "tfjobs")}, "it costs no call but that of the event"
-    said = "The spec of the pods of Worker has changed."
+    said = "The pod template of Worker has changed."
     assert harness.recorder.told("TemplateChanged")[0].startswith(said)
 
 

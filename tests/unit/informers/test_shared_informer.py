@@ -130,7 +130,7 @@ def test_it_starts_once_and_never_after_its_stop(make: Make, caplog: pytest.LogC
     informer = make()
     informer.stop()
     informer.start()
-    assert "stopped before" in caplog.text
+    assert "already stopped" in caplog.text
     assert not informer.started
     with pytest.raises(InformerStopped, match="pods"):
         informer.add_handler(View())

@@ -101,10 +101,10 @@ def test_a_value_is_a_parameter_of_the_next_step_whether_it_was_written_or_told(
 @pytest.mark.parametrize(
     ("component", "text", "problem"),
     [
-        (Add, "many", "output total is no Integer: 'many'"),
+        (Add, "many", "output total is not a valid Integer: 'many'"),
         (Add, "true", "'True' is bool"),
-        (List, "[" * 200 + "]" * 200, "more than 100 levels of nesting deep"),
-        (List, "[" * 99_999, "is no JsonValue"),
+        (List, "[" * 200 + "]" * 200, "more than 100 levels of nesting"),
+        (List, "[" * 99_999, "is not a valid JsonValue"),
     ],
 )
 def test_a_file_that_is_no_value_is_a_failure(tmp_path: Path, component: Any, text: str, problem: str) -> None:
@@ -182,7 +182,7 @@ def test_a_failed_iteration_is_resumed_and_others_are_not_run_again(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("items", "problem"),
-    [(Value("text", ("[3",)), "no list"), (Value("get", ([1], 7)), "IndexError"), ([0] * 1001, "1000")],
+    [(Value("text", ("[3",)), "its items must be a list"), (Value("get", ([1], 7)), "IndexError"), ([0] * 1001, "1000")],
 )
 def test_a_loop_without_a_list_of_items_fails_the_steps_in_it(tmp_path: Path, items: Any, problem: str) -> None:
     with pytest.raises(PipelineFailed, match=problem):
@@ -201,7 +201,7 @@ def test_loops_that_make_too_many_steps_end_the_run(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        (["a", "a.0"], "an iteration of a has the name of another step"),
+        (["a", "a.0"], "an iteration of a has the same name as another step"),
         (["A", "a.7.5"], ""),
         (["a.1", "a.2", "a.x", "b.0"], ""),
         (["x" * 199], "have 256 characters"),

@@ -406,7 +406,7 @@ def test_the_resync_sets_the_thread_going_once_it_is_started_and_stop_ends_it(wo
     world.reconciler.on_update(job, job)
     assert world.calls("list") == []
     world.reconciler.start()
-    with pytest.raises(RuntimeError, match="before"):
+    with pytest.raises(RuntimeError, match="this reconciler was already started once"):
         world.reconciler.start()
 
     def resynced() -> bool:

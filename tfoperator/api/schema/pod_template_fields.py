@@ -1,8 +1,9 @@
 """The CRD's additions to pod templates and volumes: the members that a job needs in them.
 
-`VIEWS` has these additions for each of Kubernetes' types that a TFJob does not decode. An entry has the view that
-describes the type in the open schema, in which all other members are unchecked. It also has the additions to the whole
-schema of `pod_schemas`. Both are made from the declarations of the fields in `tfoperator.api.replicas.templates`.
+`VIEWS` has these additions for each of Kubernetes' types that a TFJob does not decode. An entry has two parts. `struct`
+describes the type in the open schema, in which API servers do not check any other member. `members` has the additions
+to the complete schema, which the module `pod_schemas` makes. Both parts are made from the declarations of the fields in
+`tfoperator.api.replicas.templates`.
 """
 
 from __future__ import annotations

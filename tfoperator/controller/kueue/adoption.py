@@ -1,8 +1,8 @@
 """Compares a Workload that an administrator has given to the operator with the needs of the Workload's job.
 
-Such a Workload comes from Kueue's own framework. Pure. Such a Workload has no mark of the operator, so the mark can't
-show whether the job has changed. So the operator compares the Workload with the job once: in all members by which Kueue
-counts pods and finds places for them. Then it writes the mark for the present job. The two can't be exactly equal.
+Pure. Such a Workload comes from Kueue's own framework. It has no mark of the operator, so the mark can't show whether
+the job has changed. The operator compares the Workload with the job once. It compares all fields that Kueue uses to
+count pods and to find places for them. Then it writes the mark for the present job. The two can't be exactly equal.
 Kueue has written the values of the admission into the templates of an admitted job, an API server adds defaults, and
 quantities may be written in different forms.
 """

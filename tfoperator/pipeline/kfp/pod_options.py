@@ -107,7 +107,9 @@ def security_of(where: str, options: Options) -> Json:
 def field_of(where: str, path: str) -> re.Match[str]:
     """Return the parts of the path of a pod's field. Raises ComponentError if a variable may not contain this field."""
     if (match := _FIELD.fullmatch(path)) is None:
-        raise ComponentError(f"{where}.fieldPath: {path!r:.80} is not a field of a pod that a variable can have")
+        raise ComponentError(
+            f"{where}.fieldPath: {path!r:.80} is not a field of a pod that an environment variable can contain"
+        )
     return match
 
 

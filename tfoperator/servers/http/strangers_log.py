@@ -45,5 +45,7 @@ class StrangersLog(logging.LoggerAdapter[logging.Logger]):
                     return
                 self._lines[source] += 1
             if left_out:
-                self.logger.warning("%d lines about clients' requests were left out here in a minute", left_out)
+                self.logger.warning(
+                    "%d log lines about clients' requests were left out: there were too many in one minute", left_out
+                )
         super().log(level, msg, *args, **kwargs)

@@ -73,7 +73,7 @@ def test_a_field_that_became_open_is_missing_where_it_is_closed() -> None:
 
 @pytest.mark.parametrize("data", [document({}, kind="PyTorchJob"), document({}, version="v1alpha2"), b"{}"])
 def test_a_document_without_tfjobs_is_no_answer(data: bytes) -> None:
-    with pytest.raises(ValueError, match="has no schema of TFJob"):
+    with pytest.raises(ValueError, match="has no schema for TFJob"):
         served_fields(data)
 
 

@@ -87,7 +87,7 @@ def test_no_reason_is_written_as_text() -> None:
 
 def test_an_event_has_the_type_of_its_reason_and_a_reason_of_conditions_makes_none() -> None:
     assert PlannedEvent.of(JobReason.FAILED, "m") == PlannedEvent("Warning", "TFJobFailed", "m")
-    with pytest.raises(TypeError, match="TFJobPending is the reason of no event"):
+    with pytest.raises(TypeError, match="TFJobPending is not a reason of events"):
         PlannedEvent.of(JobReason.PENDING, "m")
 
 

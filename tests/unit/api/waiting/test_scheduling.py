@@ -82,7 +82,7 @@ def refused(message: str, reason: str = "Unschedulable") -> PodCondition:
         (
             "no nodes available to schedule pods",
             "no nodes available to schedule pods",
-            "more nodes",
+            "ask an administrator to add nodes",
         ),
     ],
 )

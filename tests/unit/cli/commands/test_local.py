@@ -52,7 +52,7 @@ def test_a_crash_is_noticed_and_down_cleans_up_after_it(tmp_path: Path, run: Run
         process.kill()
         process.wait()
     assert "had crashed" in said
-    assert "killed ns/p/tensorflow" in said
+    assert "killed the process ns/p/tensorflow" in said
     assert state.read() is None
     assert not state.kubeconfig.exists()
 

@@ -71,7 +71,7 @@ def test_each_pod_set_gets_its_own_flavor() -> None:
 
 def test_a_node_selector_of_the_replica_that_the_flavor_contradicts_is_named() -> None:
     given = job(nodeSelector={"kind": "gpus"})
-    with pytest.raises(PlacementError, match="node selector kind would be both gpus and cpus"):
+    with pytest.raises(PlacementError, match="node selector kind would need both the value gpus and the value cpus"):
         admitted_job(given, placements(admitted(given), flavors()), "")
 
 

@@ -280,7 +280,8 @@ def test_what_contradicts_a_template_ends_the_workload() -> None:
     api.admit()
     api.carry_out(look(job, api))
     assert api.workload.condition("Finished").reason == "FailedToStart"
-    assert "disk would be both hdd and ssd" in api.workload.condition("Finished").message
+    said = "disk would need both the value hdd and the value ssd"
+    assert said in api.workload.condition("Finished").message
 
 
 def test_kueues_own_framework_is_left_alone_and_an_administrator_can_take_its_workloads_over() -> None:

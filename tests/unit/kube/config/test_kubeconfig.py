@@ -86,7 +86,7 @@ def test_the_server_may_be_untrusted_or_have_another_name_when_the_cluster_says_
     for cluster in ({"insecure-skip-tls-verify": True}, ca | {"tls-server-name": "kube.test"}):
         with Client(load(tmp_path, kubeconfig(server.url, cluster=cluster))) as client:
             assert client.get_raw("/") == b"ok"
-    with pytest.raises(ConfigError, match="can't be used together: leave out one of them"):
+    with pytest.raises(ConfigError, match="can't be used together: remove one of them"):
         load(tmp_path, kubeconfig(cluster=ca | {"insecure-skip-tls-verify": True}))
     for cluster in (ca, {}):
         config = load(tmp_path, kubeconfig(server.url, cluster=cluster))
@@ -112,7 +112,7 @@ BAD: list[tuple[Any, str]] = [
     (f"users: [token: {SECRET}\nb: ]", r"is not valid YAML at line \d+, column \d+"),
     ({"current-context": ""}, "has no current-context: choose one with --context"),
     (without("contexts"), "needs context 'x', which does not exist: there are no contexts"),
-    (without("clusters"), r"context 'x' asks for cluster 'c', which does not exist"),
+    (without("clusters"), r"context 'x' needs cluster 'c', which does not exist: there are no clusters"),
     (without("users"), "context 'x' needs user 'u', which does not exist: there are no users"),
     (kubeconfig(context={"cluster": ""}), "context 'x': cluster is missing"),
     (kubeconfig(""), "cluster 'c': server must be a URL"),
@@ -127,7 +127,7 @@ BAD: list[tuple[Any, str]] = [
     (kubeconfig(user={"token": 12345}), r"user 'u': token must be a string: put it in quotes"),
     (kubeconfig(user={"token": f"{SECRET}\nX: y"}), "user 'u': token must contain only the bearer token"),
     (kubeconfig(user={"as": "jane\r\nX: 1"}), "is not allowed in an HTTP header"),
-    (kubeconfig(user={"tokenFile": "missing"}), "tokenFile names .*missing, which is not there"),
+    (kubeconfig(user={"tokenFile": "missing"}), "tokenFile names .*missing, but this file does not exist"),
     (kubeconfig(user={"client-certificate-data": "AAAA"}), "client-certificate is set, so client-key must be set"),
     (kubeconfig(user={"client-key-data": "AAAA"}), "client-key is set, so client-certificate must be set"),
     (kubeconfig(user=dict.fromkeys(["client-key-data", "client-certificate-data"], "AAAA")), "and key can't be used"),

@@ -90,7 +90,10 @@ def test_an_answer_with_a_length_leaves_the_connection_usable_but_a_long_one_is_
         assert answer.read_all() == b"{}"
         assert not answer.will_close
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
-    with answer_to(head, ends=False, limit=10) as answer, pytest.raises(AnswerTooLarge, match="larger than 10 bytes"):
+    with (
+        answer_to(head, ends=False, limit=10) as answer,
+        pytest.raises(AnswerTooLarge, match="larger than the limit of 10 bytes"),
+    ):
         answer.begin()
 
 
@@ -211,7 +214,7 @@ def test_a_head_is_not_read_for_ever() -> None:
 @pytest.mark.parametrize("body", [b"Transfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n", b"\r\n01234567890"])
 def test_another_is_refused_as_soon_as_it_is_too_long(body: bytes) -> None:
     data = b"HTTP/1.1 200 OK\r\n" + body
-    with answer_to(data, limit=10) as answer, pytest.raises(AnswerTooLarge, match="larger than 10 bytes"):
+    with answer_to(data, limit=10) as answer, pytest.raises(AnswerTooLarge, match="larger than the limit of 10 bytes"):
         whole(answer)
 
 

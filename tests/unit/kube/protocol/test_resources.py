@@ -24,7 +24,7 @@ def test_paths_and_api_versions(path: str, expected: str) -> None:
 
 @pytest.mark.parametrize("dots", [".", ".."])
 def test_a_name_that_a_proxy_would_resolve_is_refused(dots: str) -> None:
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="is not a valid name of an object"):
         PODS.path("a", dots)
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="is not a valid name of an object"):
         PODS.path(dots, "b")

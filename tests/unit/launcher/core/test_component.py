@@ -22,7 +22,7 @@ def test_a_container_is_an_image_and_words(fields: Any) -> None:
     ("path", "words"),
     [
         ("", None),
-        ("nowhere:X", "No module named 'nowhere'; PYTHONPATH"),
+        ("nowhere:X", "No module named 'nowhere'; Python looks in the folders of PYTHONPATH"),
         ("tests.unit.launcher.executors", None),
         ("tests.unit.launcher.executors:NoExecutor", None),
         ("os:nope", None),

@@ -59,10 +59,10 @@ def test_a_shared_directory_and_objects_need_no_termination_message(place: str, 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"restartPolicy": "Always"}, "for ever"),
-        ({"containers": [{"name": "main", "$patch": "delete"}]}, "no container 'main'"),
-        ({"containers": [{"name": "main", "image": None}]}, "no container 'main' with an image"),
-        ({"containers": None}, "no container 'main'"),
+        ({"restartPolicy": "Always"}, "would restart the component without end"),
+        ({"containers": [{"name": "main", "$patch": "delete"}]}, "must have a container 'main'"),
+        ({"containers": [{"name": "main", "image": None}]}, "must have a container 'main' with an image"),
+        ({"containers": None}, "must have a container 'main'"),
     ],
 )
 def test_a_config_that_leaves_nothing_to_run_is_refused(spec: Any, words: str) -> None:

@@ -89,7 +89,7 @@ def test_of_two_containers_each_has_its_own(world: World) -> None:
 
 def test_they_are_refused_where_there_is_no_room_and_by_a_closed_archive(world: World) -> None:
     world.archive = world.make(bounds=ArchiveBounds(max_bytes=100, max_log_bytes=50, timeout=30.0))
-    with pytest.raises(OSError, match="no room"):
+    with pytest.raises(OSError, match="the archive is full"):
         world.archive.keep_stacks(JOB, RUNNING, "tensorflow", "x" * 200)
     assert world.found() == list(open_place(world.root).found()) == []
     world.archive.close()

@@ -37,8 +37,8 @@ def test_nothing_is_needed_and_nothing_is_a_flag() -> None:
     ("value", "message"),
     [
         ([], "must be a mapping of resource names"),
-        ({"gpu": {}}, "accelerators[gpu] is no name of an extended resource"),
-        ({3: {}}, "accelerators[3] is no name of an extended resource"),
+        ({"gpu": {}}, "accelerators[gpu] is not a name of an extended resource"),
+        ({3: {}}, "accelerators[3] is not a name of an extended resource"),
         ({GPU: []}, "accelerators[nvidia.com/gpu] must be an object, but is a list"),
         ({GPU: None}, "accelerators[nvidia.com/gpu] must be an object, but is null"),
         (
@@ -60,8 +60,8 @@ def test_nothing_is_needed_and_nothing_is_a_flag() -> None:
         ({GPU: {"env": [{"name": "A"}, {"name": "A"}]}}, ".env[1].name is there twice"),
         ({GPU: {"volumes": [{"name": "V", "emptyDir": {}}]}}, ".volumes[0].name must be a volume's name"),
         ({GPU: {"volumes": [{"name": "tfoperator-checkpoint", "emptyDir": {}}]}}, "that spec.checkpoint adds"),
-        ({GPU: {"volumes": [{"name": "v"}]}}, ".volumes[0] must have a name and one kind of volume"),
-        ({GPU: {"volumes": [{"name": "v", "mountPath": "/x"}]}}, ".volumes[0] must have a name and one kind"),
+        ({GPU: {"volumes": [{"name": "v"}]}}, ".volumes[0] must have a name and exactly one kind of volume"),
+        ({GPU: {"volumes": [{"name": "v", "mountPath": "/x"}]}}, ".volumes[0] must have a name and exactly one kind"),
         ({GPU: {"volumes": [VOLUME, VOLUME]}}, ".volumes[1].name is there twice"),
         (
             {GPU: {"volumeMounts": [{"name": "w", "mountPath": "/x"}], "volumes": [VOLUME]}},
@@ -132,7 +132,10 @@ def test_the_rules_are_read() -> None:
         ({"annotations": {"default": ["a/b", "a/b/c"]}}, "scheduling.annotations.default[1] must be a name"),
         ({"queues": {"default": [None]}}, "scheduling.queues.default[0] must be a name"),
         ({"queues": {"default": [1]}}, "scheduling.queues.default[0] must be a string"),
-        ({"queues": {"default": [], "namespace": {}}}, "scheduling.queues.namespace is unknown"),
+        (
+            {"queues": {"default": [], "namespace": {}}},
+            "scheduling.queues.namespace is not a valid key; the keys are default, namespaces",
+        ),
         ({"queues": {"default": [], "namespaces": None}}, "scheduling.queues.namespaces must be an object"),
         ({"queues": {"default": [], "namespaces": {"a": None}}}, "scheduling.queues.namespaces[a] must be a list"),
         ({"queues": {"default": [], "namespaces": {"A": []}}}, "namespaces[A] is not a valid name of a namespace"),

@@ -60,16 +60,16 @@ def test_another_order_is_another_digest() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"image": "{{workflow.uid}}"}, "--image: .* has '{{'"),
-        ({"image": " "}, "--image: .* needs an image"),
+        ({"image": "{{workflow.uid}}"}, "--image: .* contains '{{', which Argo and Airflow would replace"),
+        ({"image": " "}, "--image: the image of the launchers' pods is missing"),
         ({"file": "/p/{%x%}.py"}, "--pipeline-file"),
         ({"file": "p.py"}, "must be an absolute path"),
         ({"home": "/data/{{=1}}"}, "--home"),
         ({"home": "/data\n- x"}, "control character"),
-        ({"claims": (Claim("Data", "/data"),)}, "--claim: 'Data' is no name"),
+        ({"claims": (Claim("Data", "/data"),)}, "--claim: 'Data' is not a valid name of an object"),
         ({"claims": (Claim("data", "data"),)}, "--claim: 'data' must be an absolute path"),
         ({"claims": (Claim("data", "/{{x}}"),)}, "--claim"),
-        ({"secrets": ("Db",)}, "--secret: 'Db' is no name"),
+        ({"secrets": ("Db",)}, "--secret: 'Db' is not a valid name of an object"),
         ({"service_account": "a" * 64}, "--service-account"),
         ({"options": ("--tmp-path={{x}}",)}, "--tmp-path"),
     ],
@@ -82,7 +82,7 @@ def test_what_an_orchestrator_would_expand_or_the_api_refuses_is_an_error(option
 @pytest.mark.parametrize(
     ("home", "words"),
     [
-        ("postgresql://db/records", "has to end in [?]folder="),
+        ("postgresql://db/records", "must end in [?]folder="),
         ("postgresql://db/records?folder=logs", "an absolute path"),
         ("postgresql://me:hidden@db/records?folder=/logs", "must not have a password, because"),
         ("s3://bucket/records", "give a directory, or postgresql"),

@@ -52,19 +52,19 @@ def circle() -> list[BaseComponent]:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: graph(add("a"), add("a")), "more than one a"),
-        (lambda: graph(add("step"), add("other"), add("Step")), "more than one Step, step.*instance_name"),
+        (lambda: graph(add("a"), add("a")), "several steps are named a "),
+        (lambda: graph(add("step"), add("other"), add("Step")), "several steps are named Step, step .*instance_name"),
         (lambda: graph(), "no components"),
         (lambda: graph(add("a"), root=""), "pipeline_root"),
-        (lambda: graph(add("a"), name="../up"), "no name"),
-        (lambda: graph(add("../up")), "no name"),
+        (lambda: graph(add("a"), name="../up"), "'../up' is not a valid name"),
+        (lambda: graph(add("../up")), "'../up' is not a valid name"),
         (lambda: graph(add("default")), "default"),
-        (lambda: graph(add("b", left=add("a").outputs.total)), "comes from a, which is not in the pipeline"),
+        (lambda: graph(add("b", left=add("a").outputs.total)), "reads an output of a, which is not in the pipeline"),
         (lambda: graph(add("a", left=Channel("Number"))), "give its channel a uri"),
         (lambda: graph(*circle()), "wait for each other: (one <- other <- one|other <- one <- other)"),
         (lambda: Add(name="x"), "parameter 'number' is missing"),
-        (lambda: Add(name="x", number="1"), "is int, but is given '1'"),
-        (lambda: Add(name="x", number=True), "is int, but is given True"),
+        (lambda: Add(name="x", number="1"), "'number' must be int, but is '1'"),
+        (lambda: Add(name="x", number=True), "'number' must be int, but is True"),
         (lambda: Add(name="x", number=1, size=2), "no argument 'size'"),
         (lambda: Add(name="x", number=1, left="/path"), "left must be a Channel"),
         (lambda: type("Nothing", (BaseComponent,), {})(), "must have an EXECUTOR_SPEC"),
@@ -101,7 +101,7 @@ def test_a_component_and_a_type_are_called_by_their_class_or_as_one_likes() -> N
     assert [kind.TYPE_NAME for kind in kinds] == ["Votes", "Other", "Model", "PushedModel"]
     assert (Add(name="x", number=1).name, Add(name="x", number=1, instance_name="two").id) == ("Add", "Add.two")
     assert add("three").outputs.total.producer is not None
-    with pytest.raises(AttributeError, match="there are: total"):
+    with pytest.raises(AttributeError, match="the outputs are: total"):
         _ = add("a").outputs.nothing
 
 

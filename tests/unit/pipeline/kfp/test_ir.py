@@ -146,7 +146,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no task": (task("numbers", dependentTasks=["gone"]), "numbers: the task 'gone' does not exist"),
     "a cycle": (task("numbers", dependentTasks=["for-loop-1"]), "wait for each other"),
     "a name": (put("root/dag/tasks", **{"../up": NUMBERS}), "not a valid name for a component"),
-    "a name of another": (put("root/dag/tasks", **{"say.5": NUMBERS}), "there is more than one say-5"),
+    "a name of another": (put("root/dag/tasks", **{"say.5": NUMBERS}), "several steps are named say-5"),
     "a pipeline's name": (put("pipelineInfo", name="../up"), "not a valid name for a component"),
     "an output's name": (
         put("components/comp-add/outputDefinitions/parameters", **{"../up": {}}),
@@ -159,7 +159,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "a selector": (
         put("components/comp-for-loop-4/dag/tasks/add/inputs/parameters/a", parameterExpressionSelector=CODE),
-        "parameterExpressionSelector: .* can't be computed",
+        r"add: a\.parameterExpressionSelector: .* is not supported here",
     ),
     "a placeholder": (
         put(f"{EXECUTOR}/container", args=["{{$.pipeline_job_uuid}}"]),
@@ -171,8 +171,8 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "other objects": (put("", defaultPipelineRoot="minio://bucket/x"), "defaultPipelineRoot minio://bucket/x"),
     "a missing parameter": (put("root/inputDefinitions/parameters", n={}), "'n' is missing"),
-    "depth": (lambda d: nested(d, 1), "more than 30 deep"),
-    "many tasks": (lambda d: nested(d, 3), "deep|more than 2000 tasks"),
+    "depth": (lambda d: nested(d, 1), "has more than 30 levels of nested DAGs"),
+    "many tasks": (lambda d: nested(d, 3), "more than 30 levels of nested DAGs|more than 2000 tasks"),
 }
 
 

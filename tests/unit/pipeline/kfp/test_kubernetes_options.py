@@ -231,7 +231,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a limit": ({"emptyDirMounts": [{"mountPath": "/d", "sizeLimit": "lots"}]}, "must be an amount"),
     "too many annotations": (
         {"podMetadata": {"annotations": {f"a{number}": "x" * 4000 for number in range(80)}}},
-        "more than 262144 characters",
+        r"step\.podMetadata\.annotations: its names and values must have at most 262144 characters together",
     ),
     "a list of tolerations without an end": ({"tolerations": [{"tolerationJson": [{}] * 5000}]}, "at most 100"),
     "a value without an end": ({"nodeSelector": {"nodeSelectorJson": nested(900)}}, "more than 20 levels of nesting"),
@@ -279,7 +279,10 @@ def read(folder: Path, text: str) -> Graph:
         ({"secretAsEnv": [{"secretName": "x" * 5000}]}, "has 5000 characters"),
         ({"secretAsEnv": [{"secretNameParameter": {"componentInputParameter": "none"}}]}, "there is no 'none'"),
         ({"pvcMount": [{"constant": "x", "mountPath": "/"}]}, "must be an absolute path below /"),
-        ({"secretAsEnv": [{"secretNameParameter": {"taskOutputParameter": {"producerTask": "no"}}}]}, "no task 'no'"),
+        (
+            {"secretAsEnv": [{"secretNameParameter": {"taskOutputParameter": {"producerTask": "no"}}}]},
+            r"root\.say: the task 'no' does not exist",
+        ),
     ],
 )
 def test_a_file_that_asks_for_more_is_refused_before_the_run(tmp_path: Path, options: Any, words: str) -> None:

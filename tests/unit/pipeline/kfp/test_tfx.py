@@ -237,10 +237,10 @@ def test_a_program_before_a_component_changes_its_parameters_and_decides_whether
     ("report", "message"),
     [
         ('{"parameterValues": []}', "malformed document"),
-        ('{"parameterValues": {"tmp_path": "/"}}', "tmp_path is set by the launcher"),
+        ('{"parameterValues": {"tmp_path": "/"}}', "the launcher sets tmp_path, so give the parameter another name"),
         (json.dumps({"parameterValues": {"x" * 300: 1}}), "is not a valid name of"),
         ('{"artifacts": {"out": {"artifacts": [{"metadata": {"a\\u0000b": 1}}]}}}', "is not a valid name of"),
-        ("[" * 100_000, "is no JsonValue"),
+        ("[" * 100_000, "is not a valid JsonValue"),
         ('"' + "x" * (1 << 18) + '"', "more than 262144 bytes"),
     ],
 )
@@ -288,7 +288,7 @@ DEEP = json.loads("[" * 200 + "]" * 200)
 REFUSED: dict[str, tuple[Change, str]] = {
     "a job in a job": (
         lambda job: job.update(pipelineSpec=copy.deepcopy(job)),
-        r"pipeline\.displayName: pipelines here",
+        r"pipeline\.displayName: is not supported in pipelines here",
     ),
     "a setting": (
         put("runtimeConfig", failurePolicy="X"),
@@ -300,7 +300,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "a root of another kind": (
         put("runtimeConfig", gcsOutputDirectory="hdfs://x"),
-        "defaultPipelineRoot hdfs://x: outputs go to a directory",
+        "defaultPipelineRoot hdfs://x: must be a directory, or a URL that begins with",
     ),
     "a root that is no text": (put("runtimeConfig", gcsOutputDirectory=1), "gcsOutputDirectory: 1 is no str"),
     "an unknown parameter": (
@@ -309,7 +309,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "a value of another type": (
         put("runtimeConfig/parameterValues", train_args=[1]),
-        "runtimeConfig: 'train_args' must be , but is \\[1\\]STRING",
+        r"runtimeConfig: 'train_args' must be STRING, but is \[1\]",
     ),
     "a deep value": (put("runtimeConfig/parameterValues", train_args=DEEP), "has more than 100 levels of nesting"),
     "a long integer": (
@@ -347,11 +347,11 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "no filter": (put(f"{EXECUTORS}/{QUERY}", filter=""), "is not supported here"),
     "another state": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="tfx.Model" AND state=PENDING'),
-        "no condition state='PENDING'",
+        "the condition state='PENDING' is not supported here",
     ),
     "another field": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="tfx.Model" AND uri="/etc"'),
-        "no condition uri='/etc'",
+        "the condition uri='/etc' is not supported here",
     ),
     "a program in a filter": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="tfx.Model" OR 1=1; DROP TABLE artifact'),
@@ -367,7 +367,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "a placeholder in a filter": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="{{$.pipeline_root}}"'),
-        "is not a placeholder that is supported here",
+        r"the placeholder '\{\{\$\.pipeline_root\}\}' is not supported here",
     ),
     "an input that a filter does not have": (
         put(f"{EXECUTORS}/{QUERY}", filter="schema_title=\"t\" AND name=\"{{$.inputs.artifacts['x'].metadata['y']}}\""),
@@ -379,7 +379,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "a condition on a program's attribute": (
         put(f"{TASKS}/Pusher", triggerPolicy={"condition": "inputs.artifacts['model'].artifacts[0].__class__ == 'a'"}),
-        "can't be read: there is a Attribute in it",
+        "can't be read: Attribute is not supported in it",
     ),
     "a condition on an artifact before the first": (
         put(f"{TASKS}/Pusher", triggerPolicy={"condition": "inputs.artifacts['model'].artifacts[-1].uri == 'a'"}),
@@ -387,7 +387,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "two tasks with names that become one": (
         put(TASKS, **dict.fromkeys(("a.b", "a b"), TAXI[SPEC]["root"]["dag"]["tasks"]["StatisticsGen"])),
-        "there is more than one a-b",
+        "several steps are named a-b",
     ),
     "a type with a long name": (
         put(f"{EXECUTORS}/{QUERY}", filter=f'schema_title="{"x" * 300}"'),

@@ -100,13 +100,13 @@ def test_what_is_no_file_of_the_folder_is_refused_by_name(folder: Path) -> None:
             pack(folder)
         (folder / "out").unlink()
     os.mkfifo(folder / "pipe")
-    with pytest.raises(WorkdirError, match="'pipe' is no file"):
+    with pytest.raises(WorkdirError, match="'pipe' is not a file"):
         pack(folder)
     (folder / "pipe").unlink()
     with socket.socket(socket.AF_UNIX) as listener:
         with chdir(folder):  # a socket's path is short
             listener.bind("socket\n")
-        with pytest.raises(WorkdirError, match=r"'socket\\n' is no file"):
+        with pytest.raises(WorkdirError, match=r"'socket\\n' is not a file"):
             pack(folder)
 
 

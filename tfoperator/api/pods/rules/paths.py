@@ -34,6 +34,6 @@ def mode(field: str, bits: int | None, highest: int = 0o777) -> Faults:
 
 
 def identity(path: str, parent: Json, *fields: str) -> Faults:
-    """Yield the faults of the numbers of users and groups."""
+    """Yield the faults of user IDs and group IDs."""
     for field in fields:
         yield from within(f"{path}.{field}", parent.get(field), 0, MAX_ID)

@@ -89,7 +89,7 @@ def logs(
 def lineage(
     artifact: Annotated[str, typer.Argument(metavar="ARTIFACT", help="An artifact's URI or id.")],
     downstream: Annotated[
-        bool, typer.Option("--downstream", help="Show the artifacts that were made from this artifact instead.")
+        bool, typer.Option("--downstream", help="Show the artifacts made from this artifact, and not its lineage.")
     ] = False,
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,

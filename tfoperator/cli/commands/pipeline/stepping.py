@@ -136,7 +136,7 @@ def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
     graph = graph_of(loaded.pipeline)
     if wanted and steps_digest({node.name: node.after for node in graph.steps}) != wanted:
         raise CliError(
-            f"{file}: with these parameters the pipeline has other steps than at the time when it was compiled: "
+            f"{file}: with these parameters, the steps differ from the compiled pipeline. The steps are now: "
             f"{', '.join(node.name for node in graph.steps)}",
             "Compile it with these parameters, and submit the new file.",
         )

@@ -285,8 +285,8 @@ def _delete_old(restart: JobRestart) -> Iterator[Want]:
 def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: ReplicaManifests) -> Pod | None:
     """Return the pod of a replica that restarts now, if its name is free at once.
 
-    Then no kubelet must confirm the pod's end. This is not so if an adopted pod has another name, or if a second pod of
-    the replica may still run.
+    In this case, the operator need not wait until a kubelet confirms the pod's end. The name is not free at once if an
+    adopted pod has another name, or if a second pod of the replica may still run.
     """
     pod = replica.pod
     if pod is None or replica.wait is None or replica.wait > 0:
