@@ -103,7 +103,7 @@ def test_a_value_is_a_parameter_of_the_next_step_whether_it_was_written_or_told(
     [
         (Add, "many", "output total is not a valid Integer: 'many'"),
         (Add, "true", "'True' is bool"),
-        (List, "[" * 200 + "]" * 200, "more than 100 levels of nesting"),
+        (List, "[" * 200 + "]" * 200, "it has more than 100 levels of nesting"),
         (List, "[" * 99_999, "is not a valid JsonValue"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_failed_iteration_is_resumed_and_others_are_not_run_again(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("items", "problem"),
-    [(Value("text", ("[3",)), "its items must be a list"), (Value("get", ([1], 7)), "IndexError"), ([0] * 1001, "1000")],
+    [(Value("text", ("[3",)), "items must be a list"), (Value("get", ([1], 7)), "IndexError"), ([0] * 1001, "1000")],
 )
 def test_a_loop_without_a_list_of_items_fails_the_steps_in_it(tmp_path: Path, items: Any, problem: str) -> None:
     with pytest.raises(PipelineFailed, match=problem):
