@@ -210,10 +210,10 @@ def test_a_worker_that_starts_again_after_another_has_ended_waits_for_it() -> No
     assert any("worker-0 was restarted after worker-1 had ended" in one for one in told)
     assert any("--restart-scope job" in one for one in told)
     for others in ([ended, replica("ps-0", FinalState.RUNNING, run(None))], [replica("worker-1", FinalState.RUNNING)]):
-        assert not any("for ever" in one for one in report(again, *others, outcome="Running").advice)
+        assert not any("without end" in one for one in report(again, *others, outcome="Running").advice)
     before = replica("worker-0", FinalState.RUNNING, run(1, 2), run(None))
-    assert not any("for ever" in one for one in report(before, ended, outcome="Running").advice)
-    assert not any("for ever" in one for one in report(again, ended, outcome="Running", together=True).advice)
+    assert not any("without end" in one for one in report(before, ended, outcome="Running").advice)
+    assert not any("without end" in one for one in report(again, ended, outcome="Running", together=True).advice)
 
 
 def test_who_is_killed_after_its_grace_period_is_named_although_the_job_succeeded() -> None:
