@@ -215,7 +215,7 @@ def test_a_signal_ends_the_server_and_its_runs(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["train.py"], "need --allow-changes"),
-        (["--allow-changes", "absent.py"], "absent.py: there is no such file"),
+        (["--allow-changes", "absent.py"], "absent.py: this file does not exist"),
     ],
 )
 def test_a_wrong_command_is_refused(tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -115,6 +115,7 @@ def test_two_mirrored_workers_resume_together_when_one_is_killed(tmp_path: Path)
     assert {one["name"]: one["restarts"] for one in result["jobs"][0]["replicas"]} == {"worker-0": 1, "worker-1": 1}
 
 
+@pytest.mark.timeout(400)
 def test_two_workers_lose_no_step_when_the_end_of_one_is_announced(tmp_path: Path) -> None:
     command = ["run", "examples/preemption/tfjob.yaml", "--logs-dir", str(tmp_path / "kept")]
     with Cli(ROOT).start(*command) as process:

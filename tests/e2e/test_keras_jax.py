@@ -36,6 +36,7 @@ def of_one_process(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]
     return run(tmp_path_factory.mktemp("one") / "checkpoints", 1, 4)
 
 
+@pytest.mark.timeout(600)
 def test_one_process_two_and_one_again_train_as_one_does(tmp_path: Path, of_one_process: dict[int, float]) -> None:
     kept = tmp_path / "checkpoints"
     found = run(kept, 1, 1) | run(kept, 2, 3, "--resume") | run(kept, 1, 4, "--resume")

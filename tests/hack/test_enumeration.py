@@ -32,7 +32,7 @@ from tfoperator.controller.ledger import cache_lag, memory
 from tfoperator.controller.plan import combine
 from tfoperator.controller.plan.facts.proposal import StatusPart
 from tfoperator.controller.plan.pod_ends import restart
-from tfoperator.controller.plan.status.status import reporting
+from tfoperator.controller.plan.status import reporting
 from tfoperator.informers import InformerGroup
 
 SMALL, LATE_POD = find("one worker"), Fault(How.LATE_EVENT, kind="Pod", revision=5)
