@@ -177,7 +177,9 @@ class GangTests:
 
     def test_more_than_there_are_never_runs_and_lowered_succeeds(self, gang: Gang) -> None:
         job = gang.submit("ten", policy={"minAvailable": 10}, Worker=1)
-        gang.wait_message(job, "the gang of 10 pods (cpu 1) can never start: it needs more pods", "the job's 1 replicas")
+        gang.wait_message(
+            job, "the gang of 10 pods (cpu 1) can never start: it needs more pods", "the job's 1 replicas"
+        )
         gang.operated.settle()
         assert "Running" not in job.state()
         job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
