@@ -41,7 +41,7 @@ FIELD = Change(
     (
         Place(
             "tfoperator/api/v1/types.py",
-            '    """Policies over the whole job\'s life."""\n',
+            '    """Policies for the whole job, such as limits, cleanup and suspension."""\n',
             '\n    example_seconds: Annotated[int | None, Field("Seconds after the deadline.", ge=1)] = None\n',
             "tests/unit/controller/plan/test_life.py::test_the_deadline_fires_by_itself",
             "'RunPolicy' object has no attribute 'example_seconds'",
@@ -69,7 +69,8 @@ OPTION = Change(
     (
         Place(
             "tfoperator/operator/options/settings.py",
-            '    threadiness: Annotated[int, Option("jobs synced at a time", integers(1, 256))] = 8\n',
+            '    threadiness: Annotated[int, Option("number of jobs that are synced at the same time", '
+            "integers(1, 256))] = 8\n",
             '    example_delay: Annotated[float, Option("a delay of an example", DURATIONS)] = 0.0\n',
             "tests/unit/operator/options/test_settings.py::test_options_of_plans_are_made_from_the_operators_options",
             "example_delay",

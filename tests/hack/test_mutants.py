@@ -41,8 +41,12 @@ def test_a_change_is_one_place_and_told_to_people() -> None:
 @pytest.mark.parametrize(
     ("file", "change", "noticed"),
     [
-        ("verdict", "`return 0 in workers.completed` becomes `return None`", "play 0: stuck: job-0: it should have"),
-        ("proposal", "`3600.0` becomes `3601.0`", "recorded otherwise: random lives "),
+        (
+            "verdicts/verdict",
+            "`return 0 in workers.completed` becomes `return None`",
+            "play 0: stuck: job-0: it should have",
+        ),
+        ("facts/proposal", "`3600.0` becomes `3601.0`", "recorded otherwise: random lives "),
     ],
 )
 def test_a_change_of_the_plan_is_noticed_by_a_rule_or_by_a_record(file: str, change: str, noticed: str) -> None:

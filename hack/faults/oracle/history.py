@@ -39,6 +39,8 @@ class PodHistory:
     base: int
     number: int = 0
     """How often all replicas of its job had been restarted together when it was made."""
+    is_probe: bool = False
+    """Whether it only asks the scheduler whether a node has room: no kubelet starts its program."""
     phase: str = "Pending"
     node: str = ""
     in_place: int = 0

@@ -34,6 +34,11 @@ def number_in(obj: Json, annotation: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
+def is_probe(obj: Json) -> bool:
+    """Whether the pod only asks the scheduler whether a node has room for one more worker."""
+    return f"{_LABEL}probe" in (obj["metadata"].get("annotations") or {})
+
+
 def note_status(pod: PodHistory, obj: Json) -> None:
     """Add the status of a pod to its history."""
     status = obj.get("status") or {}

@@ -12,7 +12,7 @@ from hack.faults.oracle.ends import check_counts_at_end
 from hack.faults.oracle.history import JobHistory, PodHistory, ReplicaKey, ServiceHistory, Violation
 from hack.faults.oracle.moved import check_nodes
 from hack.faults.oracle.networks import check_new_pod, check_new_service, is_service_of_job
-from hack.faults.oracle.objects import note_status, number_in, owner_of, replica_of
+from hack.faults.oracle.objects import is_probe, note_status, number_in, owner_of, replica_of
 from hack.faults.oracle.queues import QueueChecker
 from hack.faults.oracle.reasons import give_reasons_to, note_doubles
 from hack.faults.oracle.verdicts import why_failed, why_succeeded
@@ -215,6 +215,7 @@ class _Reader:
                 entry.uid, entry.name, replica, number_in(entry.obj, "restarts"), number_in(entry.obj, "job-restarts")
             )
             pod.disruptions = number_in(entry.obj, "disruptions")
+            pod.is_probe = is_probe(entry.obj)
             if entry.what == "ADDED" and entry.uid not in self._journal.doubles:
                 self._created(job, pod)
                 self._attachments.check_member(job, entry.obj)
@@ -271,7 +272,8 @@ class _Reader:
                 f"pod {pod.name} has {pod.disruptions} disruptions in its annotation, but there were fewer",
             )
         for other in job.living():
-            if other.number < pod.number and other.replica not in job.failed():
+            # A probe runs no program, so the programs of two restarts never meet beside it.
+            if other.number < pod.number and other.replica not in job.failed() and not other.is_probe:
                 text = f"pod {pod.name} of restart {pod.number} was made beside {other.name} of restart {other.number}"
                 self._complain("doubled", job, text)
         if pod.number > max(job.job_restarts, job.most_job_restarts()):
