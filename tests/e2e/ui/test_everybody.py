@@ -90,7 +90,7 @@ def test_axe_finds_no_serious_fault(shown: Shown, scheme: str) -> None:
         board = {"url": "http://mnist-tensorboard.default.svc", "ready": True}
         failed = {"conditions": [condition("Failed", "worker-1 exited with code 1")], "tensorBoard": board}
         shown.stage.edit(TFJOBS, "default", "mnist", {"status": failed})
-        for tab, there in (("Failure report", "Next: look at"), ("TensorBoard", "kubectl port-forward")):
+        for tab, there in (("Failure report", "Next: read the conditions"), ("TensorBoard", "kubectl port-forward")):
             page.get_by_role("tab", name=tab).click()
             expect(page.get_by_role("tabpanel")).to_contain_text(there)
             assert faults(page) == [], tab

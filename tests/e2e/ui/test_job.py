@@ -99,7 +99,7 @@ def test_what_the_time_went_to_is_told_as_describe_tells_it(shown: Shown) -> Non
             expect(time.locator("header .muted")).to_have_text(f"{share} of the time was training {source}")
             sums = [re.compile(part.replace(" ", "").replace("m", "m ?") + r" \(\d+%\)$") for part in parts.split(", ")]
             expect(time.locator("dl").first.locator("div")).to_have_text(sums)
-            requested = "gpu requested \u00d7 time, hours\\1 (\\2 while it trained)"
+            requested = "gpu requested \u00d7 time, hours\\1 (\\2 of it while the job trained)"
             held = re.sub(r"gpu (\S+) h \((\S+) trained\)", requested, resources_text(known, now))
             expect(time.locator("dl").last).to_have_text(held)
             seconds[phase] = seconds.get(phase, 0) + 200
