@@ -111,7 +111,7 @@ def test_what_a_killed_runner_has_left_is_shown_and_stopped_in_order(
     assert objects(cluster) == []
     assert "cancelled" in cli.run("pipeline", "show", "last", code=0).stdout
     cli.run("pipeline", "clean", "last", code=0)
-    assert "no runs" in cli.run("pipeline", "runs", code=0).stderr
+    assert "there are no pipeline runs" in cli.run("pipeline", "runs", code=0).stderr
 
 
 def test_kills_at_random_moments_leave_nothing_and_repeat_nothing(tmp_path: Path) -> None:

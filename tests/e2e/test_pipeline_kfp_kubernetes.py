@@ -79,6 +79,6 @@ def test_all_run_as_processes_whose_secrets_come_from_the_users_manifest(
     shown = Cli(tmp_path).run(*command, "--manifest", "objects.yaml", "--dry-run", code=0).stdout
     assert "PASSWORD: (key password of Secret login)" in shown
     late, _ = run(compiled, "named-by-a-task", AS_PROCESSES, "process", mount=mounted_command)
-    assert "there is no Secret login here" in late.message
+    assert "Secret login does not exist here" in late.message
     assert str(late.steps["say"].state) == "failed"
     assert [path for path in compiled.rglob("mounts") if path.is_dir()] == []

@@ -95,7 +95,7 @@ def test_the_page_and_the_curves_can_be_seen_while_the_example_trains(tmp_path: 
         assert b"AWS_REGION=eu-west-1" in Path(f"/proc/{first}/environ").read_bytes().split(b"\0")
         os.kill(first, signal.SIGKILL)
         eventually(lambda: board_process(run_dir) not in (0, first), within=LIMIT, what="it is started again")
-        eventually(lambda: get(url), within=LIMIT, every=0.2, what="the page answers again")
+        eventually(lambda: get(url), within=2 * LIMIT, every=0.2, what="the page answers again")
 
         process.signal(signal.SIGINT)
         assert process.wait(LIMIT) == 130, process.output
