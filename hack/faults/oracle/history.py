@@ -40,7 +40,7 @@ class PodHistory:
     number: int = 0
     """How often all replicas of its job had been restarted together when it was made."""
     is_probe: bool = False
-    """Whether it only asks the scheduler whether a node has room: no kubelet starts its program."""
+    """Whether the pod only shows whether a node has room: a kubelet never starts its program."""
     phase: str = "Pending"
     node: str = ""
     in_place: int = 0
