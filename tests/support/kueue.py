@@ -20,6 +20,7 @@ from hack.processes import end_process, free_port, spawn, tail
 from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.kubectl import Kubectl
+from tests.support.large_yaml import loaded
 from tests.support.operator_process import ask
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
@@ -168,7 +169,7 @@ def _configuration(webhooks: _Webhooks, health_port: int) -> Json:
 
 def _install_crds(client: Client, folder: Path, webhooks: _Webhooks) -> None:
     for path in sorted(folder.glob("*.yaml")):
-        crd = yaml.load(path.read_text(), yaml.CSafeLoader)
+        crd = loaded(path.read_text())
         if crd["spec"]["names"]["plural"] in _CONVERTED:
             webhook = {"clientConfig": webhooks.client_config("/convert"), "conversionReviewVersions": ["v1"]}
             crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
@@ -177,7 +178,7 @@ def _install_crds(client: Client, folder: Path, webhooks: _Webhooks) -> None:
 
 def _wait_discovered(kubectl: Kubectl, folder: Path) -> None:
     """Return when all kinds are in the list of kinds, which comes after they are served: else Kueue would end."""
-    crds = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in folder.glob("*.yaml")]
+    crds = [loaded(path.read_text()) for path in folder.glob("*.yaml")]
     wanted = {
         (version["name"], crd["spec"]["names"]["plural"])
         for crd in crds

@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 import tfoperator
 from hack.lock import entries
+from tests.support.large_yaml import all_loaded
 from tfoperator.api.replicas.names import MANAGED_SELECTOR
 from tfoperator.api.schema.crd import crd
 from tfoperator.operator import Options
@@ -30,7 +31,7 @@ def build(folder: str) -> Objects:
     command = ["kubectl", "kustomize", str(ROOT / "manifests" / folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.load_all(done.stdout, yaml.CSafeLoader)}
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in all_loaded(done.stdout)}
 
 
 def build_with_components(folder: Path, *components: str, **more: Any) -> Objects:

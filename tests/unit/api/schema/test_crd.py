@@ -7,10 +7,10 @@ from typing import Any
 import jsonpatch
 import msgspec
 import pytest
-import yaml
 
 from hack import generate
 from hack.fields import field_rows
+from tests.support.large_yaml import loaded
 from tfoperator.api.fields.field import NotDeclared
 from tfoperator.api.fields.limits import QUANTITY_PATTERN
 from tfoperator.api.fields.structure import members
@@ -37,11 +37,6 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
 
 class _New(msgspec.Struct):
     seconds: int | None = None
-
-
-def loaded(text: str) -> Any:
-    """Read YAML with PyYAML's reader in C, which takes a tenth of the time."""
-    return yaml.load(text, yaml.CSafeLoader)
 
 
 SCHEMA = openapi_schema()
