@@ -18,7 +18,7 @@ def test_of_a_flood_a_few_lines_a_minute_are_written_and_the_rest_is_counted(
     clock.advance(61)
     log.error("another", source="10.0.0.0")
     counted, last = caplog.records[let_through:]
-    assert counted.getMessage().startswith(f"{sources * 50 - let_through} lines ")
+    assert counted.getMessage().startswith(f"{sources * 50 - let_through} log lines ")
     assert (last.getMessage(), last.levelno) == ("another", logging.ERROR)
     clock.advance(61)
     log.warning("later")
