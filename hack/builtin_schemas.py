@@ -17,7 +17,8 @@ if __package__ in (None, ""):
 
 from hack import gobuild
 from tfoperator.api.pods.types import INT_OR_STRING, LIST, MAP, OBJECT, QUANTITY, TEMPLATE, TIME, TYPES
-from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS, names_of, reachable
+from tfoperator.local.apiserver.display.openapi import names_of, reachable
+from tfoperator.local.apiserver.objects.builtin_fields import BUILTIN_SCHEMAS
 from tfoperator.local.apiserver.resource_types import BUILTIN
 
 KUBERNETES = "k8s.io/kubernetes"

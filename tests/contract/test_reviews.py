@@ -34,3 +34,40 @@ def test_kubectl_is_told(space: Space) -> None:
     assert space.kubectl("auth", "can-i", "create", "tfjobs.kubeflow.org").strip() == "yes"
     assert "*.*" in space.kubectl("auth", "can-i", "--list")
     assert "Username" in space.kubectl("auth", "whoami")
+
+
+def test_the_rights_of_any_subject_can_be_reviewed(space: Space) -> None:
+    path = f"{AUTHORIZATION}/subjectaccessreviews"
+    attributes = {"namespace": space.namespace, "verb": "create", "resource": "pods"}
+    allowed = {}
+    for groups in (["system:masters"], ["system:authenticated"]):
+        spec = {"user": "someone", "groups": groups, "resourceAttributes": attributes}
+        code, body = review(space, path, "SubjectAccessReview", spec)
+        assert (code, body["kind"], body["spec"]["groups"]) == (201, "SubjectAccessReview", groups)
+        allowed[groups[0]] = body["status"]["allowed"]
+    assert allowed == {"system:masters": True, "system:authenticated": False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "users"),
+    [
+        ("SubjectAccessReview", {"resourceAttributes": {"verb": "get"}}, 1),
+        ("SubjectAccessReview", {"user": "someone"}, 0),
+        ("SubjectAccessReview", {}, 1),
+        ("SelfSubjectAccessReview", {}, 0),
+        (
+            "SelfSubjectAccessReview",
+            {"resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"verb": "get", "path": "/metrics"}},
+            0,
+        ),
+    ],
+)
+def test_an_incomplete_review_is_refused_with_its_fields(space: Space, kind: str, spec: Json, users: int) -> None:
+    code, body = review(space, f"{AUTHORIZATION}/{kind.lower()}s", kind, spec)
+    assert code == 422, body
+    fields = [cause["field"] for cause in body["details"]["causes"]]
+    assert fields.count("spec.user") == users
+    # Older releases name the missing member, newer releases name the spec.
+    others = [field for field in fields if field != "spec.user"]
+    assert bool(others) == (len(spec.keys() & {"resourceAttributes", "nonResourceAttributes"}) != 1)
+    assert all(field.startswith("spec") for field in others)

@@ -95,23 +95,6 @@ def unknown_fields(value: object, kind: str, path: str) -> Iterator[Unknown]:
         yield from unknown_fields(child, child_kind, at)
 
 
-def drop_unknown(value: object, kind: str, path: str = "") -> list[str]:
-    """Remove, in place, the members that `unknown_fields` finds; return their paths."""
-    found = list(unknown_fields(value, kind, path))
-    if found:
-        _drop(value, kind)
-    return [member(unknown.path, unknown.name) for unknown in found]
-
-
-def _drop(value: object, kind: str) -> None:
-    of = pod_types().get(kind)
-    if of is not None and isinstance(value, dict):
-        for name in [name for name in value if name not in of.fields]:
-            del value[name]
-    for child, child_kind, _ in _parts(value, kind, ""):
-        _drop(child, child_kind)
-
-
 _ZERO: Mapping[str, object] = {STRING: "", BOOLEAN: False, INT32: 0, INT64: 0, QUANTITY: "0", INT_OR_STRING: 0}
 
 

@@ -9,7 +9,7 @@ from tests.unit.api.validation.complaints import CONTAINERS, WORKER, complaints,
 from tfoperator.api import errors, validate_manifest
 from tfoperator.api.pods.types import TYPES, pod_types
 from tfoperator.api.validation.pod_fields import shape_problems
-from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS
+from tfoperator.local.apiserver.objects.builtin_fields import BUILTIN_SCHEMAS
 
 
 def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_release() -> None:

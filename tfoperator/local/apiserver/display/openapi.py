@@ -6,14 +6,12 @@ check them with its own schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-
-import msgspec
 
 from tfoperator.api.replicas.names import EMBEDDED_KUBERNETES
 from tfoperator.local.apiserver.members import Json
+from tfoperator.local.apiserver.objects.builtin_fields import REFERENCE_PREFIX, Schemas, read_schemas
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource
 from tfoperator.local.apiserver.resource_types import BUILTIN, ResourceType
 
@@ -21,15 +19,6 @@ OPENAPI_V2_TYPE = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 """The only media type that kubectl accepts for OpenAPI 2. In a response, a dot replaces the `@`, because MIME does not
 allow `@`.
 """
-
-BUILTIN_SCHEMAS = Path(__file__).with_name("builtin_schemas.json")
-"""The built-in kinds, with the fields that Kubernetes publishes. hack/builtin_schemas.py generates the file.
-
-The file is read for each request, and not kept in memory: a server without such requests never loads it."""
-
-_REFERENCE_PREFIX = "#/components/schemas/"
-
-Schemas = Mapping[str, Any]
 
 
 def names_of(schemas: Schemas, resources: Iterable[ResourceType]) -> dict[ResourceType, str]:
@@ -62,7 +51,7 @@ def _references(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         for key, one in value.items():
             if key == "$ref" and isinstance(one, str):
-                yield one.removeprefix(_REFERENCE_PREFIX)
+                yield one.removeprefix(REFERENCE_PREFIX)
             else:
                 yield from _references(one)
 
@@ -115,7 +104,7 @@ class OpenAPI:
     def _group_document(self, resources: list[ResourceType]) -> Json:
         paths: Json = {}
         builtin = any(resource in BUILTIN for resource in resources)
-        published = msgspec.json.decode(BUILTIN_SCHEMAS.read_bytes(), type=dict[str, Any]) if builtin else {}
+        published = read_schemas() if builtin else {}
         names = names_of(published, resources)
         schemas = reachable(published, names.values())
         for resource, name in names.items():
@@ -152,4 +141,4 @@ _INFO_OBJECT = {"title": "Kubernetes (tfoperator, embedded)", "version": EMBEDDE
 
 
 def _content(schema: str) -> Json:
-    return {"application/json": {"schema": {"$ref": f"{_REFERENCE_PREFIX}{schema}"}}}
+    return {"application/json": {"schema": {"$ref": f"{REFERENCE_PREFIX}{schema}"}}}

@@ -1,4 +1,4 @@
-"""Reviews: a client's permissions and identity. A client that has the token may do everything.
+"""Reviews: the permissions and identity of a client. A client that has the token may do everything.
 
 `kubectl auth can-i`, `whoami`, and clients that check their permissions before they do something create these objects.
 The server responds to reviews, and does not store them.
@@ -7,9 +7,9 @@ The server responds to reviews, and does not store them.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tfoperator.local.apiserver.errors import bad_request, invalid, invalid_value, method_not_allowed
+from tfoperator.local.apiserver.errors import FieldProblem, bad_request, invalid, invalid_value, method_not_allowed
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
@@ -17,17 +17,39 @@ from tfoperator.local.apiserver.resource_types import ResourceType
 USER = "tfoperator-local"
 """The user to which the token belongs. The kubeconfig has the same name for this user."""
 
-_USER_INFO = {"username": USER, "groups": ["system:masters", "system:authenticated"]}
+_ADMINISTRATORS = "system:masters"
+"""The group whose members may do everything, in every Kubernetes cluster."""
+
+_USER_INFO = {"username": USER, "groups": [_ADMINISTRATORS, "system:authenticated"]}
 _ANY = ["*"]
 _UNNAMED = ResourceType("authorization.k8s.io", "v1", "", "")
 """When kube-apiserver refuses a review, it names only the group."""
 
 
-def _access(spec: Json, _: str) -> Json:
+def _attribute_problems(spec: Json) -> Iterator[FieldProblem]:
     if bool(spec.get("resourceAttributes")) == bool(spec.get("nonResourceAttributes")):
         problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise invalid(_UNNAMED, "", [invalid_value("spec", None, problem)])
+        yield invalid_value("spec", None, problem)
+
+
+def _refuse(problems: Iterable[FieldProblem]) -> None:
+    if found := list(problems):
+        raise invalid(_UNNAMED, "", found)
+
+
+def _own_access(spec: Json, _: str) -> Json:
+    _refuse(_attribute_problems(spec))
     return {"allowed": True}
+
+
+def _access_of_a_subject(spec: Json, _: str) -> Json:
+    """Allow everything to the user of this server's token, and to administrators. The server has no other rights."""
+    user, groups = spec.get("user"), spec.get("groups") or ()
+    problems = list(_attribute_problems(spec))
+    if not user and not groups:
+        problems.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
+    _refuse(problems)
+    return {"allowed": user == USER or _ADMINISTRATORS in groups}
 
 
 def _rules(spec: Json, _: str) -> Json:
@@ -58,8 +80,9 @@ def _type(group: str, kind: str) -> ResourceType:
 
 
 _REVIEWS: Mapping[ResourceType, Callable[[Json, str], Json]] = {
-    _type("authorization.k8s.io", "SelfSubjectAccessReview"): _access,
+    _type("authorization.k8s.io", "SelfSubjectAccessReview"): _own_access,
     _type("authorization.k8s.io", "SelfSubjectRulesReview"): _rules,
+    _type("authorization.k8s.io", "SubjectAccessReview"): _access_of_a_subject,
     _type("authentication.k8s.io", "SelfSubjectReview"): _self,
     _type("authentication.k8s.io", "TokenReview"): _token,
 }

@@ -11,9 +11,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 
 from tfoperator.api.pods import name_rules
-from tfoperator.api.pods.types import drop_unknown
 from tfoperator.local.apiserver.errors import FieldProblem, forbidden, invalid_value
 from tfoperator.local.apiserver.members import Json, keep
+from tfoperator.local.apiserver.objects.builtin_fields import drop_unknown_fields
 from tfoperator.local.apiserver.objects.defaults import (
     default_deployment,
     default_pod,
@@ -21,7 +21,6 @@ from tfoperator.local.apiserver.objects.defaults import (
     initial_pod_status,
 )
 from tfoperator.local.apiserver.objects.field_sets import Layout
-from tfoperator.local.apiserver.objects.json_types import pod_part
 from tfoperator.local.apiserver.objects.pod_validation import (
     validate_deployment,
     validate_deployment_update,
@@ -41,12 +40,9 @@ class Strategy:
     layout: Layout | None = None
     """The properties of a custom kind's schema that server-side apply needs. None for a built-in kind."""
 
-    def prune(self, obj: Json) -> list[str]:  # noqa: ARG002 - a hook
-        """Remove unknown fields, in place.
-
-        Return the paths of these fields. Of the built-in kinds, only pods and templates of pods remove unknown fields.
-        """
-        return []
+    def prune(self, obj: Json) -> list[str]:
+        """Remove the fields that the object's kind does not have, in place. Return the paths of these fields."""
+        return drop_unknown_fields(obj["kind"], obj)
 
     def prepare_create(self, obj: Json) -> None:
         """Set the defaults of a new object, and fields that only the server sets."""
@@ -110,18 +106,10 @@ class _SpecAndStatus(Strategy):
             yield from self.update_problems(obj, old)
 
 
-def _prune_pod(kind: str, obj: Json) -> list[str]:
-    value, type_name, path = pod_part(kind, obj)
-    return [] if value is None else drop_unknown(value, type_name, path)
-
-
 class _PodStrategy(_SpecAndStatus):
     default = staticmethod(default_pod)
     problems = staticmethod(validate_pod)
     update_problems = staticmethod(validate_pod_update)
-
-    def prune(self, obj: Json) -> list[str]:
-        return _prune_pod("Pod", obj)
 
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         # A write of the status changes no spec, and a stored pod may be older than a rule.
@@ -165,9 +153,6 @@ class _DeploymentStrategy(_SpecAndStatus):
     default = staticmethod(default_deployment)
     problems = staticmethod(validate_deployment)
     update_problems = staticmethod(validate_deployment_update)
-
-    def prune(self, obj: Json) -> list[str]:
-        return _prune_pod("Deployment", obj)
 
 
 class _NamespaceStrategy(Strategy):

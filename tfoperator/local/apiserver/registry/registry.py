@@ -123,7 +123,17 @@ class Registry:
             raise errors.already_exists(resource, metadata["name"])
         if options.dry_run:
             return WriteResult(StoredObject(key, obj, self._store.revision), warnings)
-        return WriteResult(self._store.create(resource, key, obj), warnings)
+        created = self._store.create(resource, key, obj)
+        if resource == NAMESPACES:
+            self._create_default_account(metadata["name"])
+        return WriteResult(created, warnings)
+
+    def _create_default_account(self, namespace: str) -> None:
+        """Create the service account `default`, as a controller of Kubernetes does in each namespace.
+
+        Clients read it, for example to add names of Secrets with credentials of image registries.
+        """
+        self.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": _DEFAULT_ACCOUNT}}, WriteOptions())
 
     def update(
         self,
@@ -260,8 +270,7 @@ class Registry:
     def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
         """Refuse a pod whose service account does not exist, as the admission plugin ServiceAccount does.
 
-        Kubernetes creates the account `default` in each namespace. Here pods can use this account although it does not
-        exist as an object.
+        A pod may use the account `default` also after a client has deleted it, because Kubernetes creates it again.
         """
         account = obj["spec"].get("serviceAccountName") if resource is PODS else None
         if not account or account == _DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):

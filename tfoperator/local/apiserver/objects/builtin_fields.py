@@ -1,0 +1,99 @@
+"""The fields of the built-in kinds at every depth, and the removal of fields that Kubernetes doesn't have.
+
+kube-apiserver decodes a body into Go structs, so it never stores an unknown field. It lists the unknown fields in a
+warning, or refuses the write if the client asked for strict validation, as kubectl does by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.local.apiserver.members import Json
+
+BUILTIN_SCHEMAS = Path(__file__).with_name("builtin_schemas.json")
+"""The built-in kinds, with the fields that Kubernetes publishes. hack/builtin_schemas.py generates the file."""
+
+REFERENCE_PREFIX = "#/components/schemas/"
+"""The beginning of a reference from a schema to another schema in the file."""
+
+Schemas = Mapping[str, Any]
+"""The schemas of the file by their names, such as `io.k8s.api.core.v1.Pod`."""
+
+
+class _Type(msgspec.Struct):
+    """A type with fields. Each field has the type of its value or, if it is a list, of its items.
+
+    The type is None if the value has no fields.
+    """
+
+    fields: dict[str, _Type | None]
+
+
+def read_schemas() -> Schemas:
+    """Return the schemas of the built-in kinds, by their names in Kubernetes. Read the file at each call."""
+    return msgspec.json.decode(BUILTIN_SCHEMAS.read_bytes(), type=dict[str, Any])
+
+
+def drop_unknown_fields(kind: str, obj: Json) -> list[str]:
+    """Remove, in place, every field that an object of this built-in kind can't have. Return the paths of these fields.
+
+    Remove nothing from a kind that the file does not contain.
+    """
+    dropped: list[str] = []
+    _drop(obj, _types().get(kind), "", dropped)
+    return dropped
+
+
+def _drop(value: object, of: _Type | None, path: str, dropped: list[str]) -> None:
+    if of is None:
+        return
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            _drop_members(item, of, f"{path}[{index}]", dropped)
+    else:
+        _drop_members(value, of, path, dropped)
+
+
+def _drop_members(value: object, of: _Type, path: str, dropped: list[str]) -> None:
+    if not isinstance(value, dict):
+        return
+    for name in list(value):
+        at = f"{path}.{name}" if path else name
+        if name not in of.fields:
+            dropped.append(at)
+            del value[name]
+        elif isinstance(value[name], dict | list):
+            _drop(value[name], of.fields[name], at, dropped)
+
+
+@cache
+def _types() -> Mapping[str, _Type]:
+    """Return the type of each built-in kind. Kinds of the server's own definitions (CRDs) are left out.
+
+    No client writes a CRD here, and its schemas may have fields with any name.
+    """
+    schemas = read_schemas()
+    types = {name: _Type({}) for name, schema in schemas.items() if "properties" in schema}
+    for name, of in types.items():
+        of.fields.update({field: _type_in(member, types) for field, member in schemas[name]["properties"].items()})
+    kinds = {
+        kind["kind"]: types[name]
+        for name, schema in schemas.items()
+        for kind in schema.get("x-kubernetes-group-version-kind") or ()
+    }
+    kinds.pop("CustomResourceDefinition", None)
+    return kinds
+
+
+def _type_in(member: Mapping[str, Any], types: Mapping[str, _Type]) -> _Type | None:
+    if "allOf" in member:
+        return _type_in(member["allOf"][0], types)
+    if "items" in member:
+        return _type_in(member["items"], types)
+    # Maps with free names have quantities and texts as values in these kinds, so nothing is left out of them.
+    return types.get(str(member.get("$ref", "")).removeprefix(REFERENCE_PREFIX))
