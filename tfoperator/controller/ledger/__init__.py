@@ -40,6 +40,6 @@ class Ledger(NamedTuple):
         return cls(JobMemory(), lag, claims)
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop all records about the job with this UID, because it was deleted."""
         self.memory.forget(uid)
         self.cache_lag.forget(uid)
