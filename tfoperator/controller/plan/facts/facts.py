@@ -186,12 +186,15 @@ class Facts(msgspec.Struct, frozen=True):
 
     @property
     def failures_of_replicas(self) -> int:
-        """The restarts of single replicas that followed on failures."""
+        """The number of restarts of single replicas after failures, without restarts after disruptions."""
         return sum(group.restarts - group.disruptions for group in self.groups)
 
     @property
     def shared_restarts(self) -> int:
-        """The part of these restarts with the cause of another restart, which counts for both."""
+        """How many of the `failures_of_replicas` have the same cause as another restart.
+
+        For `backoffLimit`, restarts with the same cause count as a single failure.
+        """
         shared = max(self.job.status.shared_restarts, 0) + sum(group.shared for group in self.groups)
         return min(shared, self.failures_of_replicas) if shared else 0
 

@@ -312,7 +312,8 @@ def _restart(terms: _Terms, group: ReplicaGroup, replica: Replica, *, replace: b
     elif replica.pod is not None:
         phase = replica.pod.status.phase
         reason = DeleteReason.NODE_LOST if phase == "Unknown" else DeleteReason.RESTART
-        # Where kubelets restart containers, a running pod may be an older view of a pod that waits for its restart.
+        # With restarts in place, the pod may have changed since the cache saw it as Running: its kubelet may be about
+        # to restart its container. So delete only this version of the pod.
         as_seen = group.record.in_place and phase == "Running"
         yield from delete("pods", replica.pod, reason, as_seen=as_seen)
 

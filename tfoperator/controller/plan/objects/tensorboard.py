@@ -132,7 +132,8 @@ def _bring(
     if kind == "services":
         spec = {"type": body["spec"]["type"]}
     else:
-        # Replace all of it: members that the spec no longer has (of a node selector, say) would stay otherwise.
+        # Replace the whole template. A merge would keep members that the spec no longer has, for example in a node
+        # selector.
         spec = {"template": {"$patch": "replace", **body["spec"]["template"]}}
     change = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}, "spec": spec}
     patch = Patch(

@@ -35,8 +35,8 @@ from tfoperator.controller.plan.values.observed import PlanOptions
 from tfoperator.kube.views.objects import ContainerStateTerminated, Pod, PodStatus
 
 CLOCK_SKEW = 10.0
-"""If two events are further apart than this number of seconds, by the clocks of a node and of the API server, their
-order is certain.
+"""The maximum difference in seconds between the clock of a node and the clock of the API server. If two times from
+these clocks are further apart, the order of the two events is certain.
 """
 
 _INFRASTRUCTURE_REASONS = frozenset(
@@ -73,13 +73,13 @@ _REFUSAL_REASONS = frozenset(
         "VolumeAttachmentLimitExceeded",
     }
 )
-"""The reasons with which kubelets refuse pods, for pods whose messages don't show a refusal. Others are
-infrastructure's anyway.
+"""The reasons with which kubelets refuse pods; they are needed for messages without `_REFUSAL_PREFIX`. The set leaves
+out the reasons of refusals that `_INFRASTRUCTURE_REASONS` has already.
 """
 
 _UNSEEN_ENDS = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
-"""The reasons and the exit code of containers whose end nobody observed because their node crashed: from kubelets and
-from containerd.
+"""Reason and exit code of a container whose end nobody observed because its node crashed. The first pair comes from
+kubelets, the second from containerd.
 """
 
 
@@ -204,7 +204,7 @@ def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
     """Return the number of restarts of all replicas together, from the status, or from a pod if the status is stale."""
     number = max(min(job.status.job_restarts, MAX_RESTARTS), 0)
     for pod in pods:
-        # Nearly no pod has the annotation.
+        # This check saves time, because few pods have the annotation.
         if ANNOTATION_JOB_RESTARTS in pod.metadata.annotations:
             number = max(number, job_restarts_before(pod))
     return number

@@ -204,9 +204,9 @@ class ReplicaGroup(DesiredReplicas, frozen=True):
     `succeeded` is the number of wanted replicas that have succeeded. `failed` are the indexes that have failed for
     good, now or earlier, and `newly_failed` are the replicas that have failed for good now. `restarts` and
     `disruptions` are the numbers for all replicas, including the restarts and disruptions that this plan decides.
-    `shared` of the restarts decided on now have the cause of another restart, which counts for both.
-    `has_new_disruption`: a disruption is among those decided on now. `may_count_in_place`: the pods show a restart in
-    place that may be new.
+    `shared` is how many of the restarts that this plan decides have the same cause as another restart: for
+    `backoffLimit`, only the other restart counts. `has_new_disruption`: this plan counts a new disruption.
+    `may_count_in_place`: the pods show a restart in place that may be new.
     """
 
     record: Record
@@ -260,8 +260,8 @@ def counts_of(
 ) -> dict[str, Any]:
     """Return the counts of these replicas, by the names of the fields in ReplicaGroup.
 
-    `completed`, `restarts_before` and `disruptions_before` cover all known indexes, including those that the job no
-    longer wants.
+    `completed`, `restarts_before` and `disruptions_before` cover all known indexes, including indexes beyond the
+    present size.
     """
     counts, disruption_counts = dict(restarts_before), dict(disruptions_before)
     started: list[int] = []
@@ -302,9 +302,10 @@ def counts_of(
 def restarted_for_one_cause(
     groups: Sequence[ReplicaGroup], restarted: Collection[tuple[ReplicaType, int]]
 ) -> tuple[ReplicaGroup, ...]:
-    """Return the groups with the new restarts of these replicas, which have one cause, as one for `backoffLimit`.
+    """Return the groups with the new restarts of these replicas marked so that `backoffLimit` counts only the first.
 
-    The first of them counts, in the order of types and indexes.
+    The restarts have the same cause. The first is the first in the order of types and indexes; `shares_cause` is set
+    for all others.
     """
     new = [
         (group.type, replica.index)
@@ -419,9 +420,9 @@ def waiting_reasons(
 
 
 def seconds_to_next_reason(groups: Iterable[ReplicaGroup], now: datetime) -> float | None:
-    """Return after how many seconds a replica that is starting gets a reason although nothing else changes.
+    """Return after how many seconds a replica that is starting counts as waiting, if nothing else changes; None: never.
 
-    It returns None if never.
+    For example, an image pull is reported as a reason only after it has taken some time.
     """
     pending = (replica.pod for group in groups for replica in group.replicas if replica.state is ReplicaState.PENDING)
     left = [look_again(pod, now) for pod in pending if pod is not None and pod.spec.node_name]
@@ -431,8 +432,8 @@ def seconds_to_next_reason(groups: Iterable[ReplicaGroup], now: datetime) -> flo
 def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
     """Return the reason why a replica of the type could not be created.
 
-    It also applies to all others with the same template. After a refusal, the operator does not try to create other
-    replicas of the type for some time.
+    The reason also applies to the other missing replicas of the type, because they have the same template. After a
+    refusal, the operator does not try to create them for some time.
     """
     missing = (replica.index for replica in group.replicas if replica.state in STATES_WITHOUT_POD)
     found = (refusals.get((group.type, index)) for index in missing)

@@ -44,12 +44,12 @@ def with_delays(facts: Facts) -> Facts:
     facts = msgspec.structs.replace(facts, backoff=backoff)
     if backoff is None:
         return facts
-    # If old pods must go before any pod is made, that is the reason why all replicas wait.
+    # In a restart of all replicas, each replica waits until the old pods are gone, so GONE is not the cause.
     gone = "" if facts.restart.old else GONE
     facts = _in_row(facts, backoff, partial(_gone, gone))
     delay = _delay(backoff, options)
     left = 0.0 if backoff.since is None else delay - seconds_between(backoff.since, facts.now)
-    # A disruption in the future shows that a wall clock was set back. It must not hold a replica for long.
+    # If `backoff.since` is in the future, a wall clock was set back. Then the replicas do not wait.
     if backoff.since is None or not 0 < left <= 2 * delay:
         return facts
     facts = _in_row(facts, backoff, partial(_held, _after(backoff.since, math.ceil(delay)), left))
@@ -114,13 +114,15 @@ def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff |
     taken: dict[str, set[int]] = {}
     for group, replica in new:
         taken.setdefault(str(group.type), set()).add(replica.index)
-    # Not before a deletion by the API server's clock: otherwise that would be taken for a later disruption.
+    # `since` is at least the time of each deletion by the API server's clock. Otherwise `_went_after` would take such a
+    # deletion for a new disruption in the next plan.
     deletions = [utc(time) for _, replica in new if replica.lost_early and (time := _requested_earliest(replica))]
     since = max([whole_second(now), *deletions])
     if before is not None and again:
         return _backoff(before.count + 1, since, taken)
     if before is not None and before.since is not None and _is_recent(before, now, options):
-        # Other replicas of the same row, such as those on the next node of a drained cluster: the wait stays as it is.
+        # Other replicas are taken for the first time, for example because the next node of the cluster is drained. They
+        # join the row, and its delay stays the same.
         joined = {kind: row.get(kind, frozenset()) | taken.get(kind, set()) for kind in {*row, *taken}}
         return _backoff(before.count, max([utc(before.since), *deletions]), joined)
     return _backoff(1, since, taken)
