@@ -55,7 +55,9 @@ _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 _QUOTED = r"\\+[\"'][^\"'\\\n]+|\"(?:[^\"\\\n]|\\.)+|'(?:[^'\\\n]|\\.)+"
 _NEXT = r"(?=[^\s\"'])(?![\w.-]{1,40}[=:])"
-"""The value goes on behind a comma, an ampersand or a bracket, if another name and its value do not begin there."""
+"""A value continues after a comma, an ampersand or a bracket, unless another name with its value (`user=`) begins
+there.
+"""
 _VALUE = rf"(?P<value>{_QUOTED}|(?:[^\s\"',;&)\]}}\\]|[,;&)\]}}\\]{_NEXT})+)"
 _GAP = r"[ \t]{0,3}"
 _SEPARATOR = rf"\\{{0,4}}[\"']?{_GAP}(?::=|=>|[=:]){_GAP}"
@@ -76,7 +78,9 @@ _PLACES = (
     (_AFTER_ITEM, re.compile(r"(?:--|\([\"'])[\w.-]*$")),
     (_AFTER_VARIABLE, re.compile(rf"name[\"']?{_GAP}[:=]{_GAP}[\"']?[\w.-]*$", re.IGNORECASE)),
 )
-"""Other places of a value: the text from the end of the name to the value, and the text before the name."""
+"""Pairs of expressions for a value that does not follow `name=` directly, as in `--token VALUE`. The first matches from
+the end of the name to the value, and the second matches the text before the end of the name.
+"""
 _BEFORE = 80
 """Characters before the end of a name that belong to the name, at most."""
 
@@ -131,7 +135,7 @@ def _lower(text: str) -> str:
 
 
 def _without_assigned(text: str) -> str:
-    """Return the text without the values of names of secrets."""
+    """Return the text with `<masked>` in place of each value that follows the name of a secret, as in `password=`."""
     lowered = _lower(text)
     if not any(map(lowered.__contains__, _STEMS)):
         return text

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class ResourceEventHandler(Protocol[T_contra]):
-    """Its methods are called for every change of the cache, after the cache has changed.
+    """Receives every change of an informer's cache, after the cache has changed.
 
     The first calls are for the objects that already exist. A thread makes the calls of one registration one after the
     other, in the order of the changes. Each registration has its own thread. A slow handler does not delay other

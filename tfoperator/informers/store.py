@@ -177,7 +177,8 @@ class Indexer(Generic[T]):
 
 
 class Lister(Generic[T]):
-    """It reads only from the cache, never from the server. It is thread-safe. The objects are shared and read-only."""
+    """Reads the caches of one or more informers, never the server. Thread-safe. The objects are shared and read-only.
+    """
 
     def __init__(self, *indexers: Indexer[T]) -> None:
         """Initialize. `indexers` contain disjoint sets of objects."""

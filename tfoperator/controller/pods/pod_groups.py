@@ -141,7 +141,7 @@ def _bounded(data: bytes) -> PodGroup:
             min_resources=resources if is_kept(resources) else None,
             schedule_timeout_seconds=spec.schedule_timeout_seconds,
             scheduling_policy=spec.scheduling_policy,
-            # Only whether there is one is read.
+            # The operator reads only whether these two fields are set.
             disruption_mode=None if spec.disruption_mode is None else {},
             scheduling_constraints=None if spec.scheduling_constraints is None else {},
         ),

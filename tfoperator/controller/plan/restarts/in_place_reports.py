@@ -130,7 +130,8 @@ def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
         if replica.pod is None:
             continue
         earlier = restarts_before(replica.pod)
-        # Where its pod is to be made again, the restart that is counted last is not in place.
+        # If the replica restarts but its kubelet does not make the restart, the operator creates a new pod: then the
+        # newest counted restart is not a restart in place.
         awaits_kubelet = replica.by_kubelet and replica.state is ReplicaState.RESTARTING
         in_place = restarts_so_far(replica.pod) + awaits_kubelet
         counted = min(group.counts.get(replica.index, 0), in_place) - earlier

@@ -57,7 +57,7 @@ from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_in_place
 _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3
 _NUMBER = re.compile(r"\b\d+(\.\d+)?([KMGTPE]i|[kMGTPEmun])?\b")
-"""A number, or a quantity of Kubernetes."""
+"""Matches a number, or a quantity of Kubernetes such as `500m` or `16Gi`."""
 
 _RUNNING_STATES = (ReplicaState.RUNNING,)
 _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
@@ -120,7 +120,7 @@ def _queue(facts: Facts, gate: QueueGate) -> Iterator[Want]:
         yield LookAgain(left)
     if facts.is_true(ConditionType.SUSPENDED):
         yield from _resumption(facts)
-    # That the job isn't admitted has the queue's own reason, below.
+    # The condition Admitted is left out here: it gets the queue's own reason below.
     others = [kind for kind in ConditionType if kind is not ConditionType.ADMITTED]
     yield from _held(others, JobReason.QUEUED, message)
     if admitted is None or admitted.status != "False":
@@ -166,7 +166,7 @@ def report_progress(facts: Facts) -> Iterator[Want]:
     restarts = list(_restarts(facts))
     yield from restarts
     if (next_reason := seconds_to_next_reason(groups, facts.now)) is not None:
-        # Time alone gives a replica that is starting a reason.
+        # A replica that is starting gets a reason after some time, even if no event comes.
         yield LookAgain(next_reason)
     ready, completed, total = readiness(groups)
     absent = " or ".join(absent_leaders(facts.job, groups))
@@ -204,7 +204,8 @@ def _running(
     """Return the condition Running; return None if the job does not have it and should not get it."""
     key = facts.job.metadata.key
     if _is_restarting(facts, restarts):
-        # Also of a job that has never run, since this condition has the reasons why it doesn't.
+        # A job that has never run gets the condition, too, because its message has the reasons why the job does not
+        # run.
         message = f"TFJob {key} restarts. {detail}"
         return SetCondition(ConditionType.RUNNING, "False", JobReason.RESTARTING, message)
     if _is_running(facts.groups):
@@ -257,7 +258,7 @@ def report_stall(facts: Facts) -> Iterator[Want]:
 def watch_deadlines(facts: Facts) -> Iterator[Want]:
     """Request a sync for the time when a deadline of the job is over.
 
-    Before the job's end, take the stacks of its threads.
+    If the job waits for stacks before it ends because of `activeDeadlineSeconds`, also request these stacks.
     """
     if (to_start := facts.start_left) is not None:
         yield LookAgain(to_start)
@@ -296,7 +297,8 @@ def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
 
 def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
     """Return whether a replica of the type is in one of these states."""
-    # The generator goes over the others by itself, where `any` would have to resume it for each.
+    # This is faster than `any(replica.state in states for ...)`, because the generator yields only for a replica that
+    # matches.
     return any(True for replica in group.replicas if replica.state in states)
 
 
@@ -318,7 +320,8 @@ def _restarts(facts: Facts) -> Iterator[Want]:
         yield event(JobReason.RESTARTING, message)
     elif lost:
         new = [entry for entry in lost if entry[1].newly_restarting]
-        # A recorded restart already has its reason in the condition, which its pod may not show any more.
+        # If no restart is new, the condition keeps the reason of the recorded restart: the pods may not show it any
+        # more.
         if new or not facts.is_true(ConditionType.RESTARTING):
             message = restarting_because(name, new or lost)
             yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)

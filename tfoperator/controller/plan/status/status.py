@@ -1,8 +1,8 @@
 """Computes the status from the states of the replicas, and decides whether it is worth a write.
 
-A status write costs the API server more than any other request of the operator. So news that matter only to the
-operator wait for the next write that is necessary anyway. The number of active replicas changes with every pod of a
-large job that starts.
+A status write costs the API server more than any other request of the operator. So changes that only the operator
+itself needs are written together with the next necessary write. Changes that only raise counts are collected for a
+short time: otherwise each pod of a large job that starts would cost a write.
 """
 
 from __future__ import annotations
@@ -213,15 +213,13 @@ def seconds_until_due(
 ) -> float:
     """Return for how many seconds a status without an event may wait before it is written.
 
-    With 0 or less, it is written now. *A status without news*: the creation of a job is no news to its creator. If pods
-    start at once, they run a moment later, and one status write can report both. This saves the API server one write,
-    which is its most expensive request: one of nine calls for a small job, and a tenth of the CPU time that the job
-    costs it.
+    With 0 or less, it is written now. *The first status*: if it only reports that the job was created, it may wait for
+    `first_status_period`. Often the pods run before that time is over, and one status write can report both.
 
-    *A status in which only counts change*: if more replicas of a large job are active or ready, this is written
-    together with the changes of the next moment. The change is not lost: each plan until then finds it again. If a plan
-    `acts`, the status does not wait: such a plan may fail, and is then repeated at the time that the API server
-    requests, and not when the status is due.
+    *A status in which only counts rise*: if more replicas are active or ready, the write waits until `counts_period`
+    after the last write. The change is not lost, because each plan until then computes it again. If a plan `acts`, the
+    status does not wait: such a plan may fail, and is then repeated at the time that the API server requests, and not
+    when the status is due.
     """
     left = options.first_status_period - observed.known_for
     if left > 0 and not observed.job.status.conditions and transitions <= _UNREMARKABLE_CONDITIONS:

@@ -57,7 +57,9 @@ class UnkeptLogs(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A comparison of the caches with the live state that is still to be recorded in `status.lastReconcileTime`.
+    """A comparison of a job's cached objects with the API server, by the reconciler, that the status does not show yet.
+
+    The next status write sets `status.lastReconcileTime` to `time`.
 
     `write` means that this needs a status write of its own, if there is no other reason for a status write.
     """

@@ -58,7 +58,7 @@ def _too_many_failures(facts: Facts) -> Verdict | None:
         return None
     failure = _job_failed_because(facts.job, BACKOFF_LIMIT_REACHED)
     if facts.stall.ends_as is not OnStall.REPORT and facts.stall.message:
-        # A stall that is handled now has had replicas counted as lost.
+        # This plan ends a stall: it has marked the stalled replicas as restarting, and these restarts exceed the limit.
         return Verdict(Stage.FAILED, f"{failure}. {facts.stall.message}", JobReason.PROGRESS_DEADLINE_EXCEEDED)
     last = some(facts.restart.causes or _last_failures(facts.groups))
     return Verdict(Stage.FAILED, f"{failure}: {last}" if last else failure)
