@@ -177,7 +177,9 @@ class Indexer(Generic[T]):
 
 
 class Lister(Generic[T]):
-    """Reads the caches of one or more informers, never the server. Thread-safe. The objects are shared and read-only.
+    """Reads the caches of one or more informers, never the server. Thread-safe.
+
+    All readers share the objects, so don't change them.
     """
 
     def __init__(self, *indexers: Indexer[T]) -> None:

@@ -134,10 +134,11 @@ _QUEUE = "queue"
 def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
     """Return the members of a run policy that both versions have, and the remaining members without those in `moved`.
 
-    Users must not change the members that both versions have. An API server's rules check a change of a field, but they
-    can't check the content of an annotation. So both versions have these members in `spec.runPolicy`, where the same
-    rules apply. If an annotation has them, too, the conversion ignores them there. If `policy` is not an object, it is
-    returned unchanged as the remaining members. `policy` is not changed.
+    The members that both versions have are `managedBy` and `schedulingPolicy.queue`. Users must not change these
+    members. An API server's rules can forbid a change of a field, but they can't check the content of an annotation. So
+    both versions have these members in `spec.runPolicy`, where the same rules apply. If an annotation has them, too,
+    the conversion ignores them there. If `policy` is not an object, it is returned unchanged as the remaining members.
+    `policy` is not changed.
     """
     if not isinstance(policy, dict):
         return {}, policy

@@ -29,7 +29,8 @@ class UnknownMember(msgspec.Struct, frozen=True):
 
 @cache
 def _type_info(struct: type) -> inspect.Type:
-    # It takes milliseconds, and a status with a null from a Go program needs it at each watch event.
+    # Cached, because `inspect.type_info` takes milliseconds, and a status with an explicit null (from a Go program)
+    # needs it at each watch event.
     return inspect.type_info(struct)
 
 

@@ -18,7 +18,7 @@ _VERSIONS = ("v1beta2", "v1beta1")
 WORKLOAD_VERSIONS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in _VERSIONS)
 """Kueue's records of jobs, in each of its versions."""
 
-WORKLOADS = WORKLOAD_VERSIONS[0]  # which the operator itself needs
+WORKLOADS = WORKLOAD_VERSIONS[0]  # the only version that the operator itself uses
 
 CLUSTER_VERSIONS = tuple(
     Resource("kueue.x-k8s.io", version, "MultiKueueCluster", "multikueueclusters", namespaced=False)

@@ -109,7 +109,7 @@ def field_faults(at: str, reference: Json, fields: Collection[str]) -> Faults:
         yield from by_rule(at, key.lower() if owner == "metadata.annotations" else key, name_rules.qualified_name)
         return
     if path == "spec.host":
-        path = "spec.nodeName"  # its name in the first clients
+        path = "spec.nodeName"  # spec.host is an old name of this field
     if path not in _KNOWN_FIELDS:
         yield invalid(f"{at}.fieldPath", path, f"must be one of {', '.join(fields)}")
     else:

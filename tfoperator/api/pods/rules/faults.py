@@ -119,5 +119,6 @@ def text(parent: Json | None, field: str, default: str = "") -> str:
 
 
 def only_one(parent: Json, names: Collection[str]) -> list[str]:
-    """Return the names of the members that are set."""
+    """Return which of these members are set. For a choice of one member, the caller reports any other number of names.
+    """
     return [name for name in names if parent.get(name) is not None]
