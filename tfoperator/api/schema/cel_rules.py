@@ -115,8 +115,8 @@ _IS_PS = "type.lowerAscii() == 'ps'"
 def _has_template(specs: str) -> str:
     """Return CEL that is true if a template has more than `containers: null`.
 
-    Go webhooks write that for an absent template. In CEL a null member is absent. The schema requires the member
-    `containers`.
+    Webhooks written in Go write `containers: null` for an absent template. In CEL a null member is absent, so `has()`
+    is false for it. Any other template has `containers`, because the schema requires it.
     """
     template = f"{specs}[type].template"
     return f"has({template}) && has({template}.spec) && has({template}.spec.containers)"

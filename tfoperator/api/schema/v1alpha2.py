@@ -94,7 +94,8 @@ def _replicas(v1: Schema) -> Schema:
     members["restartPolicy"] = _without_default(members["restartPolicy"]) | {
         "description": f"{members['restartPolicy']['description']} Unset: the template's, else Always."
     }
-    # Client-side apply keeps a copy of the CRD in an annotation, which has no room for a second copy of them.
+    # Client-side `kubectl apply` keeps a copy of the CRD in an annotation, which has no room for a second copy of the
+    # descriptions.
     template = without_descriptions(members["template"]) | {"description": members["template"]["description"]}
     own = {"replicas": members["replicas"], "restartPolicy": members["restartPolicy"], "template": template}
     return {

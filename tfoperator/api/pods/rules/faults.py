@@ -119,6 +119,5 @@ def text(parent: Json | None, field: str, default: str = "") -> str:
 
 
 def only_one(parent: Json, names: Collection[str]) -> list[str]:
-    """Return which of these members are set. For a choice of one member, the caller reports any other number of names.
-    """
+    """Return the names of the members that are set; callers report a fault if these are several, or none."""
     return [name for name in names if parent.get(name) is not None]
