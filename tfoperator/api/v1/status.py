@@ -392,8 +392,8 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     replicas were restarted together (`restartScope: Job`). Each such restart counts once in `restarts`. `disruptions`
     is how many of the `restarts` were caused by disruptions. `job_disruptions` is the same number for `job_restarts`. A
     change of the number of workers (`elastic`) is no failure, so such a restart counts as a restart after a disruption.
-    `shared_restarts` is how many of the others have the cause of another restart: of four replicas that are restarted
-    after one stall, three.
+    `shared_restarts` is how many restarts after failures have the same cause as another restart, so that `backoffLimit`
+    does not count them: 3, if a single stall restarts four replicas.
 
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). The operator
     writes it together with other changes of the status. Without other changes, the operator writes it after the first

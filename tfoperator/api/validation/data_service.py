@@ -21,7 +21,9 @@ _PATH = "spec.dataService"
 _TEMPLATE = member(_PATH, "template")
 
 LONGEST_NAME = MAX_NAME_LENGTH - len(LONGEST_MEMBER)
-"""In characters: the longest name of a job with a data service; it leaves room for the names of more data workers."""
+"""The maximum number of characters of the name of a job with a data service. It leaves room for `-dataworker-999`,
+because a user may add data workers later.
+"""
 
 
 def validate_data_service(spec: TFJobSpec) -> Iterator[Problem]:

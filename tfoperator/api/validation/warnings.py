@@ -123,7 +123,7 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
 def uncounted_board(queue: str, devices: Iterable[str]) -> str:
     """Return why a job in a queue gets no TensorBoard.
 
-    `resources` are the extended resources that the TensorBoard requests.
+    `devices` are the names of the extended resources that the TensorBoard requests.
     """
     names = ", ".join(devices)
     return (

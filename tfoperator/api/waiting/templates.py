@@ -1,4 +1,4 @@
-"""Reads from a replica's template why a pod from this template does not start."""
+"""Reads the images and the mounted objects from a replica's template, for texts about why its pod does not start."""
 
 from __future__ import annotations
 
