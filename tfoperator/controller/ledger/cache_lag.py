@@ -287,7 +287,7 @@ class CacheLag:
             return False
         if has_job_labels(meta.labels, job.metadata.name):
             return True
-        # An informer selects by the operator's labels, so no cache will ever show this pod.
+        # The informers select by the operator's labels, so this pod never appears in a cache.
         try:
             self._claims.release(job, PODS, meta, decode_partial)
         except KubeError as error:
