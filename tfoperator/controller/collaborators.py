@@ -51,7 +51,7 @@ class LogLooks(Protocol):
         ...
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop the log lines of the job with this UID, because the job was deleted."""
         ...
 
 
@@ -67,7 +67,7 @@ class StackKeeper(Protocol):
         ...
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop the record about the stacks of the job with this UID, because the job was deleted."""
         ...
 
 
@@ -82,7 +82,7 @@ class PodWitnesses(msgspec.Struct, frozen=True):
     stacks: StackKeeper | None = None
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop the log lines and the record about stacks of the job with this UID, because the job was deleted."""
         for one in (self.logs, self.stacks):
             if one is not None:
                 one.forget(uid)

@@ -102,7 +102,7 @@ class TFJobController:
     # Lifecycle.
 
     def start(self) -> None:
-        """Start the workers. Raises RuntimeError if called twice."""
+        """Queue every job in the caches, and start the workers. Raises RuntimeError if called twice."""
         if self._leading:
             raise RuntimeError("this controller was already started once")
         # Set this first: from now on, events queue their jobs. The caches already contain the changes of earlier
@@ -146,7 +146,10 @@ class TFJobController:
         self._plan_options = options
 
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
-        """Record a comparison of a job with the live state; if the comparison requires a write, also queue the job."""
+        """Record the reconciler's comparison of the job with this UID; the next write of the job's status includes it.
+
+        The caller queues the job if the comparison needs a sync.
+        """
         self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:

@@ -122,7 +122,7 @@ class Fifo(Generic[V]):
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        # Guards everything below; the one consumer takes items without it, as long as there are some.
+        # Guards the fields below. Without the lock, the consumer may only take an item from `_items` if there is any.
         self._condition = threading.Condition()
         self._items: deque[V] = deque()
         self._closed = False

@@ -41,7 +41,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     wrong = type_problems(manifest, TFJob)
     problems = [*_identity_problems(manifest), *wrong]
     if len(problems) == len(wrong):
-        # Through JSON, because a template must become undecoded JSON again.
+        # Encoded and decoded again, because a TFJob keeps its pod templates as undecoded JSON.
         job = decode_tfjob(msgspec.json.encode(drop_wrong(obj, TFJob)))
         found = (*validate(job), *validate_grace(job), *validate_tf_config(job))
         problems += [

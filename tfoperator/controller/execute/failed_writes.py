@@ -128,7 +128,7 @@ def _stands_for_the_same(one: dict[str, str], other: dict[str, str]) -> bool:
 
 
 def _is_beside(labels: dict[str, str]) -> tuple[bool, DataServiceMember | None]:
-    """Return whether an object belongs to a TensorBoard, and the member of a data service to which it belongs."""
+    """Return whether these labels are from a TensorBoard, and the member of a data service that they name (or None)."""
     return names.LABEL_TENSORBOARD in labels, member_of(labels)
 
 

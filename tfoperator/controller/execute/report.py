@@ -51,7 +51,7 @@ _STOPPED_BECAUSE = {
     False: "the job has ended",
     True: "the container tensorflow has ended, but other containers of the pod were still running",
 }
-"""The reason for stopping a pod, by whether its replica has ended and only other containers still ran."""
+"""The reason for stopping a pod. The key True is for a pod whose replica has ended while other containers still run."""
 
 _DROPPED = "unknown field "
 """The beginning of an API server's warning about a field that it has dropped."""

@@ -109,7 +109,7 @@ def _wishes(pod_set: Json, place: Placement) -> Json:
 
 
 def _without_empty(value: Any) -> Any:
-    """Return the value without empty members, because Go programs leave them out or add them."""
+    """Return the value without empty members: Go programs may write such a member as `[]`, or leave it out."""
     if isinstance(value, dict):
         members = {name: _without_empty(one) for name, one in value.items()}
         return {name: one for name, one in members.items() if one not in (None, {}, [], "")} or None

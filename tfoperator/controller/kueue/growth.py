@@ -81,7 +81,7 @@ def roles_of(found: Sequence[Workload]) -> Roles:
 
 
 def _takes_over(larger: Workload, first: Workload) -> bool:
-    """Return whether the larger Workload decides from now on: it has quota, or the first has none any more."""
+    """Return whether the larger Workload replaces the first: it has quota, or Kueue has finished the first Workload."""
     if first.is_true("Finished"):
         return True
     is_going = larger.metadata.deletion_timestamp is not None or larger.is_true("Evicted")

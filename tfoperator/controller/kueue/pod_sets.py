@@ -213,7 +213,8 @@ class Placement(msgspec.Struct):
 def admitted_count(asked: PodSet, given: int | None) -> int:
     """Return how many replicas the job may have: fewer than requested only if the pod set has a `minCount`.
 
-    Kueue's number does not include replicas that had ended before the admission, but they remain part of the job.
+    Without `minCount`, Kueue's number `given` is ignored: it does not include replicas that had ended before the
+    admission, but these replicas remain part of the job.
     """
     return asked.count if given is None or asked.min_count is None else given
 

@@ -19,15 +19,17 @@ MAX_MESSAGE = 1024
 """The maximum number of characters in a condition's message; a message in a Workload may have 32 KiB."""
 
 MAX_FINALIZERS = 16
-"""The number of finalizers of a Workload that a cache keeps, in addition to the first. If a Workload has more, its
-finalizers are read from the API server before a write.
+"""The number of finalizers of a Workload that a cache keeps, in addition to the operator's finalizer. If a Workload has
+more finalizers, they are read from the API server before a write.
 """
 
 _READY, _NOT_READY = "All replicas are ready or have ended.", "Not all replicas are ready."
 _READY_NO_MORE = "A replica is not ready any more."
 
 _RETRIED_AT_ONCE = ("Preempted", "NodeFailures")
-"""After an eviction with one of these reasons, a Workload waits only for quota."""
+"""After an eviction with one of these reasons, the condition Requeued is True: Kueue may admit the Workload again as
+soon as there is quota.
+"""
 
 
 class Verb(StrEnum):

@@ -24,7 +24,7 @@ __all__ = ["CacheLag", "Claims", "JobMemory", "Ledger", "StaleCache", "is_older"
 
 
 class Ledger(NamedTuple):
-    """The ledger of one controller. Thread-safe."""
+    """The three parts of this process's records about jobs. Thread-safe."""
 
     memory: JobMemory
     cache_lag: CacheLag

@@ -45,9 +45,9 @@ from tfoperator.kube.views.objects import ObjectMeta, decode_partial, object_key
 
 
 class StaleCache(KubeError):
-    """Raised if the cache lacks an object that exists.
+    """Raised if the API server has an object, or a version of an object, that the cache does not show yet.
 
-    Otherwise the operator would count a loss that has not happened.
+    The caller retries the sync later. With the old state, the operator could count a loss that has not happened.
     """
 
 
@@ -167,7 +167,7 @@ class CacheLag:
     def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
         """Remove these expected creations.
 
-        It is unknown how many succeeded, and informers will not show those that failed.
+        It is unknown how many creations succeeded, and no informer would show a creation that failed.
         """
         for action in actions:
             if isinstance(action, Create):

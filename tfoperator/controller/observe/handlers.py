@@ -87,7 +87,7 @@ class JobHandler:
         self._enqueue(new.metadata.key)
 
     def on_delete(self, obj: TFJob) -> None:
-        """Report a deleted job."""
+        """Call `gone` with the deleted job."""
         self._gone(obj)
 
 
@@ -115,7 +115,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_urgent = enqueue_urgent
 
     def on_add(self, obj: T) -> None:
-        """Record a new object: it may be expected, or it may be an orphan."""
+        """Record that an expected object has appeared, and queue the job that controls the object or may adopt it."""
         meta = obj.metadata
         owner = meta.controller
         if meta.deletion_timestamp is not None:

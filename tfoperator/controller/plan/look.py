@@ -75,9 +75,9 @@ def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
 
 
 def _without_strangers(observed: Observed) -> Observed:
-    """Return the observed objects without services that only look like the job's.
+    """Return the observed objects without services whose name is none of the operator's names.
 
-    An older operator may have adopted them.
+    A user has created such a service with the job's labels, and an older operator may have adopted it.
     """
     own = [service for service in observed.services if is_service_of(observed.job, service.metadata)]
     return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
@@ -106,7 +106,10 @@ def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
 
 
 def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
-    """Return the problems because of which the spec can't be used: from options, or possibly missed by validation."""
+    """Return problems with which the plan can't make pods: of the job's decoding, its replica specs, and its names.
+
+    The length of a name depends on the operator's options, which validation does not know.
+    """
     if job.decode_error:
         return tuple(job.decode_error.splitlines())
     problems = []

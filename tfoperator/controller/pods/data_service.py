@@ -100,7 +100,7 @@ class DataServiceManifests:
 
     @cached_property
     def template(self) -> Template:
-        """The template with all additions."""
+        """The template of the pods, with the checkpoint volume and the membership in the gang, if the job has them."""
         template = Template(_PATH, data_service_template(self._job))
         if self._job.spec.checkpoint is not None:
             mount_checkpoint(template, self._job.spec.checkpoint, self._job.metadata)

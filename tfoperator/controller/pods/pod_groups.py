@@ -25,7 +25,9 @@ import msgspec
 from tfoperator.kube.views.objects import HasMetadata, PodCondition, compacting
 
 MAX_ANNOTATIONS = 256
-"""A job passes on at most 64 annotations, which is the number that the cache of jobs keeps."""
+"""The maximum number of annotations of a PodGroup whose hashes a cache keeps. A job passes on at most 64 annotations,
+because the cache of jobs keeps no more.
+"""
 MAX_RESOURCES, MAX_RESOURCES_TEXT = 32, 2048
 """The maximum number of resources, and of characters of names and quantities together. A gang in today's clusters has
 fewer than ten resources.

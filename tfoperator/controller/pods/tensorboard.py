@@ -105,7 +105,10 @@ def tensorboard_service(job: TFJob, tensorboard: TensorBoard, options: PodOption
 def _object(
     job: TFJob, api_version: str, kind: str, spec: dict[str, Any], hashed: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the object. Its annotation contains a hash of `hashed` and `spec`, which shows any change of the two."""
+    """Return a deployment or service with an annotation that has a hash of `spec` and `hashed`.
+
+    If the hash differs from the hash on the existing object, the operator changes that object.
+    """
     digest = hashlib.sha256(msgspec.json.encode(spec | (hashed or {}), order="deterministic")).hexdigest()[:16]
     return {
         "apiVersion": api_version,

@@ -89,7 +89,7 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
 
 
 def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
-    """Return the size with the time after which the operator no longer waits for the answers to probes."""
+    """Return the size; if a probe has a node, set `look_again` to the time left for answers to the other probes."""
     if not size.probes or not any(pod.spec.node_name for pod in probes):
         return size
     made = [seconds_between(pod.metadata.creation_timestamp or now, now) for pod in probes]
@@ -167,7 +167,7 @@ def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
 
 
 def _reasons(facts: Facts) -> Iterator[str]:
-    """Yield the reason for each replica that has no room."""
+    """Yield the reason for each replica that lacks a node or quota; "" if the reason is unknown."""
     for group in facts.groups:
         refused = _refusal(facts, group)
         for replica in group.replicas:

@@ -28,7 +28,7 @@ from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.controller.pods.probes import as_probe, for_workers
 
 _SAVED_STEP = "saved_step"
-"""The metric by which `Saving` reports a checkpoint."""
+"""The metric in the reports of a program that has saved a checkpoint (class `Saving` of the progress library)."""
 
 _WITHOUT_CHECKPOINTS = (
     "the job has no spec.checkpoint, and its program has reported no checkpoint. If the program does not continue "

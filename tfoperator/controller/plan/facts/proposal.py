@@ -160,8 +160,9 @@ def delete(
 ) -> Iterator[Act]:
     """Delete an object, unless it does not exist or is already being deleted.
 
-    With `grace`, delete it also if it is being deleted. With `as_seen`, it is deleted only if it is still as the cache
-    shows it: for example, a pod that is no longer pending stays.
+    With `grace` (in seconds), the deletion with this grace period is requested even if the object is already being
+    deleted. With `as_seen`, it is deleted only if it is still as the cache shows it: for example, a pod that is no
+    longer pending stays.
     """
     if owned is not None and (owned.metadata.deletion_timestamp is None or grace is not None):
         yield Act(PhaseName.DELETIONS, deletion(kind, owned, reason, grace=grace, as_seen=as_seen))

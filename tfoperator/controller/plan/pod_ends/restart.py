@@ -110,7 +110,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     @property
     def is_disruption(self) -> bool:
-        """Whether somebody took the pod from its job, which is not a failure."""
+        """Whether a disruption (an eviction, a node shutdown) ended the pod, and not a failure of its program."""
         return self.infrastructure and not self.overuse
 
     def __str__(self) -> str:

@@ -62,14 +62,14 @@ class Replica(msgspec.Struct, frozen=True, gc=False):
 
     `restarts` is the number of the replica's restarts, including a restart that it needs now; `counted` does not
     include that restart if it is new. `disruptions` is the number of these restarts that were caused by a disruption.
-    `disruption` describes how the replica's pod was taken; it is empty if the replica restarts after a failure. If
-    disruptions come soon after one another, the replica's next pod is created at `held_until`. `lost_early` means that
-    its pod is being deleted and was never recorded in the status; this affects only this delay. `is_started` means that
-    the loss of its pod would be a loss for the job. `ready`: it runs with all its containers ready. `unaided` means
-    that its kubelet should have restarted its container, but did not. Its next pod `avoids` these nodes. `by_kubelet`
-    means that the kubelet makes its new restart, or has made it. `has_returned` means that its restart had finished
-    before the operator first observed it. `shares_cause`: another replica restarts now for the same cause, and its
-    restart alone counts for `backoffLimit`.
+    `disruption` is a text about the disruption that ended the replica's pod; it is empty if the replica restarts after
+    a failure. If disruptions come soon after one another, the replica's next pod is created at `held_until`.
+    `lost_early` means that its pod is being deleted and was never recorded in the status; this affects only this delay.
+    `is_started` means that the loss of its pod would be a loss for the job. `ready`: it runs with all its containers
+    ready. `unaided` means that its kubelet should have restarted its container, but did not. Its next pod `avoids`
+    these nodes. `by_kubelet` means that the kubelet makes its new restart, or has made it. `has_returned` means that
+    its restart had finished before the operator first observed it. `shares_cause`: another replica restarts now for the
+    same cause, and its restart alone counts for `backoffLimit`.
     """
 
     index: int
@@ -132,7 +132,7 @@ def without_new_restart(replica: Replica) -> Replica:
 
 
 def released(replica: Replica) -> Replica:
-    """Return the replica after the operator no longer counts its pod.
+    """Return the replica as if its present pod were no longer its pod: MISSING without a pod, else LEAVING.
 
     A replica that has failed for good is not changed.
     """
@@ -341,7 +341,8 @@ class JobRestart(msgspec.Struct, frozen=True):
 
 
 def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
-    """Return why a job restarts: replicas failed (the Go operator's words), or were taken from it, or both."""
+    """Return why a job restarts: failures of replicas (in the Go operator's words), disruptions of replicas, or both.
+    """
     failed = [(group, replica) for group, replica in lost if not replica.disruption]
     types = ", ".join(dict.fromkeys(group.type for group, _ in failed))
     ends = some(f"{group.type}-{replica.index}: {replica.cause}" for group, replica in failed)

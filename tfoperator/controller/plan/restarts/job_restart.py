@@ -127,7 +127,7 @@ def _was_disrupted(lost: Sequence[Replica]) -> bool:
 
 
 def _taken_at(pod: Pod | None) -> datetime | None:
-    """Return when a pod was taken from the job, if the pod shows it."""
+    """Return when a disruption took a pod: when its deletion was requested, or when it ended; None if unknown."""
     if pod is None:
         return None
     return pod.metadata.certain_deletion if _is_leaving(pod) else finished_at(pod)

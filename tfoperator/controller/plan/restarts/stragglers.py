@@ -2,14 +2,13 @@
 
 With `onStraggler: Restart` it moves slow replicas, and replicas that fail on a node, to other nodes. Pure.
 `status.progress` names the slow replicas. The operator ignores reports of a pod that has only just begun. The operator
-reports a slow replica in one status write, and restarts the replica in a later write. For the restart it marks the
-replica as lost.
+reports a slow replica in one status write, and restarts the replica in a later sync.
 
-`status.nodeFailures` is the memory. The next pods of a replica avoid a node in three cases: the replica has failed
-three times in a row on this node; its program has ended with an exit code that reports a broken device; the replica is
-slow on this node. The operator writes this record together with the replica's count of restarts, and only then deletes
-the pod. So each failure counts once. If a replica already avoids three nodes, the operator regards the replica itself
-as the cause of its failures, and the replica avoids no more nodes.
+`status.nodeFailures` records the failures by replica and node. The next pods of a replica avoid a node in three cases:
+the replica has failed three times in a row on this node; its program has ended with an exit code that reports a broken
+device; the replica is slow on this node. The operator writes this record together with the replica's count of restarts,
+and only then deletes the pod. So each failure counts once. If a replica already avoids three nodes, the operator
+regards the replica itself as the cause of its failures, and the replica avoids no more nodes.
 """
 
 from __future__ import annotations

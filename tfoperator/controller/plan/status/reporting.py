@@ -75,7 +75,10 @@ def report_created(facts: Facts) -> Iterator[Want]:
 
 
 def _uncounted(facts: Facts) -> Iterator[Want]:
-    """Report pods that no quota counts, at the time when Kueue will count the job or start it."""
+    """Report replica types that Kueue's own framework does not count, because the job spells them `worker` or `ps`.
+
+    This is reported when the job is created and when it is resumed.
+    """
     queue, uncounted = queue_name(facts.job.metadata.labels), facts.observed.uncounted_types
     if queue and uncounted and facts.observed.gate is None:
         counted_types = ", ".join(str(parse_replica_type(key)) for key in uncounted)
@@ -201,7 +204,7 @@ def report_progress(facts: Facts) -> Iterator[Want]:
 def _running(
     facts: Facts, detail: str, *, is_complete: bool, waits: bool, restarts: Sequence[Want]
 ) -> SetCondition | None:
-    """Return the condition Running; return None if the job does not have it and should not get it."""
+    """Return the condition Running as it must be now; None if the job does not need this condition yet."""
     key = facts.job.metadata.key
     if _is_restarting(facts, restarts):
         # A job that has never run gets the condition, too, because its message has the reasons why the job does not
@@ -219,7 +222,7 @@ def _running(
 
 
 def _waiting(facts: Facts) -> tuple[WaitingReplicas, ...]:
-    """Return why replicas wait."""
+    """Return the entries of the new `status.waiting` about replicas that wait."""
     before, gang = facts.job.status.waiting, None if facts.gang is None else facts.gang.waits
     return waiting_for(waiting_reasons(facts.groups, facts.observed.not_created, facts.now, before, gang=gang), before)
 
@@ -346,7 +349,7 @@ def _in_place(facts: Facts) -> Iterator[Want]:
 
 
 def _is_restarting(facts: Facts, restarts: Iterable[Want]) -> bool:
-    """Return whether the condition Restarting is true after these changes."""
+    """Return whether the condition Restarting is true after the changes in `restarts`."""
     for want in restarts:
         if isinstance(want, SetCondition | RemoveCondition) and want.condition is ConditionType.RESTARTING:
             return isinstance(want, SetCondition)

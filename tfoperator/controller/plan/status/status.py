@@ -188,13 +188,19 @@ def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
 def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
     """Return whether the status has a change that other programs must see, or that must not be lost.
 
-    These changes alone are not worth a write: `lastReconcileTime`; `waiting`, because the condition Running has the
-    same reasons as text (with an older CRD, the API server drops the field at each write); progress, which the progress
-    server writes; usage, which can be computed from any earlier status; the network, which the first status of a
-    started job has (with an older CRD, the API server drops it at each write); and indexes that have started. If a
-    started index is not recorded, the only effect is this: if the pod is lost before anything else happens, it is
-    replaced but the loss is not counted. If the operator itself removes the pod of an index, the status must record
-    this: otherwise the operator would later take the end of the pod for a loss.
+    Changes of these fields alone are not worth a write:
+
+    - `lastReconcileTime`.
+    - `waiting`: the condition Running has the same reasons as text.
+    - `progress`: the progress server writes it.
+    - `usage`: it can be computed from any earlier status.
+    - `network`: the first status of a started job has it.
+    - an index that is added to `startedIndexes`: if its pod is lost before the next write, the pod is replaced, and
+      only the count of the loss is missing.
+
+    An index that is removed from `startedIndexes` is worth a write. Otherwise the operator, which is about to delete
+    the pod, would later take the pod's end for a loss. With an older CRD, the API server drops `waiting` and `network`
+    at each write, so these two fields would always differ.
     """
     if old is new:
         return False
@@ -278,7 +284,7 @@ def _shown(counts: Mapping[int, int]) -> dict[str, int]:
 
 
 def counted(ready: int, total: int, completed: int, failed: int) -> str:
-    """Return the counts as conditions contain them."""
+    """Return the counts as the message of a condition has them: `2/4 replicas ready, 1 completed, 1 failed`."""
     text = f"{ready}/{total} replicas ready"
     text += f", {completed} completed" if completed else ""
     return text + (f", {failed} failed" if failed else "")

@@ -224,7 +224,7 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
 
 
 def _as_before(job: TFJob, **looks: Any) -> Stall:
-    """Return the state and message from before, because the logs must be read again."""
+    """Return the state that the condition Stalled shows: the logs must be read again before the state can change."""
     before = condition_of(job, ConditionType.STALLED)
     if before is not None and before.status == "True":
         return Stall(state=StallState.STALLED, message=before.message, **looks)
@@ -244,7 +244,8 @@ def _running(groups: Sequence[ReplicaGroup]) -> list[_Running]:
 
 
 def _training(running: list[_Running]) -> list[_Running]:
-    """Return the replicas that train, because their logs show progress; without such replicas, return all."""
+    """Return the running chiefs and workers, because only their logs show progress; without them, return all replicas.
+    """
     return [entry for entry in running if entry[0].type in _TRAINING_TYPES] or running
 
 

@@ -117,7 +117,7 @@ def _before(facts: Facts) -> JobUsage:
 
 
 def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> _Course:
-    """Return the phases and counts of the job at its last change."""
+    """Return a course that begins with the phase, step and restarts that the last usage has recorded."""
     reported, since = facts.observed.reported, utc(before.since or now)
     return _Course(
         facts,

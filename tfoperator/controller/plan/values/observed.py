@@ -71,9 +71,9 @@ class Comparison(msgspec.Struct, frozen=True):
 class NewestLine(msgspec.Struct, frozen=True):
     """The newest line of a pod's log.
 
-    It has the time of writing, as far as the operator knows it, and the time by the node's clock. `stamp` is None if
-    the log has no line. `stopped` means that the program was found stopped (SIGSTOP). `is_new` means that the previous
-    reading did not find this line, or that there was no previous reading.
+    `time` is when the line was written, as far as the operator knows it. `stamp` is that time by the node's clock; None
+    if the log has no line. `stopped` means that the program was found stopped (SIGSTOP). `is_new` means that the
+    previous reading did not find this line, or that there was no previous reading.
     """
 
     time: datetime
