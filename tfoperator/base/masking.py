@@ -82,7 +82,7 @@ _PLACES = (
 the end of the name to the value, and the second matches the text before the end of the name.
 """
 _BEFORE = 80
-"""Characters before the end of a name that belong to the name, at most."""
+"""The maximum number of characters of a name: the text before its end is read only so far."""
 
 _ORDINARY = re.compile(
     r"[-+]?[0-9.]{1,7}(?:e[-+]?[0-9]{1,3})?"  # a number of tokens, and not a password
@@ -130,7 +130,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _lower(text: str) -> str:
-    """Return the text with small ASCII letters; each character keeps its position."""
+    """Return the text with its ASCII letters in lower case; each character keeps its position."""
     return text.lower() if text.isascii() else text.translate(_LOWER)
 
 

@@ -71,7 +71,7 @@ class InformerGroup(Together, Generic[T]):
     """
 
     def __init__(self, informers: Mapping[str, SharedInformer[T]], *, name: str, clock: Clock | None = None) -> None:
-        """`informers` contains the informers by namespace. The key "" stands for all namespaces."""
+        """Initialize. `informers` contains the informers by namespace; the key "" stands for all namespaces."""
         self._by_namespace = dict(informers)
         self.informers = tuple(informers.values())
         self.name = name

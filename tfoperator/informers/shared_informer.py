@@ -291,8 +291,8 @@ class SharedInformer(Generic[T]):
 
         Return the time of the next resync of any handler.
         """
-        # It shows the present cache, in order with the changes: a resync never shows an older state after a newer
-        # state.
+        # A resync shows the cache of this moment, in order with the changes: so it never shows an older state after a
+        # newer state.
         with self._state:
             due = self._take_due()
             everything: list[Notification[T]] = [(obj, obj) for obj in self.indexer.list()] if due else []

@@ -22,13 +22,15 @@ from tfoperator.kube.http.nesting import reaches
 from tfoperator.kube.protocol.errors import UNDECODABLE
 
 V1_ONLY = LABEL_PREFIX + "v1-only"
-"""On a v1alpha2 job: the fields that only v1 has."""
+"""The annotation that keeps the fields of v1 that v1alpha2 lacks, on a v1alpha2 job."""
 
 V1ALPHA2_ONLY = LABEL_PREFIX + "v1alpha2-only"
-"""On a v1 job: the fields that only v1alpha2 has."""
+"""The annotation that keeps the fields of v1alpha2 that v1 lacks, on a v1 job."""
 
 V1ALPHA1_ONLY = LABEL_PREFIX + "v1alpha1-only"
-"""On a v1 job that was made from v1alpha1: the fields that were not carried over. Only people read this annotation."""
+"""The annotation that keeps the fields of v1alpha1 that v1 lacks, on a v1 job that was made from v1alpha1. Only people
+read this annotation.
+"""
 
 
 class Preserved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -15,8 +15,8 @@ SHRINK_AFTER = 60
 """The default of `shrinkAfterSeconds`, in seconds. Usually a pod that was deleted has a node again within this time."""
 
 GROW_AFTER = 600
-"""The default of `growAfterSeconds`, in seconds. A restart costs the time since the last checkpoint, and the time to
-start.
+"""The default of `growAfterSeconds`, in seconds. It is long because more workers need a restart of all replicas, which
+costs the time since the last checkpoint, and the time to start.
 """
 
 MAX_CHANGES = 1_000_000
@@ -72,7 +72,7 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 MAX_RESIZES = 10
-"""The number of last changes that a status describes."""
+"""The maximum number of changes that a status describes: the last ones."""
 
 
 class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

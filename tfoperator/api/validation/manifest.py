@@ -66,7 +66,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
 
 
 def _follows(field: str, wrong: str) -> bool:
-    """Return whether `field` is the field that was left out (`wrong`), a part of it, or the list or map around it."""
+    """Return whether `field` is `wrong` (the field that was left out), a part of it, or the list that contains it."""
     emptied = wrong.endswith("]") and field == wrong.rpartition("[")[0]
     return emptied or field == wrong or field.startswith((f"{wrong}.", f"{wrong}["))
 

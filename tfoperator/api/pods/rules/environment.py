@@ -133,7 +133,7 @@ def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) ->
 
 
 def file_volume_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of variables from a file of a volume. The volume must be an emptyDir of the pod."""
+    """Yield the faults of variables that are read from a file (`fileKeyRef`), whose volume must be an emptyDir."""
     volumes = {text(volume, "name"): volume for volume in items(spec, "volumes")}
     for group in ("initContainers", "containers"):
         for index, container in enumerate(items(spec, group)):

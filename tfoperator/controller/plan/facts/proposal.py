@@ -188,8 +188,8 @@ def stop(pod: Pod, reason: StopReason) -> Iterator[Act]:
     """Make the kubelet end the pod with SIGTERM and its grace period, unless the pod is already deleted or stopped.
 
     The pod's object and its log stay. The patch sets `activeDeadlineSeconds`: it is the only field with which an API
-    server allows a client to end a running pod without deleting it. The field can be lowered, but never raised. The
-    resourceVersion in the patch prevents that the operator stops a pod twice, and reports it twice, because a cache is
+    server allows a client to end a running pod without deleting it. The field can be lowered, but never raised. Because
+    of the resourceVersion in the patch, the operator does not stop a pod twice, and report it twice, if a cache is
     behind.
     """
     if is_ending(pod):

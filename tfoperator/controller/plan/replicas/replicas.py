@@ -341,8 +341,7 @@ class JobRestart(msgspec.Struct, frozen=True):
 
 
 def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
-    """Return why a job restarts: failures of replicas (in the Go operator's words), disruptions of replicas, or both.
-    """
+    """Return why a job restarts: failures of replicas (in the Go operator's words), their disruptions, or both."""
     failed = [(group, replica) for group, replica in lost if not replica.disruption]
     types = ", ".join(dict.fromkeys(group.type for group, _ in failed))
     ends = some(f"{group.type}-{replica.index}: {replica.cause}" for group, replica in failed)

@@ -244,8 +244,7 @@ def _running(groups: Sequence[ReplicaGroup]) -> list[_Running]:
 
 
 def _training(running: list[_Running]) -> list[_Running]:
-    """Return the running chiefs and workers, because only their logs show progress; without them, return all replicas.
-    """
+    """Return the chiefs and workers, because only their logs show progress; if there are none, return all replicas."""
     return [entry for entry in running if entry[0].type in _TRAINING_TYPES] or running
 
 
