@@ -25,10 +25,10 @@ MASK = "<masked>"
 _TOKENS = (
     (("eyJ",), r"(?<![\w-]eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),  # JSON Web Tokens, such as tokens of service accounts
     (("AKIA", "ASIA"), r"[0-9A-Z]{16}\b"),  # AWS
-    (("ya29",), r"\.[\w-]{20,}"),  # Google, as the next two
+    (("ya29",), r"\.[\w-]{20,}"),  # Google (this and the next two)
     (("AIza",), r"[\w-]{30,}"),
     (("GOCSPX-",), r"[\w-]{20,}"),
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), "[0-9A-Za-z]{20,}"),  # GitHub, as the next
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), "[0-9A-Za-z]{20,}"),  # GitHub (this and the next)
     (("github_pat_",), r"\w{20,}"),
     (("glpat-",), r"[\w-]{20,}"),  # GitLab
     (("hf_",), "[0-9A-Za-z]{20,}"),  # Hugging Face
@@ -160,7 +160,7 @@ def _value_after(text: str, word: re.Match[str]) -> re.Match[str] | None:
     if word[0] in ("authorization", "cookie"):
         return _AFTER_HEADER.match(text, word.end())
     if word[0] == "_pass" and not text[word.start() - 1 : word.end()].isupper():
-        return None  # `forward_pass`
+        return None  # part of a longer word, such as `forward_pass`
     found = _AFTER_NAME.match(text, word.end())
     if found is not None:
         return found

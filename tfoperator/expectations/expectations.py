@@ -52,7 +52,7 @@ class _Outstanding(msgspec.Struct):
     It is mutable, and the lock of its `Expectations` guards it.
     """
 
-    creations: int = 0  # negative when more was seen than expected
+    creations: int = 0  # negative if more creations were seen than expected
     deletions: set[str] = set()
 
     @property

@@ -136,9 +136,8 @@ class Fifo(Generic[V]):
         with self._condition:
             if self._closed:
                 return
-            waits = (
-                not self._items
-            )  # if the consumer waits at all: while there are items, it takes them without waiting
+            # While the queue has items, the consumer takes them without waiting.
+            waits = not self._items
             self._items.extend(items)
             if waits:
                 self._condition.notify_all()

@@ -17,7 +17,7 @@ _DEFAULT_ACCOUNT = "default"
 _SOURCES = (
     ("configMap", "ConfigMap", "name"),
     ("secret", "Secret", "secretName"),
-    ("secret", "Secret", "name"),  # of a projected volume
+    ("secret", "Secret", "name"),  # a source of a projected volume
     ("persistentVolumeClaim", "PersistentVolumeClaim", "claimName"),
 )
 _VALUES = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))

@@ -168,7 +168,7 @@ def openapi_schema(*, open_templates: bool = False) -> Schema:
 
 
 def _scale(statuses: str) -> dict[str, str]:
-    # The number of workers: scaling a training job means changing it. The paths are as in the Go operator.
+    # The number of workers: to scale a training job means to change this number. The paths are as in the Go operator.
     workers = f"tfReplicaSpecs.{ReplicaType.WORKER}", f"{statuses}.{ReplicaType.WORKER}"
     return {
         "specReplicasPath": f".spec.{workers[0]}.replicas",

@@ -72,7 +72,7 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 MAX_RESIZES = 10
-"""The maximum number of changes that a status describes: the last ones."""
+"""The maximum number of changes that a status describes: older changes are dropped."""
 
 
 class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -144,7 +144,7 @@ def _hint(path: str, name: str, siblings: list[str]) -> str:
     for sibling in siblings:
         if sibling.lower() == name.lower():
             return f"; did you mean {sibling}?"
-    # A missing letter is likelier than a member of another object.
+    # It is more probable that a letter is missing than that the member belongs to another object.
     similar = difflib.get_close_matches(name, siblings, n=1, cutoff=0.9)
     homes = [home for home in _homes().get(name.lower(), ()) if home != path]
     homes = [home for home in homes if home.startswith(path.partition("[")[0])] or homes  # below this path, if possible

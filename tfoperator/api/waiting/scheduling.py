@@ -14,7 +14,7 @@ from tfoperator.kube.views.objects import Pod, PodCondition
 
 _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
 _ECHO_OF_MISSING = re.compile(r"(?<=not found)\. not found\.?$")
-"""The second of two reports: Kubernetes' scheduler says in one message twice that a claim was not found."""
+"""The second of two reports in the same message of Kubernetes' scheduler that a claim was not found."""
 _NODES_AVAILABLE = re.compile(r"^\d+/\d+ nodes are (?:un)?available: ")
 _LEADING_COUNT = re.compile(r"^\d+ ")
 

@@ -372,7 +372,7 @@ def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datet
     quota, left = _quota(facts, workload, status), seconds_to_grow(job, workload, now)
     size = job.status.elastic.workers if job.status.elastic is not None else 0
     if size > 0 and WORKERS in quota and (left <= 0 or facts.spent):
-        # The job goes on with these workers. Its quota for others is given back when their pods are gone.
+        # The job continues with these workers. The quota of its other workers is given back when their pods are gone.
         quota[WORKERS] = min(quota[WORKERS], size)
     gate = QueueGate("Admitted", cluster_queue, admitted=True, quota=quota)
     return Decision(gate, (*status.writes(), *reprice), copy, look_again=left or None)

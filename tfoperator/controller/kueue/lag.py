@@ -72,7 +72,7 @@ class WorkloadLag:
         self._complete: set[str] = set()
         self._unseen: dict[str, Unseen] = {}
         self._deleted: dict[str, tuple[str, ...]] = {}
-        # By the job's UID: the last writes that gave quota back, whether they were answered or not.
+        # By the job's UID: the last writes that gave quota back, even if the API server sent no response.
         self._given_back: dict[str, GivenBack] = {}
 
     def forget(self, uid: str) -> None:

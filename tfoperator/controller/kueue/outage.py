@@ -63,9 +63,8 @@ class Outage:
         self._clock = clock
         self._enqueue_after = enqueue_after
         self._lock = threading.Lock()  # guards the fields below
-        self._failed: dict[
-            str, int
-        ] = {}  # by key: how often a job's writes have failed since the last success of any job
+        # By key: how often a job's writes have failed since the last success of any job.
+        self._failed: dict[str, int] = {}
         self._outages: dict[str, int] = {}  # by key: how many outages the job has failed in, since its own last success
         self._waiting: dict[str, _Place] = {}
         self._turn = ""  # the key of the job that makes the next attempt; "" if there is no outage

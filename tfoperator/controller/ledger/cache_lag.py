@@ -167,7 +167,7 @@ class CacheLag:
     def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
         """Remove these expected creations.
 
-        It is unknown how many creations succeeded, and no informer would show a creation that failed.
+        It is unknown how many creations succeeded, and informers never show a creation that failed.
         """
         for action in actions:
             if isinstance(action, Create):

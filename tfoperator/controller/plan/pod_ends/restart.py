@@ -84,7 +84,7 @@ kubelets, the second from containerd.
 
 
 _OVERUSE = re.compile(
-    r"Container \S+ was using .+?, request is .+?, has larger consumption"  # of what its node lacked
+    r"Container \S+ was using .+?, request is .+?, has larger consumption"  # of the resource that its node lacked
     r"|exceeds the limit|exceeds the total limit of containers|exceeded its local ephemeral storage limit"
 )
 """Kubelets' messages about pods that they evict because the pods use more than they requested, or more than their own
@@ -228,7 +228,7 @@ def restart_delay(restart: int, options: PlanOptions) -> float:
 
     The base doubles each time, up to the cap.
     """
-    # Beyond 2**40 the cap holds anyway, and floats would overflow.
+    # The delay reaches the cap long before 2**40, and a large exponent would overflow the float.
     return min(options.restart_delay_base * 2.0 ** min(max(restart, 1) - 1, 40), options.restart_delay_cap)
 
 

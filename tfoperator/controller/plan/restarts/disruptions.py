@@ -123,7 +123,7 @@ def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff |
     if before is not None and again:
         return _backoff(before.count + 1, since, taken)
     if before is not None and before.since is not None and _is_recent(before, now, options):
-        # Other replicas are taken for the first time, for example because the next node of the cluster is drained. They
+        # Other replicas have their first disruption, for example because the next node of the cluster is drained. They
         # join the row, and its delay stays the same.
         joined = {kind: row.get(kind, frozenset()) | taken.get(kind, set()) for kind in {*row, *taken}}
         return _backoff(before.count, max([utc(before.since), *deletions]), joined)

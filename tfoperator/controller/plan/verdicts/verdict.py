@@ -197,7 +197,7 @@ def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -
         return False
     if not unbounded and spec.success_policy != SuccessPolicy.ALL_WORKERS and 0 in failed:
         return True  # Worker 0 leads here, and a job without its leader can't succeed.
-    # Dynamic workers may come and go, as in the Go operator; but when none is left to do the work, waiting would
+    # Dynamic workers may come and go, as in the Go operator. But if no worker is left to do the work, the job would
     # never end.
     return len(failed) + group.succeeded == group.size
 
