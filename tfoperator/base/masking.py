@@ -199,7 +199,7 @@ def _without_keys(text: str) -> str:
             continue
         between = text[position : edge.start()]
         position = edge.end()
-        if edge["edge"] == "END":  # its beginning is not in the text, as at the start of a log's tail
+        if edge["edge"] == "END":  # the key begins before the text, as in the tail of a log
             parts += _without_last_key_lines(between), MASK
             continue
         parts += between, MASK
