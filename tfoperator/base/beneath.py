@@ -42,7 +42,7 @@ def status_beneath(root: int, name: str) -> tuple[os.stat_result, str]:
 
 
 def open_beneath(root: int, name: str) -> BinaryIO:
-    """Open a regular file in an open folder; the call never waits.
+    """Open a regular file in the folder `root`; the call never waits, for example for the writer of a FIFO.
 
     Raises LeadsOut if the file or a parent is a link, and OSError if the file can't be opened.
     """

@@ -52,7 +52,7 @@ class SystemClock:
         """Return the system's wall-clock time in UTC."""
         return datetime.now(UTC)
 
-    monotonic = staticmethod(time.monotonic)  # no wrapper, since it is called several times a request and event
+    monotonic = staticmethod(time.monotonic)  # no wrapper, because hot paths call it often
 
     def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
         """Wait on the condition until the deadline at most; see `Clock.wait_until`."""
@@ -68,7 +68,8 @@ class SystemClock:
 class Elapsed:
     """The time since the object was created.
 
-    It is the larger of two clocks' times, because one clock stops while the machine sleeps.
+    It is the larger of the times on the monotonic clock and on the wall clock: on Linux, the monotonic clock stops
+    while the machine is suspended.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -83,7 +84,7 @@ class Elapsed:
 
 
 class StopSignal:
-    """A signal that is set once and never reset: threads wait for it with a given clock, as for a closed channel in Go.
+    """A signal that is set once and never reset; like `threading.Event`, but threads wait for it on a given clock.
 
     Thread-safe. `set()` may be called any number of times, from any thread. Don't call `set()` in a signal handler,
     which may have interrupted a `wait`: call it in a thread instead.

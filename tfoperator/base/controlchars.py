@@ -92,7 +92,10 @@ def printable(text: str) -> str:
 
 
 def reorders(text: str) -> bool:
-    """Return whether the text has characters that change the order of the text after them; then write it in ASCII."""
+    """Return whether the text has characters that change the order in which a terminal shows the text after them.
+
+    The caller then writes the text with ASCII escapes.
+    """
     return _REORDERS.search(text) is not None
 
 

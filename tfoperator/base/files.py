@@ -104,7 +104,7 @@ def tail_offset(stream: BinaryIO, lines: int) -> int:
         stream.seek(position)
         block = stream.read(size)
         if position + size == end and block.endswith(b"\n"):
-            block = block[:-1]  # the end of the last line starts no other line
+            block = block[:-1]  # the last newline only ends the last line
         found = block.count(b"\n")
         if found < wanted:
             wanted -= found

@@ -25,10 +25,10 @@ MASK = "<masked>"
 _TOKENS = (
     (("eyJ",), r"(?<![\w-]eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),  # JSON Web Tokens, such as tokens of service accounts
     (("AKIA", "ASIA"), r"[0-9A-Z]{16}\b"),  # AWS
-    (("ya29",), r"\.[\w-]{20,}"),  # Google, as the next two
+    (("ya29",), r"\.[\w-]{20,}"),  # Google (this and the next two)
     (("AIza",), r"[\w-]{30,}"),
     (("GOCSPX-",), r"[\w-]{20,}"),
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), "[0-9A-Za-z]{20,}"),  # GitHub, as the next
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), "[0-9A-Za-z]{20,}"),  # GitHub (this and the next)
     (("github_pat_",), r"\w{20,}"),
     (("glpat-",), r"[\w-]{20,}"),  # GitLab
     (("hf_",), "[0-9A-Za-z]{20,}"),  # Hugging Face
@@ -55,7 +55,9 @@ _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 _QUOTED = r"\\+[\"'][^\"'\\\n]+|\"(?:[^\"\\\n]|\\.)+|'(?:[^'\\\n]|\\.)+"
 _NEXT = r"(?=[^\s\"'])(?![\w.-]{1,40}[=:])"
-"""The value goes on behind a comma, an ampersand or a bracket, if another name and its value do not begin there."""
+"""A value continues after a comma, an ampersand or a bracket, unless another name with its value (`user=`) begins
+there.
+"""
 _VALUE = rf"(?P<value>{_QUOTED}|(?:[^\s\"',;&)\]}}\\]|[,;&)\]}}\\]{_NEXT})+)"
 _GAP = r"[ \t]{0,3}"
 _SEPARATOR = rf"\\{{0,4}}[\"']?{_GAP}(?::=|=>|[=:]){_GAP}"
@@ -76,9 +78,11 @@ _PLACES = (
     (_AFTER_ITEM, re.compile(r"(?:--|\([\"'])[\w.-]*$")),
     (_AFTER_VARIABLE, re.compile(rf"name[\"']?{_GAP}[:=]{_GAP}[\"']?[\w.-]*$", re.IGNORECASE)),
 )
-"""Other places of a value: the text from the end of the name to the value, and the text before the name."""
+"""Pairs of expressions for a value that does not follow `name=` directly, as in `--token VALUE`. The first matches from
+the end of the name to the value, and the second matches the text before the end of the name.
+"""
 _BEFORE = 80
-"""Characters before the end of a name that belong to the name, at most."""
+"""The maximum number of characters of a name: the text before its end is read only so far."""
 
 _ORDINARY = re.compile(
     r"[-+]?[0-9.]{1,7}(?:e[-+]?[0-9]{1,3})?"  # a number of tokens, and not a password
@@ -126,12 +130,12 @@ def is_secret_name(name: str) -> bool:
 
 
 def _lower(text: str) -> str:
-    """Return the text with small ASCII letters; each character keeps its position."""
+    """Return the text with its ASCII letters in lower case; each character keeps its position."""
     return text.lower() if text.isascii() else text.translate(_LOWER)
 
 
 def _without_assigned(text: str) -> str:
-    """Return the text without the values of names of secrets."""
+    """Return the text with `<masked>` in place of each value that follows the name of a secret, as in `password=`."""
     lowered = _lower(text)
     if not any(map(lowered.__contains__, _STEMS)):
         return text
@@ -156,7 +160,7 @@ def _value_after(text: str, word: re.Match[str]) -> re.Match[str] | None:
     if word[0] in ("authorization", "cookie"):
         return _AFTER_HEADER.match(text, word.end())
     if word[0] == "_pass" and not text[word.start() - 1 : word.end()].isupper():
-        return None  # `forward_pass`
+        return None  # part of a longer word, such as `forward_pass`
     found = _AFTER_NAME.match(text, word.end())
     if found is not None:
         return found
@@ -195,7 +199,7 @@ def _without_keys(text: str) -> str:
             continue
         between = text[position : edge.start()]
         position = edge.end()
-        if edge["edge"] == "END":  # its beginning is not in the text, as at the start of a log's tail
+        if edge["edge"] == "END":  # the key begins before the text, as in the tail of a log
             parts += _without_last_key_lines(between), MASK
             continue
         parts += between, MASK

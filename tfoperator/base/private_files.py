@@ -27,7 +27,7 @@ def make_folders(path: Path) -> None:
             if folder == path and not folder.is_dir():
                 raise
         except OSError:
-            if not folder.is_dir():  # of a read-only file system, or of another user
+            if not folder.is_dir():  # an existing folder on a read-only file system, or of another user
                 raise
 
 

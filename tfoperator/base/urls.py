@@ -24,7 +24,7 @@ def shown_url(text: str) -> str:
     except ValueError:
         return f"{scheme}://{_UNREADABLE}"
     authority, path = parts.netloc, parts.path
-    if "@" in path:  # a password with a slash in it: the authority ends too early
+    if "@" in path:  # the password contains a slash, at which the authority ended too early
         return f"{scheme}://{_UNREADABLE}"
     host = authority.rpartition("@")[2]
     hidden = "..." if parts.query or parts.fragment or rest.endswith(("?", "#")) else ""

@@ -1,4 +1,4 @@
-"""The base class for tables of words that programs read: each row has a word, and the facts about the word."""
+"""The base class for enumerations of words that programs read, such as condition types: each word has traits."""
 
 from __future__ import annotations
 

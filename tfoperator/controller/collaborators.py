@@ -45,13 +45,13 @@ class LogLooks(Protocol):
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
         """Begin to read this job's logs, unless they are being read now.
 
-        Call `done` when there is a reason for a new plan. The logs of the pods are read in order, until a log has a
-        line that is newer than `newer_than`.
+        Another thread calls `done` when the lines that were read are a reason for a new plan. The logs of the pods are
+        read in order, until a log has a line that is newer than `newer_than`.
         """
         ...
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop the log lines of the job with this UID, because the job was deleted."""
         ...
 
 
@@ -63,25 +63,26 @@ class StackKeeper(Protocol):
         ...
 
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to take stacks, unless they are being taken now; call `done` when there is a reason for a new plan."""
+        """Begin to take stacks, unless they are being taken now; `done` is called if the stacks need a new plan."""
         ...
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop the record about the stacks of the job with this UID, because the job was deleted."""
         ...
 
 
 class PodWitnesses(msgspec.Struct, frozen=True):
     """The objects that inspect running pods.
 
-    Without `logs`, only reports show progress. Without `stacks`, no stacks are taken.
+    `logs` reads the newest lines of their logs, and `stacks` takes the stacks of their threads. If `logs` is None, a
+    job shows progress only by the reports that its programs send. If `stacks` is None, no stacks are taken.
     """
 
     logs: LogLooks | None = None
     stacks: StackKeeper | None = None
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop the log lines and the record about stacks of the job with this UID, because the job was deleted."""
         for one in (self.logs, self.stacks):
             if one is not None:
                 one.forget(uid)
@@ -92,8 +93,7 @@ class Collaborators(msgspec.Struct, frozen=True):
 
     If there is an `archive`, the controller deletes a pod only after the pod's logs are archived, or after the
     archive's timeout. `progress_of` returns the progress that a job has reported so far. Each write of a status
-    includes it; this matters most for the last write. `witnesses` inspect the pods of jobs that have a progress
-    deadline.
+    includes it. `witnesses` inspect the pods of jobs that have a progress deadline.
     """
 
     client: ApiClient

@@ -41,10 +41,10 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a controller.
 
     `threadiness` is the number of jobs that are synced at a time. `batch_period` (in seconds) is how long the
-    controller collects events of pods and services before it syncs their job. The pods of one job start and end at the
-    same time, and the API server can handle one status write for all of them, but not a write for each.
-    `urgent_batch_period` is the period for events for which a stopped replica waits: a pod has failed, or a name has
-    become free. It needs to be only as long as the time within which simultaneous events arrive.
+    controller collects events of pods and services before it syncs their job. The pods of a job often start and end
+    within this period. Then one write of the job's status is enough for all of them. `urgent_batch_period` is the
+    period for events for which a stopped replica waits: a pod has failed, or a name has become free. It only has to be
+    as long as the time between the first and the last event of pods that fail together.
     """
 
     threadiness: int
@@ -56,10 +56,10 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
 class TFJobController:
     """Brings every TFJob in the caches to the state in its spec, and keeps it there.
 
-    `start()` queues all jobs; after that, each event queues its job. Call it only when the caches are complete: in a
-    cache that is half filled, pods look lost. Before `start()`, for example on a standby, no key is queued: that is not
-    necessary, because the caches contain all changes until then. `stop()` lets running syncs finish and takes no new
-    key.
+    `start()` queues all jobs; after that, each event queues its job. Call `start()` only after the first list of every
+    cache: before that, pods that exist would look lost. Before `start()`, for example in an operator that is not the
+    leader, events queue no keys: `start()` queues every job in the caches. `stop()` lets running syncs finish and takes
+    no new key.
     """
 
     def __init__(
@@ -102,10 +102,11 @@ class TFJobController:
     # Lifecycle.
 
     def start(self) -> None:
-        """Start the workers. Raises RuntimeError if called twice."""
+        """Queue every job in the caches, and start the workers. Raises RuntimeError if called twice."""
         if self._leading:
             raise RuntimeError("this controller was already started once")
-        # Set this first: events from now on are queued, and the cache has what earlier events changed.
+        # Set this first: from now on, events queue their jobs. The caches already contain the changes of earlier
+        # events.
         self._leading = True
         jobs = self._jobs.list()
         self._ledger.cache_lag.inherit(jobs)
@@ -114,7 +115,7 @@ class TFJobController:
         for key in () if self._left is None else self._left.keys():
             self._queue.add(key)
         for job in jobs:
-            self._forget_if_gone(job)  # its handler may have run before what is inherited was noted
+            self._forget_if_gone(job)  # if it was deleted before `inherit` recorded it, no later event forgets it
         self._workers.start()
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -141,11 +142,14 @@ class TFJobController:
         return keys
 
     def plan_with(self, options: PlanOptions) -> None:
-        """Use these options for every plan from now on."""
+        """Replace the options of plans; syncs that begin after this call use the new options."""
         self._plan_options = options
 
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
-        """Record a comparison of a job with the live state; if the comparison requires a write, also queue the job."""
+        """Record the reconciler's comparison of the job with this UID; the next write of the job's status includes it.
+
+        The caller queues the job if the comparison needs a sync.
+        """
         self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:
@@ -237,9 +241,10 @@ class TFJobController:
         return versions_of(self._ledger.cache_lag.version(observed.job), owned)
 
     def _planned(self, observed: Observed) -> tuple[Looked, Plan]:
-        """Return the plan, and the input from which it was made, which includes the job's state in its queue.
+        """Return the plan, and the input from which it was made.
 
-        Raises NotKept, StaleCache.
+        With Kueue, the input includes the gate of the job. Raises NotKept if the cache lacks a template that the plan
+        needs; raises StaleCache if the cache lacks an object that exists.
         """
         looked = Looked(observed)
         if self._keeper is not None:

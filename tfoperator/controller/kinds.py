@@ -11,7 +11,7 @@ OwnedKind = Literal["pods", "services", "podgroups", "deployments"]
 """The kinds of objects that a job owns, spelled as the names of their resources."""
 
 ObjectKind = OwnedKind | Literal["tfjobs"]
-"""The same kinds and the job itself, which is deleted when its time to live is over."""
+"""The kinds that a job owns, and the job itself: the operator deletes a job at the end of `ttlSecondsAfterFinished`."""
 
 RESOURCES: dict[ObjectKind, Resource] = {
     "pods": PODS,

@@ -24,8 +24,8 @@ MAX_MESSAGE = 1024
 AGGREGATED_PREFIX = "(combined from similar events): "
 
 _LRU_SIZE = 4096  # keys remembered by each step
-_SIMILAR_LIMIT = 10  # number of distinct messages about one thing from which on they are combined
-_SIMILAR_SECONDS = 600.0  # silence after which similar occurrences are no longer combined
+_SIMILAR_LIMIT = 10  # the number of different messages (same object, type and reason) at which combining begins
+_SIMILAR_SECONDS = 600.0  # after a pause of this length, similar occurrences are not combined
 _SPAM_BURST = 25  # events at once about one object, per type
 _SPAM_REFILL = 1 / 300  # events per second afterwards
 _MAX_NAME = 253  # an event's name must be a DNS subdomain
@@ -64,7 +64,7 @@ class Correlator:
     """The state of all three steps. Each step keeps at most the 4096 keys that were used last. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._now = 0.0  # of the last occurrence, monotonic
+        self._now = 0.0  # the monotonic time of the last occurrence
         # The distinct messages lately seen for one object, type and reason.
         self._similar: TTLCache[_Key, set[str]] = TTLCache(_LRU_SIZE, _SIMILAR_SECONDS, timer=lambda: self._now)
         self._counted: LRUCache[_Key, CorrelatedEvent] = LRUCache(_LRU_SIZE)
@@ -80,7 +80,7 @@ class Correlator:
     def _aggregate(self, occurrence: Occurrence) -> tuple[_Key, str]:
         group = (*_object_key(occurrence.regarding), occurrence.type, occurrence.reason)
         self._now = occurrence.monotonic
-        messages = self._similar[group] = self._similar.get(group, set())  # stored again, so its time begins again
+        messages = self._similar[group] = self._similar.get(group, set())  # stored again: its lifetime restarts
         messages.add(occurrence.message)
         if len(messages) < _SIMILAR_LIMIT:
             return (*group, occurrence.regarding.field_path, occurrence.message), occurrence.message

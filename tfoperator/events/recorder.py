@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 EventType = Literal["Normal", "Warning"]
 
 _QUEUE_SIZE = 1000
-_MAX_HELD = _QUEUE_SIZE // 2  # the most events that wait while other work has priority; the rest of the queue is free
+_MAX_HELD = _QUEUE_SIZE // 2  # events that wait while other work has priority, at most: the other half stays free
 _MAX_HOLD_SECONDS = 5.0  # seconds
 _LOOK_PERIOD = 0.1  # seconds between two checks for other work
 _MAX_TRIES = 12
@@ -83,8 +83,8 @@ class EventRecorder:
         self._correlator = Correlator()  # used by the thread alone
         self._stop = StopSignal()
         self._changed = threading.Condition()  # guards the fields below
-        self._queue: deque[Occurrence] = deque()  # to be written now
-        self._held: deque[Occurrence] = deque()  # until no other work has priority, or the time is over
+        self._queue: deque[Occurrence] = deque()  # events to write now
+        self._held: deque[Occurrence] = deque()  # events that wait while other work has priority, for a limited time
         self.dropped = 0
         """The number of occurrences that were not written because the queue was full or the recorder had stopped."""
         self._overflowing = False  # from the first drop until half of the room is free again
@@ -203,7 +203,7 @@ class EventRecorder:
             # The server does not answer, so each further event would take another time-out.
             self._discard_queue(also=1)
         except AlreadyExistsError:
-            pass  # the answer to an earlier try was lost: the event exists
+            pass  # the response to an earlier attempt was lost
         except ApiError as error:
             log = logger.debug if namespace_is_ending(error) else logger.warning
             log("the server refuses event %s about %s: %s", event.last.reason, event.last.regarding, error)
@@ -226,7 +226,7 @@ class EventRecorder:
                 self._client.patch(EVENTS, namespace, event.name, change, decode_nothing)
                 return
             except NotFoundError:
-                # The API server deletes events after an hour; here the event is created again, with its count.
+                # The API server deletes events after an hour; then the event is created again, with its count.
                 pass
         self._client.create(EVENTS, namespace, self._manifest(event, namespace), decode_nothing)
 

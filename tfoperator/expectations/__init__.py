@@ -1,4 +1,4 @@
-"""Records creations and deletions that a job's replica sets have requested, but the cache does not show yet.
+"""Records the creations and deletions that a controller has requested, and that its cache does not show yet.
 
 The package does not depend on Kubernetes.
 """

@@ -52,7 +52,7 @@ class _Outstanding(msgspec.Struct):
     It is mutable, and the lock of its `Expectations` guards it.
     """
 
-    creations: int = 0  # negative when more was seen than expected
+    creations: int = 0  # negative if more creations were seen than expected
     deletions: set[str] = set()
 
     @property
@@ -113,8 +113,8 @@ class Expectations:
     """A thread-safe, bounded record of creations and deletions that a controller has not seen in its cache yet.
 
     The order of calls matters: call `expect_creations` or `expect_deletions` *before* the API call. Call the method
-    that observes the change in the event handler. If the API call failed, call it right after the API call. A key
-    counts as satisfied if it was never set, was forgotten or has expired.
+    that observes the change in the event handler. If the API call failed, call that method right after the API call. A
+    key counts as satisfied if it was never set, was forgotten or has expired.
 
     At the maximum, the least recently used key is dropped, and counts as satisfied from then on. If changes under this
     key were still pending, a warning is logged. The worst consequence is a create that the API server refuses with

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class ResourceEventHandler(Protocol[T_contra]):
-    """Its methods are called for every change of the cache, after the cache has changed.
+    """Receives every change of an informer's cache, after the cache has changed.
 
     The first calls are for the objects that already exist. A thread makes the calls of one registration one after the
     other, in the order of the changes. Each registration has its own thread. A slow handler does not delay other
@@ -122,7 +122,7 @@ class Fifo(Generic[V]):
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        # Guards everything below; the one consumer takes items without it, as long as there are some.
+        # Guards the fields below. Without the lock, the consumer may only take an item from `_items` if there is any.
         self._condition = threading.Condition()
         self._items: deque[V] = deque()
         self._closed = False
@@ -136,9 +136,8 @@ class Fifo(Generic[V]):
         with self._condition:
             if self._closed:
                 return
-            waits = (
-                not self._items
-            )  # if the consumer waits at all: while there are items, it takes them without waiting
+            # While the queue has items, the consumer takes them without waiting.
+            waits = not self._items
             self._items.extend(items)
             if waits:
                 self._condition.notify_all()

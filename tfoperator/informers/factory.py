@@ -71,7 +71,7 @@ class InformerGroup(Together, Generic[T]):
     """
 
     def __init__(self, informers: Mapping[str, SharedInformer[T]], *, name: str, clock: Clock | None = None) -> None:
-        """`informers` contains the informers by namespace. The key "" stands for all namespaces."""
+        """Initialize. `informers` contains the informers by namespace; the key "" stands for all namespaces."""
         self._by_namespace = dict(informers)
         self.informers = tuple(informers.values())
         self.name = name
@@ -98,7 +98,7 @@ class InformerGroup(Together, Generic[T]):
 
         Raises KeyError if there is no such member.
         """
-        member = namespace if namespace in self._by_namespace else ""  # the member of all namespaces
+        member = namespace if namespace in self._by_namespace else ""  # "" is the member for all namespaces
         return self._by_namespace[member].last_sync_resource_version
 
     def add_handler(self, handler: ResourceEventHandler[T], *, resync_period: float = 0, name: str = "") -> None:

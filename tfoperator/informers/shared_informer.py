@@ -70,7 +70,8 @@ class SharedInformer(Generic[T]):
             threading.Thread(target=self._process_news, name=f"informer {name}: cache", daemon=True),
         ]
         # Guards the cache and the handlers together: a handler can't join between a change of the cache and the
-        # notification of it. Also guards the fields below. Code under it only touches memory and notifies waiters.
+        # notification of it. Also guards the fields below. Code that holds it only changes memory and notifies waiting
+        # threads.
         self._state = threading.Condition()
         self._deliveries: list[Delivery[T]] = []
         self._synced = False
@@ -236,7 +237,8 @@ class SharedInformer(Generic[T]):
         except FifoClosed:
             return
         except Exception as error:
-            # Continuing would leave an object out of the cache for ever: a failure is better, as health checks show it.
+            # If the thread continued, the cache would never show an object: a failure is better, because health checks
+            # show it.
             logger.critical("%s: the cache is no longer updated: %s", self.name, error, exc_info=True)
             self._reflector.stop()
             self._fifo.close()
@@ -270,7 +272,7 @@ class SharedInformer(Generic[T]):
                 if _is_change(old, obj):
                     notifications.append((old, obj))
         finally:
-            # This also runs if an index function raises: handlers receive every change that the cache shows.
+            # This also runs if an index function raises an error: handlers receive every change that the cache shows.
             for delivery in self._deliveries:
                 delivery.push(notifications)
 
@@ -291,8 +293,8 @@ class SharedInformer(Generic[T]):
 
         Return the time of the next resync of any handler.
         """
-        # It shows the present cache, in order with the changes: a resync never shows an older state after a newer
-        # state.
+        # A resync shows the cache of this moment, in order with the changes: so it never shows an older state after a
+        # newer state.
         with self._state:
             due = self._take_due()
             everything: list[Notification[T]] = [(obj, obj) for obj in self.indexer.list()] if due else []

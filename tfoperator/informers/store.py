@@ -177,7 +177,10 @@ class Indexer(Generic[T]):
 
 
 class Lister(Generic[T]):
-    """It reads only from the cache, never from the server. It is thread-safe. The objects are shared and read-only."""
+    """Reads the caches of one or more informers, never the server. Thread-safe.
+
+    All readers share the objects, so don't change them.
+    """
 
     def __init__(self, *indexers: Indexer[T]) -> None:
         """Initialize. `indexers` contain disjoint sets of objects."""

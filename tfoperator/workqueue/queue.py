@@ -44,8 +44,8 @@ class Queue(Generic[T]):
         self._available = threading.Condition(self._lock)  # an item was pushed, or shutdown began
         self._idle = threading.Condition(self._lock)  # the last item in processing is done
         self._fifo: deque[T] = deque()
-        self._dirty: dict[T, float] = {}  # to the time it was added
-        self._processing: dict[T, float] = {}  # to the time it was taken
+        self._dirty: dict[T, float] = {}  # the time when each item was added
+        self._processing: dict[T, float] = {}  # the time when each item was taken
         self._shutting_down = False
         shown = metrics if name else None
         counted = shown or NOT_SHOWN

@@ -22,13 +22,15 @@ from tfoperator.kube.http.nesting import reaches
 from tfoperator.kube.protocol.errors import UNDECODABLE
 
 V1_ONLY = LABEL_PREFIX + "v1-only"
-"""On a v1alpha2 job: the fields that only v1 has."""
+"""The annotation that keeps the fields of v1 that v1alpha2 lacks, on a v1alpha2 job."""
 
 V1ALPHA2_ONLY = LABEL_PREFIX + "v1alpha2-only"
-"""On a v1 job: the fields that only v1alpha2 has."""
+"""The annotation that keeps the fields of v1alpha2 that v1 lacks, on a v1 job."""
 
 V1ALPHA1_ONLY = LABEL_PREFIX + "v1alpha1-only"
-"""On a v1 job that was made from v1alpha1: the fields that were not carried over. Only people read this annotation."""
+"""The annotation that keeps the fields of v1alpha1 that v1 lacks, on a v1 job that was made from v1alpha1. Only people
+read this annotation.
+"""
 
 
 class Preserved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -134,10 +136,11 @@ _QUEUE = "queue"
 def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
     """Return the members of a run policy that both versions have, and the remaining members without those in `moved`.
 
-    Users must not change the members that both versions have. An API server's rules check a change of a field, but they
-    can't check the content of an annotation. So both versions have these members in `spec.runPolicy`, where the same
-    rules apply. If an annotation has them, too, the conversion ignores them there. If `policy` is not an object, it is
-    returned unchanged as the remaining members. `policy` is not changed.
+    The members that both versions have are `managedBy` and `schedulingPolicy.queue`. Users must not change these
+    members. An API server's rules can forbid a change of a field, but they can't check the content of an annotation. So
+    both versions have these members in `spec.runPolicy`, where the same rules apply. If an annotation has them, too,
+    the conversion ignores them there. If `policy` is not an object, it is returned unchanged as the remaining members.
+    `policy` is not changed.
     """
     if not isinstance(policy, dict):
         return {}, policy

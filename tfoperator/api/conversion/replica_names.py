@@ -44,7 +44,8 @@ def rename(
 ) -> dict[str, str]:
     """Return a map from each name to its new name. If `remembered` has a new name for the same type, that name is used.
 
-    Names that would become equal are not changed. So the job keeps all its replicas, and validation reports the names.
+    `forth` converts a name to the target version, and `back` converts it back. Names that would become equal are not
+    changed. So the job keeps all its replicas, and validation reports the names.
     """
     wanted: dict[str, str] = {}
     for name in names:

@@ -40,7 +40,8 @@ class Conversion(msgspec.Struct, frozen=True):
 
     `obj` shares its unchanged parts with the original: treat both as read-only. If a path of `obj` differs from the
     path in the original job, `origins` maps it to the original path. The paths are spelled as in `Problem.field`.
-    `used` has the fields of the original job that v1 would ignore, but that the conversion used.
+    `used` has the fields of the original job that v1 would ignore, but that the conversion used, such as a template's
+    `restartPolicy`.
     """
 
     obj: dict[str, Any]

@@ -117,8 +117,9 @@ class _Upgrade:
             result["replicas"] = replicas
         template = replica.take("template")
         own = replica.path("template")
-        # v1alpha1's operator set isDefaultPS when it filled in the template, around a volume that only it made. It
-        # wrote the field, as false, into replicas of every type.
+        # v1alpha1's operator filled in a missing PS template, and then set `isDefaultPS: true`. That template mounts a
+        # ConfigMap that only v1alpha1's operator created, so it is replaced here. In all other replicas the operator
+        # set the field to false.
         is_default = replica.take("isDefaultPS") is True
         if replica_type is ReplicaType.PS and (is_default or template is None):
             self._image_used = True

@@ -64,7 +64,7 @@ class _Direction(msgspec.Struct, frozen=True):
 
 
 def _both_ways(one: str, other: str) -> Mapping[str, str]:
-    # A swap, so that a member with the wrong version's name is converted, too.
+    # Both directions, so that a member with the wrong version's name is converted, too.
     return {one: other, other: one}
 
 

@@ -89,7 +89,10 @@ class NotDeclared(Exception):
 
 
 class Declared(typing.NamedTuple):
-    """A field of a struct: the attribute with its value, its declaration, and whether that limits the value."""
+    """A field of a struct: the name of its Python attribute, and its declaration.
+
+    `demanding` is true if the declaration limits the value, for example by `ge` or `required`.
+    """
 
     attribute: str
     field: Field

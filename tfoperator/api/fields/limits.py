@@ -95,12 +95,12 @@ MAX_BEHIND = 8
 """The maximum number of replicas that a status names as behind: enough to find a machine that they share."""
 
 MAX_NOT_A_NUMBER = 10
-"""This number of reports in a row with a loss that is not a number is no accident; the operator ignores further such
-reports.
+"""After this number of reports in a row with a loss that is not a number, the operator sets the condition Diverged. The
+count does not increase further.
 """
 
 MAX_WAITING_ENTRIES = 16
 """The maximum number of entries in `status.waiting`, each of which is a reason why replicas wait."""
 
 MAX_NODE_FAILURES = 16
-"""The maximum number of failures of replicas on nodes that a status remembers: the newest are kept."""
+"""The maximum number of entries in `status.nodeFailures`, each for a replica and a node."""

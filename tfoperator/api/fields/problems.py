@@ -63,5 +63,5 @@ def in_words(value: object) -> str:
 
 
 def _is_json(value: object) -> bool:
-    # A container could be large or deep, and a message needs only its type.
+    # A list or an object could be large or deep, and a message needs only its type.
     return value is None or isinstance(value, str | int | float | bool)

@@ -21,7 +21,7 @@ from tfoperator.api.fields.problems import Problem, in_words, member
 class UnknownMember(msgspec.Struct, frozen=True):
     """A member that the struct of its object doesn't have: its path, and the names of the struct's members."""
 
-    path: str  # of the struct
+    path: str  # the path of the object
     name: str
     struct: type
     members: tuple[str, ...]
@@ -29,7 +29,8 @@ class UnknownMember(msgspec.Struct, frozen=True):
 
 @cache
 def _type_info(struct: type) -> inspect.Type:
-    # It takes milliseconds, and a status with a null from a Go program needs it at each watch event.
+    # Cached, because `inspect.type_info` takes milliseconds, and a status with an explicit null (from a Go program)
+    # needs it at each watch event.
     return inspect.type_info(struct)
 
 
@@ -73,7 +74,8 @@ def _type_problems(value: object, info: inspect.Type, path: str) -> Iterator[Pro
         return
     info, _ = _unwrap(info)
     for child, child_info, child_path, required in _children(value, info, path):
-        # Null is absence where a default exists; a missing or null required member is reported below.
+        # A null means an absent member if the member has a default; a required member that is missing or null is
+        # reported below.
         if child is not None or required:
             yield from _type_problems(child, child_info, child_path)
     if isinstance(info, inspect.StructType) and isinstance(value, dict):

@@ -25,19 +25,22 @@ JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 
 POD_SETS_ANNOTATION = LABEL_PREFIX + "kueue-pod-sets"
 """This annotation on a Workload shows that the operator, and not Kueue's own framework, handles the Workload. Its value
-identifies the pod sets from which the Workload was made; after `ADOPTED`, that value follows a hyphen.
+is a hash of the pod sets from which the Workload was made (`mark_of`). For a Workload that an administrator gave to the
+operator, the value is `adopted`, and later `adopted-` with the hash.
 """
 
 ADOPTED = "adopted"
 """The value of `POD_SETS_ANNOTATION` with which an administrator gives a Workload of Kueue's own framework to the
 operator.
 
-The operator compares such a Workload with its job. Then it appends to the annotation a hyphen and the value that
-identifies the job's pod sets.
+The operator compares such a Workload with its job. Then it appends to the annotation a hyphen and the hash of the job's
+pod sets.
 """
 
 REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
-"""On a Workload: the key of the Workload that it replaces when it has quota. Kueue counts the difference alone."""
+"""On a Workload: the key of the Workload that it replaces when it has quota. Kueue needs free quota only for the
+difference.
+"""
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
 """This label on a pod names the pod's pod set. Kueue's own framework writes the label into the job's templates; the

@@ -18,7 +18,7 @@ _VERSIONS = ("v1beta2", "v1beta1")
 WORKLOAD_VERSIONS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in _VERSIONS)
 """Kueue's records of jobs, in each of its versions."""
 
-WORKLOADS = WORKLOAD_VERSIONS[0]  # which the operator itself needs
+WORKLOADS = WORKLOAD_VERSIONS[0]  # the only version that the operator itself uses
 
 CLUSTER_VERSIONS = tuple(
     Resource("kueue.x-k8s.io", version, "MultiKueueCluster", "multikueueclusters", namespaced=False)
@@ -28,7 +28,10 @@ CLUSTER_VERSIONS = tuple(
 
 
 class WorkloadCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One condition with all its members, because a merge patch replaces the whole list."""
+    """One condition of a Workload.
+
+    It has all members, because the operator writes the whole list of conditions back in a merge patch.
+    """
 
     type: str = ""
     status: str = ""
@@ -146,9 +149,9 @@ class Workload(HasMetadata, frozen=True):
 
     @property
     def mark(self) -> str:
-        """The annotation of a Workload that the operator handles.
+        """The value of `POD_SETS_ANNOTATION`: a Workload that the operator handles has this annotation.
 
-        For a Workload of Kueue's own framework it is empty.
+        It is empty for a Workload of Kueue's own framework.
         """
         return self.metadata.annotations.get(POD_SETS_ANNOTATION, "")
 

@@ -16,7 +16,8 @@ OTHER_KINDS = ("jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "xgboostjobs")
 """The other kinds that the Go operator handles, by the plural names of their CRDs."""
 
 GO_OPERATOR = "control-plane=kubeflow-training-operator"
-"""The labels of the Go operator's Deployment, in its own manifests since 1.3."""
+"""The label selector for the Go operator's Deployment, which has this label in the Go operator's manifests since 1.3.
+"""
 
 _OUR_SHORT_NAME = "tfj"
 

@@ -15,7 +15,7 @@ class Effort(StrEnum):
     CHANGE = "change"
     """The behaviour changes after this operator takes over; most such changes need no action."""
     NOTE = "note"
-    """A fact without any change in behaviour; this may surprise the reader."""
+    """A fact that the reader should know, although the behaviour does not change."""
 
 
 class Finding(msgspec.Struct, frozen=True):

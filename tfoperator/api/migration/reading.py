@@ -55,7 +55,7 @@ def read_cluster(client: ApiClient, namespace: str) -> ClusterFacts:
         other_kinds=tuple(crd for crd in OTHER_KINDS if tried(f"the CRD of {crd}", partial(kind, crd)) is not None),
         operators=tried("Deployments", lambda: _all(client, DEPLOYMENTS, "", decode_plain, GO_OPERATOR)) or (),
         webhooks=tried("webhook configurations", lambda: _all(client, VALIDATING_WEBHOOKS, "", decode_plain)) or (),
-        unread=tuple(unread),  # the calls above have filled it
+        unread=tuple(unread),  # filled by the calls above
     )
 
 

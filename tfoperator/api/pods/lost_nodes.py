@@ -12,8 +12,9 @@ _GATE_REASON = "ReadinessGatesNotReady"
 def node_is_lost(pod: Pod) -> bool:
     """Return whether the cluster reports the pod's node as gone: then a kubelet will not finish the pod's deletion.
 
-    A pod that was deleted because of a taint is not enough, since a live node may have any taint. In addition, the node
-    controller must have marked the pod as not ready, or the pod must have no running container.
+    If a pod was deleted because of a taint, this alone does not show that the node is gone, since a live node may have
+    any taint. In addition, the node controller must have marked the pod as not ready, or the pod must have no running
+    container.
     """
     status = pod.status
     if status.phase == "Unknown" or status.reason == "NodeLost":

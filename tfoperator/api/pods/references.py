@@ -17,7 +17,7 @@ _DEFAULT_ACCOUNT = "default"
 _SOURCES = (
     ("configMap", "ConfigMap", "name"),
     ("secret", "Secret", "secretName"),
-    ("secret", "Secret", "name"),  # of a projected volume
+    ("secret", "Secret", "name"),  # a source of a projected volume
     ("persistentVolumeClaim", "PersistentVolumeClaim", "claimName"),
 )
 _VALUES = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))
@@ -37,7 +37,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def references_of_volumes(pod: Mapping[str, Any]) -> Iterator[Reference]:
-    """Yield the objects that the volumes of a pod's spec need, without optional objects: pods don't wait for those."""
+    """Yield the objects that the volumes of a pod's spec need; leave out objects that are marked as optional."""
     for number, volume in enumerate(_dicts(pod.get("volumes"))):
         path = f"volumes[{number}]"
         sources = [(path, volume)]

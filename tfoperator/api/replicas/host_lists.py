@@ -27,7 +27,9 @@ PER_HOST = len('"",')
 """The number of characters that each host needs in addition to the characters of its name."""
 
 ALWAYS_ACCEPTED = MAX_TF_CONFIG_LENGTH - _TASK_LENGTH
-"""The length of all hosts, each with PER_HOST more characters: up to this length `too_long` accepts every job."""
+"""`too_long` accepts every job whose hosts together have at most this number of characters, including PER_HOST
+characters for each host.
+"""
 
 
 class HostList(NamedTuple):

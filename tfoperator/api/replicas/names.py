@@ -59,7 +59,8 @@ ANNOTATION_RESTART_MODE = LABEL_PREFIX + "restart-mode"
 """On a pod whose kubelet restarts the container `tensorflow` because of a rule that the operator added: `InPlace`."""
 
 MAX_RESTARTS = 1_000_000
-"""The maximum number of restarts. Larger numbers in an annotation or a status are wrong, and 2**n must be finite."""
+"""The maximum number of restarts that are counted. A larger number in an annotation or a status counts as this number.
+"""
 
 LABEL_TENSORBOARD = LABEL_PREFIX + "tensorboard"
 """On a TensorBoard's deployment, service and pod: the name of its job. The pod has this label and none of the labels
@@ -84,7 +85,9 @@ ANNOTATION_PARAMETERS = LABEL_PREFIX + "parameters"
 """On a TFJob made from a Python function: the function's arguments, as a JSON object."""
 
 EMBEDDED_VERSION = "+tfoperator.embedded"
-"""The end of a version string: clients recognize by it the control plane that runs on their own machine."""
+"""The end of the version that an API server reports. It shows clients that the API server is the local control plane
+(`tfoperator local up`).
+"""
 
 EMBEDDED_KUBERNETES = "v1.37.2"
 """The release of Kubernetes whose behaviour the local control plane has."""
@@ -119,9 +122,13 @@ CHECKPOINT_VARIABLE = "TFOPERATOR_CHECKPOINT_DIR"
 """The environment variable that names the job's directory in the checkpoint volume."""
 
 LABEL_WORKDIR = LABEL_PREFIX + "workdir"
-"""On a TFJob whose replicas run in a folder that its sender has sent: the ConfigMap or Secret with the folder."""
+"""On a TFJob that was submitted with a folder (`tfoperator submit train.py`): the name of the ConfigMap or Secret with
+the packed folder. The replicas run in this folder.
+"""
 WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME = "tfoperator-workdir", "tfoperator-workdir-source"
-"""The volumes of such a job's pods: one has the unpacked folder, and the second has the packed folder."""
+"""The volumes of the pods of a job with `LABEL_WORKDIR`: the first has the unpacked folder, the second the packed
+folder.
+"""
 
 LABEL_DATA_SERVICE = LABEL_PREFIX + "data-service"
 """This label on the pods and services of a job's data service is `dispatcher` or `dataworker`. These pods and services
@@ -140,7 +147,7 @@ _LOWER_BY_TYPE = {replica_type: lower for lower, replica_type in _TYPE_BY_LOWER.
 
 
 def is_probe(annotations: Mapping[str, str]) -> bool:
-    """Return whether a pod with these annotations asks for room alone."""
+    """Return whether a pod with these annotations is a probe, which only tests whether a node has room for a worker."""
     return ANNOTATION_PROBE in annotations
 
 
@@ -222,7 +229,7 @@ def tensorboard_labels(job_name: str) -> dict[str, str]:
 
 
 def job_selector(job_name: str) -> str:
-    """Return the label selector for pods and services of the jobs of one name (in one namespace that is one job)."""
+    """Return the label selector for the pods and services of the job with this name in one namespace."""
     return f"{MANAGED_SELECTOR},{LABEL_JOB_NAME}={job_name}"
 
 
@@ -263,7 +270,7 @@ def _replica(type_label: str, index_label: str) -> tuple[ReplicaType, int] | Non
 
 
 def is_parameter_server(labels: Mapping[str, str]) -> bool:
-    """Return whether an object with these labels belongs to a parameter server."""
+    """Return whether an object with these labels belongs to a replica of the type PS."""
     replica = replica_of(labels)
     return replica is not None and replica[0] is ReplicaType.PS
 

@@ -122,7 +122,7 @@ def is_absent(raw: msgspec.Raw) -> bool:
 
 
 def _says_nothing(template: object) -> bool:
-    """Return whether the only content of a template is null for its containers."""
+    """Return whether a template has no content except nulls, with `containers: null` in its spec."""
     if not isinstance(template, dict) or not template.keys() <= {"metadata", "spec"}:
         return False
     metadata, spec = template.get("metadata") or {}, template.get("spec")

@@ -33,7 +33,7 @@ def cel_rule(rule: str, message: str, reason: str = _INVALID, *, expression: str
 
 
 def unchangeable_rule(value: str, **more: str) -> dict[str, str]:
-    """Return the rule that a value must not change: `value` is CEL, in which {0} is the object with the value."""
+    """Return the rule that a value must not change. `value` is CEL, in which {0} stands for `self` or `oldSelf`."""
     old, new = value.format("oldSelf"), value.format("self")
     expression = f"""'can\\'t be changed from "' + {old} + '" to "' + {new} + '"'"""
     return cel_rule(f"{new} == {old}", "can't be changed", "FieldValueForbidden", expression=expression, **more)
@@ -91,10 +91,10 @@ def expression_of_item(items: str, item: str, good: str, expression: str) -> str
 
 
 def _each_type(good: str, before: str, message: str, expression: str, reason: str = _INVALID) -> TwoRules:
-    """Return rules that each type must fulfil `good`; for a change, `before` is enough.
+    """Return rules that each type must fulfil `good`; for a change of an object, `before` is enough.
 
-    In `good`, {all} is replaced by the path of the replica specs. `expression` is CEL for the message about a type that
-    does not fulfil `good`.
+    `before` is CEL that is true for a type that may stay because the old object has it. In `good`, {all} is replaced by
+    the path of the replica specs. `expression` is CEL for the message about a type that does not fulfil `good`.
     """
     whole, change = good.replace("{all}", _PATH), f"({before} || {good.replace('{all}', 'self')})"
     return _replica_rule(
@@ -115,8 +115,8 @@ _IS_PS = "type.lowerAscii() == 'ps'"
 def _has_template(specs: str) -> str:
     """Return CEL that is true if a template has more than `containers: null`.
 
-    Go webhooks write that for an absent template. In CEL a null member is absent. The schema requires the member
-    `containers`.
+    Webhooks written in Go write `containers: null` for an absent template. In CEL a null member is absent, so `has()`
+    is false for it. Any other template has `containers`, because the schema requires it.
     """
     template = f"{specs}[type].template"
     return f"has({template}) && has({template}.spec) && has({template}.spec.containers)"

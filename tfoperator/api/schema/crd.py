@@ -156,8 +156,9 @@ def openapi_schema(*, open_templates: bool = False) -> Schema:
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            # Named so that the rules below can refer to it and cost little. Every API server has this bound for all
-            # names; a closer bound would also refuse writes of the status.
+            # The rules below refer to `metadata.name`, so the schema must have it. `maxLength` keeps the estimated cost
+            # of the rules low. Every API server has this limit for all names. With a lower limit, API servers would
+            # also refuse status writes of jobs with longer names.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
             "spec": struct_schema(TFJobSpec, table),
             "status": struct_schema(TFJobStatus, table),
@@ -167,7 +168,7 @@ def openapi_schema(*, open_templates: bool = False) -> Schema:
 
 
 def _scale(statuses: str) -> dict[str, str]:
-    # The number of workers: scaling a training job means changing it. The paths are as in the Go operator.
+    # The number of workers: to scale a training job means to change this number. The paths are as in the Go operator.
     workers = f"tfReplicaSpecs.{ReplicaType.WORKER}", f"{statuses}.{ReplicaType.WORKER}"
     return {
         "specReplicasPath": f".spec.{workers[0]}.replicas",

@@ -100,7 +100,8 @@ TABLE = Table(
         types.RunPolicy: {"x-kubernetes-validations": [_refused(IN_PLACE_TOGETHER)]},
         types.DataService: {
             "x-kubernetes-validations": [
-                # Without an expression for the message: API servers take a number as a text of any length.
+                # No `messageExpression` with the port: API servers assume that a number may become a text of any
+                # length, and refuse the rule for its cost.
                 cel_rule(
                     f"{_DATA_PORT.format('self')} == {_DATA_PORT.format('oldSelf')}",
                     "can't be changed",
@@ -124,8 +125,8 @@ TABLE = Table(
                 )
             ],
         },
-        # It has one writer, so a record of the owner of each value is useless. That record would be a sixth of a stored
-        # job, and a tenth of the API server's CPU for each write.
+        # `atomic`: `metadata.managedFields` then has a single entry for the status, because the status has one writer.
+        # Entries for each field would be a sixth of a stored job, and a tenth of the API server's CPU for each write.
         status.TFJobStatus: {"x-kubernetes-map-type": "atomic"},
         templates.PodTemplate: {"required": ["spec"]},
         templates.PodTemplateSpec: {"required": ["containers"]},

@@ -99,7 +99,7 @@ def _bounds(field: Field, info: inspect.Type) -> Schema:
         **({"additionalProperties": _there(each) or None} if is_map else each),
         "maxLength": field.max_length,
         "maxItems": field.max_items,
-        # The empty string is the Go operator's "unset".
+        # For the Go operator, the empty string means "unset".
         "enum": list(dict.fromkeys(["", *map(str, field.choices)])) if field.choices is not None else None,
         "default": field.default,
     }

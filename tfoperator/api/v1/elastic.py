@@ -15,8 +15,8 @@ SHRINK_AFTER = 60
 """The default of `shrinkAfterSeconds`, in seconds. Usually a pod that was deleted has a node again within this time."""
 
 GROW_AFTER = 600
-"""The default of `growAfterSeconds`, in seconds. A restart costs the time since the last checkpoint, and the time to
-start.
+"""The default of `growAfterSeconds`, in seconds. It is long because more workers need a restart of all replicas, which
+costs the time since the last checkpoint, and the time to start.
 """
 
 MAX_CHANGES = 1_000_000
@@ -67,19 +67,20 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     @property
     def grow_after(self) -> int:
-        """The number of seconds after a change of this number before the job tests whether there is room for more."""
+        """The number of seconds after a change of the number of workers before the operator tests for room for more."""
         return GROW_AFTER if self.grow_after_seconds is None else max(self.grow_after_seconds, 0)
 
 
 MAX_RESIZES = 10
-"""The number of last changes that a status describes."""
+"""The maximum number of changes that a status describes: older changes are dropped."""
 
 
 class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One change of the number of workers, and its cost.
 
     `untrained_seconds` is for how long the job did not train because of the change; None until it trains again, or
-    changes once more. `untrained_before` is for how long the job had not trained in all when it changed.
+    changes once more. `untrained_before` is the total number of seconds without training from the job's creation to the
+    change.
     """
 
     time: Annotated[datetime | None, Field("Time of the change.")] = None
@@ -95,7 +96,10 @@ class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     ] = 0
 
     def closed(self, untrained: int) -> Self:
-        """Return the change with its cost, when the job had not trained for so many seconds in all."""
+        """Return the change with its cost; `untrained` is the job's total number of seconds without training until now.
+
+        The cost of a change is recorded once: a later call changes nothing.
+        """
         if self.untrained_seconds is not None:
             return self
         return msgspec.structs.replace(self, untrained_seconds=max(untrained - self.untrained_before, 0))
@@ -135,12 +139,15 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     ] = ()
 
     def with_resize(self, resize: Resize) -> Self:
-        """Return the state after one more change; an earlier change that was not over has cost so much until now."""
+        """Return the state after one more change; an earlier change without a cost gets its cost until now."""
         ended = tuple(one.closed(resize.untrained_before) for one in self.resizes)
         return msgspec.structs.replace(self, resizes=(*ended, resize)[-MAX_RESIZES:])
 
     def closed(self, untrained: int) -> Self:
-        """Return the state when the job trains again, or stops: all changes are over."""
+        """Return the state in which all changes have a cost, because the job trains again or stops.
+
+        `untrained` is the job's total number of seconds without training until now.
+        """
         if all(one.untrained_seconds is not None for one in self.resizes):
             return self
         return msgspec.structs.replace(self, resizes=tuple(one.closed(untrained) for one in self.resizes))

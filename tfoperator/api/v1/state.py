@@ -27,8 +27,8 @@ RUN_ENDS: Mapping[str, str] = {
     JobReason.RUN_INTERRUPTED: "Interrupted",
     JobReason.RUN_DIED: "Died",
 }
-"""If a job ends because its run (`tfoperator run`) ends, its condition Failed has one of these reasons; each has the
-word for the state of job and run.
+"""If a job ends because its run (`tfoperator run`) ends, its condition Failed has one of these reasons. The value is
+the word for the state of the job and the run.
 
 Only the records of runs have these reasons: in a cluster, a job continues after the command that created it has ended.
 """

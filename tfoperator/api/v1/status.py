@@ -154,8 +154,8 @@ class DataServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     `restarts` is how often the dispatcher and the data workers were restarted, in the same pod or in a new pod.
     `restart_counts` has the number by member (`dataworker-2`) where it isn't zero. `dispatcher_started` and
     `started_indexes` (indexes of data workers, `"0-3"`) show which members have run. If such a member has no pod now,
-    somebody has taken its pod from the job. `message` is the reason why members do not run; empty if all members run,
-    or have not been started yet.
+    its pod was deleted or evicted. `message` is the reason why members do not run; empty if all members run, or have
+    not been started yet.
     """
 
     address: Annotated[str, Field("Address of the dispatcher, as in TF_DATA_SERVICE.")] = ""
@@ -358,7 +358,7 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return 100 * seconds.get(UsagePhase.TRAINING, 0) // total if total else None
 
     def with_goodput(self, now: datetime) -> Self:
-        """Return the usage with the goodput of this moment."""
+        """Return the usage with the goodput at `now`."""
         percent = self.goodput_at(now)
         return msgspec.structs.replace(self, goodput="" if percent is None else f"{percent}%")
 
@@ -392,8 +392,8 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     replicas were restarted together (`restartScope: Job`). Each such restart counts once in `restarts`. `disruptions`
     is how many of the `restarts` were caused by disruptions. `job_disruptions` is the same number for `job_restarts`. A
     change of the number of workers (`elastic`) is no failure, so such a restart counts as a restart after a disruption.
-    `shared_restarts` is how many of the others have the cause of another restart: of four replicas that are restarted
-    after one stall, three.
+    `shared_restarts` is how many restarts after failures have the same cause as another restart, so that `backoffLimit`
+    does not count them: 3, if a single stall restarts four replicas.
 
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). The operator
     writes it together with other changes of the status. Without other changes, the operator writes it after the first

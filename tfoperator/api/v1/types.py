@@ -599,7 +599,7 @@ def _decode_leniently(data: bytes, error: msgspec.ValidationError) -> TFJob:
         raise error
     value = drop_nulls(value, TFJob)
     try:
-        # Encoded again rather than converted, because a template must stay JSON.
+        # Encoded and decoded again instead of converted, because a TFJob keeps its pod templates as undecoded JSON.
         return _detached(_decode_strictly(msgspec.json.encode(value)))
     except msgspec.ValidationError as still:
         problems = type_problems(value, TFJob)

@@ -10,17 +10,16 @@ from tfoperator.base.durations import human_duration
 _GIB = 2.0**30
 
 _MIN_SECONDS = 10
-"""In seconds: if a job is shorter than this limit, the share of training time has no meaning. The page has the same
-limit (`time.js`).
+"""In seconds: the share of training time of a job that is shorter than this limit is not shown, because it has no
+meaning. The page has the same limit (`time.js`).
 """
 
 
 def usage_text(usage: JobUsage, now: datetime) -> str:
-    """Return `training 87% of the time: training 2m54s, starting 20s, queued 6s (from progress reports)`: the longest
-    phase comes first.
+    """Return a text like `training 87% of the time: training 2m54s, starting 20s, queued 6s (from progress reports)`.
 
-    The text is empty if no time has passed, and for a job that ended within seconds, because the states of pods are not
-    exact to the second.
+    Training comes first, and the other phases follow, the longest first. The text is empty if no time has passed, and
+    for a job that ended within seconds, because the states of pods are not exact to the second.
     """
     seconds, percent = usage.until(now), usage.goodput_at(now)
     if percent is None or (not usage.phase and sum(seconds.values()) < _MIN_SECONDS):

@@ -16,7 +16,7 @@ def warning(path: str, message: str) -> Problem:
 
 def unknown_choice(value: str, choices: type[StrEnum]) -> str:
     """Return the message about a text that is not a choice; return "" for a choice, and for an unset field."""
-    # The empty string is the Go operator's "unset".
+    # For the Go operator, the empty string means "unset".
     return f"must be one of {listed(choices)}, but is {shown(value)}" if value not in ("", *choices) else ""
 
 

@@ -21,7 +21,9 @@ _PATH = "spec.dataService"
 _TEMPLATE = member(_PATH, "template")
 
 LONGEST_NAME = MAX_NAME_LENGTH - len(LONGEST_MEMBER)
-"""In characters: the longest name of a job with a data service; it leaves room for the names of more data workers."""
+"""The maximum number of characters of the name of a job with a data service. It leaves room for `-dataworker-999`,
+because a user may add data workers later.
+"""
 
 
 def validate_data_service(spec: TFJobSpec) -> Iterator[Problem]:
@@ -53,7 +55,7 @@ def _validate_template(spec: TFJobSpec, data_service: DataService) -> Iterator[P
 
 
 def _validate_port(data_service: DataService) -> Iterator[Problem]:
-    """Yield a problem if another container of the template has the port: then no program of the service can start."""
+    """Yield a problem if another container of the template has the port: containers of a pod can't share a port."""
     if is_absent(data_service.template) or is_hash(data_service.template):
         return
     try:

@@ -41,7 +41,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     wrong = type_problems(manifest, TFJob)
     problems = [*_identity_problems(manifest), *wrong]
     if len(problems) == len(wrong):
-        # Through JSON, because a template must become undecoded JSON again.
+        # Encoded and decoded again, because a TFJob keeps its pod templates as undecoded JSON.
         job = decode_tfjob(msgspec.json.encode(drop_wrong(obj, TFJob)))
         found = (*validate(job), *validate_grace(job), *validate_tf_config(job))
         problems += [
@@ -66,7 +66,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
 
 
 def _follows(field: str, wrong: str) -> bool:
-    """Return whether `field` is the field that was left out (`wrong`), a part of it, or the list or map around it."""
+    """Return whether `field` is `wrong` (the field that was left out), a part of it, or the list that contains it."""
     emptied = wrong.endswith("]") and field == wrong.rpartition("[")[0]
     return emptied or field == wrong or field.startswith((f"{wrong}.", f"{wrong}["))
 
@@ -144,7 +144,7 @@ def _hint(path: str, name: str, siblings: list[str]) -> str:
     for sibling in siblings:
         if sibling.lower() == name.lower():
             return f"; did you mean {sibling}?"
-    # A missing letter is likelier than a member of another object.
+    # It is more probable that a letter is missing than that the member belongs to another object.
     similar = difflib.get_close_matches(name, siblings, n=1, cutoff=0.9)
     homes = [home for home in _homes().get(name.lower(), ()) if home != path]
     homes = [home for home in homes if home.startswith(path.partition("[")[0])] or homes  # below this path, if possible

@@ -34,7 +34,7 @@ def shape_problems(template: Mapping[str, Any], path: str) -> list[Problem]:
 def _rule_problems(template: Mapping[str, Any], path: str) -> Iterator[Problem]:
     for fault in pod_faults(template, path):
         if fault.kind is Kind.NOT_FOUND and _MOUNTED.search(fault.field):
-            # Only a warning: settings of accelerators, and webhooks, add volumes.
+            # Only a warning: settings of accelerators or webhooks may add the volume.
             if fault.value and not str(fault.value).startswith(_OF_OPERATOR):
                 yield warning(
                     fault.field, f"{shown(fault.value)} must be the name of a volume in the template's volumes"

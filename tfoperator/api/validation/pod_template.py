@@ -1,7 +1,7 @@
 """Finds the problems of a replica's pod template: the containers, and the members that the operator reads. Pure.
 
-For other members of the template, only manifests are checked for wrong types (`pod_shapes`): the operator passes these
-members on unchanged.
+The operator passes all other members of the template on unchanged. So their types are checked only in a handwritten
+manifest (the module `pod_fields`).
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ _MINIMUM, _MAXIMUM = "spec.minSucceededWorkers", "spec.maxFailedWorkers"
 class Contradiction(msgspec.Struct, frozen=True):
     """Two fields of a struct that contradict each other if both are set.
 
-    If a value is given for a field, this is so only with that value. The rule has two forms: `rule`, in CEL, is for API
-    servers, and all other code calls `is_in`. `field` is the field that the user should change. Field names are the
-    names in JSON.
+    `field` is the field that the user should change, and `other` is the second field; both are names in JSON. If
+    `value` or `other_value` is not empty, the fields contradict each other only if the field has this value. The rule
+    has two forms: `rule`, in CEL, is for API servers, and all other code calls `is_in`.
     """
 
     field: str
@@ -71,10 +71,10 @@ class Contradiction(msgspec.Struct, frozen=True):
 
 
 TWO_SUCCESSES = Contradiction("minSucceededWorkers", "successPolicy", SuccessPolicy.ALL_WORKERS)
-"""Of `spec`."""
+"""The contradiction between two fields of `spec`."""
 
 IN_PLACE_TOGETHER = Contradiction("restartMode", "restartScope", RestartScope.JOB, RestartMode.IN_PLACE)
-"""The contradictions within `spec.runPolicy`."""
+"""The contradiction between two fields of `spec.runPolicy`."""
 
 
 ELASTIC = "spec.elasticPolicy"

@@ -91,7 +91,7 @@ def _validate_mounts(tensorboard: TensorBoard) -> Iterator[Problem]:
 
 def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:
     parts = {"env": list(tensorboard.env), "securityContext": tensorboard.security_context}
-    # `type_problems` would report names again, which are checked with all other names.
+    # Problems of names are left out here: names are checked together with all other names.
     yield from (problem for problem in type_problems(parts, _PodParts, _PATH) if not problem.field.endswith("].name"))
 
 

@@ -123,7 +123,7 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
 def uncounted_board(queue: str, devices: Iterable[str]) -> str:
     """Return why a job in a queue gets no TensorBoard.
 
-    `resources` are the extended resources that the TensorBoard requests.
+    `devices` are the names of the extended resources that the TensorBoard requests.
     """
     names = ", ".join(devices)
     return (
@@ -143,8 +143,8 @@ def validate_multikueue(job: TFJob) -> Iterator[Problem]:
 def validate_grace(job: TFJob) -> Iterator[Problem]:
     """Yield a warning if a replica's grace period is shorter than its last reported save.
 
-    The replica may be killed during a save. That time is `save_seconds` in the job's progress; a new job has no
-    progress.
+    The replica may be killed during a save. The duration of the last save is the metric `save_seconds` in the job's
+    progress; a new job has no progress.
     """
     progress = job.status.progress
     seconds = (

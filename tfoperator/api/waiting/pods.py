@@ -34,7 +34,9 @@ _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 _PULLS = frozenset({"ErrImagePull", "ImagePullBackOff"})
 _CRASHES = frozenset({"CrashLoopBackOff", "RunContainerError"})
-"""Reasons that alternate with a back-off while nothing changes."""
+"""The reasons of a container that fails again and again. The kubelet alternates between them, so both are shown as the
+same reason.
+"""
 
 _REASONS_WITH_MESSAGE = frozenset({"CreateContainerConfigError", "CreateContainerError", "InvalidImageName"})
 """Reasons whose message names the cause (a missing secret, a bad name) and stays the same at every attempt."""

@@ -14,7 +14,7 @@ from tfoperator.kube.views.objects import Pod, PodCondition
 
 _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
 _ECHO_OF_MISSING = re.compile(r"(?<=not found)\. not found\.?$")
-"""Kubernetes' scheduler reports a missing claim twice in one message."""
+"""The second of two reports in the same message of Kubernetes' scheduler that a claim was not found."""
 _NODES_AVAILABLE = re.compile(r"^\d+/\d+ nodes are (?:un)?available: ")
 _LEADING_COUNT = re.compile(r"^\d+ ")
 
@@ -23,7 +23,9 @@ _ORIGIN_PREFIX = re.compile(r".*Origin reason is\s*(?:\S+)?: ", re.DOTALL)
 
 _RESOURCE_GAP = re.compile(r"resource gap: map\[(.*?)\](?:\.|$)", re.DOTALL)
 _RESOURCE = re.compile(r"([\w./-]+):\{")
-"""The coscheduling plugin prints structs of Go: `resource gap: map[cpu:{{5000 -3} {<nil>} DecimalSI}]`."""
+"""The name of a resource in a gap. The coscheduling plugin prints structs of Go: `resource gap: map[cpu:{{5000 -3}
+{<nil>} DecimalSI}]`.
+"""
 
 _GANG_ECHO = re.compile(
     r"pod group is not ready|tasks in gang unschedulable|can possibly be assigned|all nodes are unavailable$"  # Volcano

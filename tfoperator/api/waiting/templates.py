@@ -1,4 +1,4 @@
-"""Reads from a replica's template why a pod from this template does not start."""
+"""Reads the images and the mounted objects from a replica's template, for texts about why its pod does not start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfoperator.api.replicas.templates import NotKept, readable_spec
 
 _MAX_NAMES = 5
 _CACHED = 64
-"""The number of templates whose facts are kept: only jobs that wait need them."""
+"""The maximum number of templates whose facts are cached. It is small because only jobs that wait need the facts."""
 
 
 def images_of(template: msgspec.Raw) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
 """The maximum number of values in a text after aliases are expanded."""
 
-# Line numbers are a convenience: a file that is made to be large must not turn them into gigabytes.
+# These limits keep the record of line numbers small, even for a huge file.
 _MAX_LINES = 20_000
 _MAX_PATH = 1_000
 

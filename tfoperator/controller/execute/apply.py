@@ -5,9 +5,11 @@ that expectation. The only decision in this module is how to continue after a fa
 actions that do not depend on it. The next sync observes the whole state again, and repeats the actions that are still
 necessary. Thus a crash between any two calls is harmless.
 
-It sends all chains of a phase together, each up to the first failure in the chain. It also sends the lookups after
-these failures together. Then it sends the rest of a chain if the failure in the chain did no harm: the object to create
-existed already, or the object to delete was gone.
+A chain is a sequence of actions in which each action needs the action before it. For example, the deletion of a failed
+pod comes before the creation of its successor. The runner sends all chains of a phase in one call of the client. In
+each chain, the client stops at the first failure. Then the runner looks up the objects of the failed actions, also in
+one call. It sends the rest of a chain if the failure in the chain did no harm: the object to create existed already, or
+the object to delete was gone.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from tfoperator.kube.views.objects import ObjectMeta
 logger = logging.getLogger(__name__)
 
 _CHAINS_PER_CALL = 4
-"""The number of chains in a full batch for each concurrent call. With this number, little time is lost while the last
-call of a batch runs, and the chains of another job, which wait until the batch ends, start soon.
+"""The largest batch has this many chains for each request that the client may send at the same time. A smaller number
+would lose time at the end of each batch, where the client sends fewer requests at the same time. With a larger number,
+the chains of other jobs would wait longer for the end of the batch.
 """
 
 Chain = Sequence[Action]
@@ -134,7 +137,8 @@ class ActionRunner:
                 patch_type = PatchType.STRATEGIC if action.strategic else PatchType.MERGE
                 return Modification(resource, namespace, action.name, body, patch_type)
             case Delete():
-                # Objects that a job or a deployment owns are deleted with it, and not before it.
+                # "Background": the API server deletes the job or deployment at once, and the garbage collector then
+                # deletes the objects that it owns.
                 propagation = "Background" if action.kind in ("tfjobs", "deployments") else ""
                 return Deletion(
                     resource,
@@ -181,7 +185,7 @@ class ActionRunner:
                 return self._not_created(job, action, error, found)
             case Delete():
                 return self._not_deleted(job, action, error, found)
-        # The object is gone or has changed, or another object has its name: the cache will show it.
+        # The object is gone or has changed, or another object has its name. The next sync sees that in the cache.
         leaving = isinstance(error, NotFoundError | ConflictError)
         return Applied(action, Result.LEAVING) if leaving else Applied(action, Result.FAILED, error)
 
@@ -203,7 +207,8 @@ class ActionRunner:
             self._cache_lag.expect_no_more(job, action)
             return Applied(action, Result.LEAVING)
         gone = was_deleted(action, error, found)
-        # The watch will report a deleted object that is still in the cache; expect nothing of any other.
+        # The watch will report the deletion only if the cache still shows the object alive. Otherwise expect no
+        # event.
         if not gone or not self._cache_lag.shows_alive(action.kind, job.metadata.namespace, action.name, action.uid):
             self._cache_lag.expect_no_more(job, action)
         return Applied(action, Result.DONE) if gone else Applied(action, Result.FAILED, error)
@@ -214,9 +219,9 @@ class ActionRunner:
 
 
 def _may_go_on(one: Applied) -> bool:
-    """Return whether the rest of the chain may be sent.
+    """Return whether the rest of the chain may be sent after this action.
 
-    Not if a creation left no object of the job, or if a deletion failed.
+    It may not be sent if a creation left no object of the job, or if a deletion failed.
     """
     match one.action:
         case Create():

@@ -1,8 +1,8 @@
 """Executes a plan: the status first if it must be stored before the actions, then the phases, then status and events.
 
-The status is written even if an action failed, because it has the observed state. If the API server refuses the job's
-objects permanently, the status is not written: it describes a job that could be started, and the next plan reports the
-problem.
+A plan requires the status first if, for example, the status counts a restart. The status is written even if an action
+failed, because the status describes the objects that the sync observed. If the API server refuses the job's objects
+permanently, the status is not written: the next plan writes a status that reports the refusal.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ from tfoperator.kube.protocol.verbs import Answer
 from tfoperator.kube.views.objects import ObjectMeta, decode_partial, timestamp
 
 _LATE_SECONDS = 30.0
-"""The number of seconds after the grace period for which the operator waits for the end of an object
-without a message.
+"""If an object still exists this many seconds after the end of its grace period, the operator reports that to the job's
+owner.
 """
 
 
@@ -59,7 +59,8 @@ def is_open(action: Action, error: KubeError) -> bool:
         return False
     if isinstance(error, ConflictError):
         return not action.resource_version
-    # Refused: not processed. Timeout: a lookup would take as long, and probably get no answer either.
+    # If the connection was refused, the API server has not received the deletion. After a timeout, a lookup would
+    # probably end with a timeout, too.
     unanswered = isinstance(error, ConnectionRefused | DeadlineExceeded | ClientClosed)
     return not unanswered and isinstance(error, ApiError | TransportError)
 
@@ -80,10 +81,11 @@ def found_instead(
 ) -> Applied:
     """Examine the existing object that has the name of an object to create; adopt it if it is an orphan that fits.
 
-    Raises KubeError. If it is being deleted (in most cases a pod of an earlier job with the same name), the operator
-    waits for its end, and reports it if this takes too long. It belongs to the job if its labels are the labels of the
-    object to create. A PodGroup of the job without the operator's labels (the Go operator sets none) gets them: a job
-    has only one PodGroup, so another controller can't have created this PodGroup for the job.
+    Raises KubeError. If the existing object is being deleted (in most cases a pod of an earlier job with the same
+    name), the operator waits for its end. If the deletion takes too long, the operator reports it. If the job controls
+    the existing object, the object counts as created only if its labels name the same replica. If a PodGroup of the job
+    lacks the operator's labels, the operator adds them: the Go operator, which creates PodGroups without labels, may
+    have created it.
     """
     labels = wanted.body["metadata"]["labels"]
     if meta.deletion_timestamp is not None:
@@ -97,16 +99,19 @@ def found_instead(
         if wanted.kind == "podgroups":
             claims.label(job, resource, meta)
             return Applied(wanted, Result.OURS)
-        # Without our labels the caches never show it again: it is not the job's any longer, but holds the name.
+        # An informer selects by the operator's labels, so the caches never show this object. The job releases it, but
+        # the object still has the name.
         claims.release(job, resource, meta, decode_partial)
         return _in_the_way(wanted, resource, meta, "no longer has the job's labels")
     if meta.controller is not None:
         owner = meta.controller
         if (owner.api_version, owner.kind, owner.name) == (TFJOBS.api_version, TFJOBS.kind, job.metadata.name):
-            # There is one job of a name at a time, so its owner is gone: the garbage collector will delete it.
+            # The owner is an earlier job with the same name and another UID. That job is gone, so the garbage
+            # collector will delete this object.
             return Applied(wanted, Result.LEAVING)
         return _in_the_way(wanted, resource, meta, f"belongs to {owner.kind} {owner.name}")
-    # A pod counts by the job's labels alone; a service with another replica's labels, or none, belongs to a user.
+    # A pod needs only the job's labels. A service must also have the labels of this replica: otherwise a user has
+    # created it for another purpose.
     exposes_another = wanted.kind == "services" and replica_of(meta.labels) != replica_of(labels)
     same_kind = _is_beside(meta.labels) == _is_beside(labels)
     if matching and same_kind and not exposes_another:
@@ -123,7 +128,7 @@ def _stands_for_the_same(one: dict[str, str], other: dict[str, str]) -> bool:
 
 
 def _is_beside(labels: dict[str, str]) -> tuple[bool, DataServiceMember | None]:
-    """Return whether an object belongs to a TensorBoard, and the member of a data service to which it belongs."""
+    """Return whether these labels are from a TensorBoard, and the member of a data service that they name (or None)."""
     return names.LABEL_TENSORBOARD in labels, member_of(labels)
 
 

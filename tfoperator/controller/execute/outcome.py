@@ -30,8 +30,8 @@ code (a policy without a reason gives 422 Invalid). Both may accept the object l
 """
 
 _SOONEST_REPEAT = 1.0
-"""The minimum number of seconds before a plan's own timer may repeat a failed sync; the rate limiter handles earlier
-repeats.
+"""After a sync with failed actions, `Plan.requeue_after` counts as at least this many seconds. The rate limiter of the
+queue decides about earlier retries.
 """
 
 
@@ -67,7 +67,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct):
-    """The result of executing a plan: only the parts that affect the next steps for the job.
+    """The result of executing a plan, as far as the time and the content of the next sync depend on it.
 
     `errors` are retried with growing delays. `waiting` means that an obstacle will disappear by itself. `refused` names
     the parts of this spec that the API server will never accept. `replan` means that a new plan is needed because of

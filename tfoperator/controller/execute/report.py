@@ -7,7 +7,8 @@ failure with any other object (of a TensorBoard, or a pod that must be stopped) 
 retried: a job that computes for days must not end because of its TensorBoard.
 
 The messages are written for the readers of events. An event stays after its cause has ended, and everyone with the
-right to read events in the namespace may read it. So it contains no details about the operator itself.
+right to read events in the namespace may read it. So an event contains no details about the operator itself, such as an
+error of its credential plugin.
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ _STOPPED_BECAUSE = {
     False: "the job has ended",
     True: "the container tensorflow has ended, but other containers of the pod were still running",
 }
-"""The reason for stopping a pod, by whether its replica has ended and only other containers still ran."""
+"""The reason for stopping a pod. The key True is for a pod whose replica has ended while other containers still run."""
 
 _DROPPED = "unknown field "
 """The beginning of an API server's warning about a field that it has dropped."""
 
 _QUOTA_LAG = 5.0
-"""The number of seconds for which it is not reported that a quota has no room for a replacement. The quota controller
-learns of a pod's end at the same time as the operator, and must then write the quota's usage. Often the operator
-creates the replacement before that.
+"""If a ResourceQuota has no room for the replacement of an ended pod, the operator reports that only after this many
+seconds. The quota controller sees the pod's end at the same time as the operator, and must then write the quota's
+usage. Often the operator creates the replacement before that write.
 """
 
 
@@ -97,8 +98,8 @@ class JobEvents:
     def warn_once(self, job: TFJob, reason: JobReason, message: str, *, about: str = "") -> None:
         """Report a lasting state, once per generation of the job.
 
-        `about`, if given, identifies the report instead of the message: a server's message may change from one answer
-        to the next ("used: cpu=57").
+        A report with the same `about` is not repeated; without `about`, a report with the same message is not repeated.
+        Pass `about` if the message contains a server's answer, because its numbers may change ("used: cpu=57").
         """
         if self._memory.first_warning(job.metadata.uid, about or message):
             logger.warning("%s", message, extra={"job": job.metadata.key})
@@ -235,11 +236,13 @@ class OutcomeReporter:
                     f"Stopped {_listed('pod', stopped)}, because {why}; the pods stay, so that their logs can be read"
                 )
                 self._events.emit(job, (PlannedEvent.of(JobReason.SUCCESSFUL_STOP_POD, message),))
-        # A probe that is refused is tried again without a message: the job has all that it needs.
+        # A probe is a pod that tests whether the cluster has room for another worker. If it is refused, it is tried
+        # again without a message, because the job runs without it.
         refused = [one.error for one in applied if one.error is not None and isinstance(one.action, Create)]
         outcome.errors += [AlreadyReported(str(error)) if is_refusal(error) else error for error in refused]
         failures = [one.error for one in applied if one.error is not None and not isinstance(one.action, Create)]
-        # One message for all: whatever refuses to have a pod stopped (mostly a policy) refuses that for each pod.
+        # One message for all pods: if a policy refuses to stop a pod, it usually refuses that for each pod of the
+        # job.
         self._events.failed(job, JobReason.FAILED_STOP_POD, "Error stopping pods", failures, once=True)
         for error in failures:
             outcome.errors.append(AlreadyReported(str(error)) if is_refusal(error) else error)

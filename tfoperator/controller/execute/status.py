@@ -32,7 +32,11 @@ class StatusWriter:
         self._metrics = outside.metrics
 
     def write(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
-        """Write the plan's status; return False if that failed, the job is gone, or its status has changed."""
+        """Write the plan's status if it differs from the job's; return False if the write failed.
+
+        It also fails if the job was deleted (then `outcome.gone` is set), or if the API server has a newer version of
+        the job (then `outcome.waiting` is set).
+        """
         meta = job.metadata
         if plan.status == job.status:
             self._memory.recorded(meta.uid, plan.status, self._clock.monotonic())
@@ -45,7 +49,7 @@ class StatusWriter:
             outcome.gone = True
             return False
         except ConflictError:
-            # The cache will receive the change.
+            # The cache will receive that change, and the next sync then writes the status.
             logger.debug("the status is not written yet, because the job has changed", extra={"job": meta.key})
             outcome.waiting = True
             try:

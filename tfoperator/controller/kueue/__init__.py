@@ -2,6 +2,6 @@
 
 `decide` is pure: it takes a job, its pods and its Workload. It returns a gate, which shows the plan how many pods the
 job may have, and the writes to the Workload. `pod_sets` computes the quota that a job requests, and the values that its
-pods get from the answer. `keeper` reads caches and makes the writes. This package handles only jobs with a queue's
-label, and only if the option `kueue` is set.
+pods get from the answer. `keeper` reads caches and makes the writes. This package handles only jobs with the label
+`kueue.x-k8s.io/queue-name`, and only if the option `kueue` is set.
 """

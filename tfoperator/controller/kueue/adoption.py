@@ -1,10 +1,10 @@
 """Compares a Workload that an administrator has given to the operator with the needs of the Workload's job.
 
-Pure. Such a Workload comes from Kueue's own framework. It has no mark of the operator, so the mark can't show whether
-the job has changed. The operator compares the Workload with the job once. It compares all fields that Kueue uses to
-count pods and to find places for them. Then it writes the mark for the present job. The two can't be exactly equal.
-Kueue has written the values of the admission into the templates of an admitted job, an API server adds defaults, and
-quantities may be written in different forms.
+Pure. Kueue's own TFJob integration has created such a Workload. So its annotation `POD_SETS_ANNOTATION` (the mark) has
+no hash of the pod sets yet, and can't show whether the job has changed. The operator compares the Workload with the job
+once. It compares all fields that Kueue uses to count pods and to find places for them. Then it writes the mark for the
+present job. The two can't be exactly equal. Kueue has written the values of the admission into the templates of an
+admitted job, an API server adds defaults, and quantities may be written in different forms.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def _amount(value: object) -> object:
 def _wishes(pod_set: Json, place: Placement) -> Json:
     """Return the topology requests of a pod set.
 
-    If a template has no topology request, Kueue adds that any place is allowed.
+    The member `unconstrained` is left out if Kueue has assigned nodes by a topology (`place.gated`): Kueue adds this
+    member itself to a pod set whose template requests no topology.
     """
     wish = pod_set.get("topologyRequest") or {}
     wishes = {name: wish[name] for name in _WISHES if wish.get(name)}
@@ -108,7 +109,7 @@ def _wishes(pod_set: Json, place: Placement) -> Json:
 
 
 def _without_empty(value: Any) -> Any:
-    """Return the value without empty members, because Go programs leave them out or add them."""
+    """Return the value without empty members: Go programs may write such a member as `[]`, or leave it out."""
     if isinstance(value, dict):
         members = {name: _without_empty(one) for name, one in value.items()}
         return {name: one for name, one in members.items() if one not in (None, {}, [], "")} or None

@@ -35,7 +35,9 @@ flavor (which has at most eight labels).
 _MAX_MARK = 64
 """The maximum number of characters that are kept of the operator's mark, which has 16."""
 _MAX_KEY = 317
-"""Characters of the key of another Workload: a namespace, a slash and a name."""
+"""The maximum number of characters of the key of the replaced Workload (63 for the namespace, a slash, 253 for the
+name).
+"""
 _MAX_NAME, _MAX_LIST = 316, 18
 """The maximum number of characters of a name, and of items of a list, that the CRD of Workloads allows."""
 
@@ -61,7 +63,8 @@ def _read_of(data: bytes) -> Workload:
         force_setattr(meta, "finalizers", ())
         return Workload(metadata=meta)
     if not key and meta.owner_references and meta.controller is None:
-        # It has owners, but none is its controller. If the cache dropped them all, it would look like it had no job.
+        # The Workload has owners, but none is its controller. `NOBODY` stands for them: without any owner, the
+        # Workload would look like a Workload whose job is gone.
         force_setattr(meta, "owner_references", (NOBODY,))
     ours = [one for one in meta.finalizers if one == IN_USE]
     force_setattr(meta, "finalizers", (*ours[:1], *(one for one in meta.finalizers if one != IN_USE)))
@@ -72,8 +75,8 @@ def _read_of(data: bytes) -> Workload:
 
 
 decode_workload_for_cache = compacting(_read_of, _mark_alone, finalizers=MAX_FINALIZERS + 1)
-"""Decode a Workload for a cache: only the members in use, with strings that Workloads share. Raises
-msgspec.DecodeError.
+"""Decode a Workload for a cache: only the members that the operator reads. Equal strings of different Workloads are
+stored once. Raises msgspec.DecodeError.
 """
 
 

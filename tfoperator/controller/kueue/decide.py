@@ -1,4 +1,4 @@
-"""Decides from facts which writes a job's Workload needs, and with a gate, whether the job may have pods.
+"""Decides which writes a job's Workload needs, and whether the job may have pods (the gate, a `QueueGate`). Pure.
 
 Kueue decides which jobs may run, and the operator starts and stops pods accordingly. Four rules prevent that a job uses
 more than its quota:
@@ -16,11 +16,12 @@ Workload with the replicas that have ended. If quota was given back for more rep
 Workload. Until then, the plan, which restarts replicas, creates no more pods than `QueueGate.quota` allows
 (`scaling.plan_replicas`).
 
-If a Workload has no mark of the operator, Kueue's own framework handles it, and suspends and resumes the job: the
-operator does not change such a Workload. The operator creates no Workload for a suspended job, and Kueue's webhook
-suspends every job that Kueue's own framework handles. So two drivers never have a Workload each for the same job,
-whatever is switched on where. The decision does not depend on anything that the author of a job can write: otherwise
-the author could get pods without quota.
+The operator marks its Workloads with the annotation `POD_SETS_ANNOTATION`. If a Workload has no mark, Kueue's own TFJob
+integration (its framework) handles it, and suspends and resumes the job: the operator does not change such a Workload.
+The operator creates no Workload for a suspended job, and Kueue's webhook suspends every job that Kueue's own framework
+handles. So the operator and Kueue's framework never both create a Workload for the same job, even if both are enabled.
+The decision does not depend on anything that the author of a job can write: otherwise the author could get pods without
+quota.
 
 An elastic job may have a second Workload for a time, by which it asks for more workers: see `growth`.
 
@@ -133,7 +134,8 @@ def decide(facts: QueueFacts, now: datetime) -> Decision:
 def _with_growth(facts: QueueFacts, made: Decision, now: datetime) -> Decision:
     """Return the decision with the writes to the second Workload of an elastic job, which asks for more workers.
 
-    The writes that give it up come first: it must not get quota from a Workload that is given back.
+    If the job no longer needs the second Workload, its deletion comes first: otherwise Kueue could give the second
+    Workload the quota that the first Workload gives back.
     """
     job, gate, workload, later = facts.job, made.gate, facts.workload, Wish()
     if workload is not None and gate is not None and gate.admitted and not facts.spent:
@@ -172,13 +174,14 @@ def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occu
     If it is not `wanted`, the Workload is deleted.
     """
     job = facts.job
-    # A Workload without quota has nothing to keep for the pods.
+    # Only a Workload with quota must stay until the pods are gone.
     gone = () if occupied and workload.is_true("QuotaReserved") else removal(workload)
     if workload.metadata.deletion_timestamp is not None:
         closed = closed_gate("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted")
         return Decision(closed if wanted else None, gone)
     if not wanted:
-        # A Workload that waited with Kueue's own framework keeps its place until an administrator resumes its job.
+        # If Kueue's own framework created this Workload, its job is suspended while it waits. The Workload keeps its
+        # place in the queue until an administrator resumes the job.
         waits = workload.is_adopted and job.spec.suspended and not workload.is_true("QuotaReserved")
         return Decision(writes=() if waits else gone)
     evicted = workload.condition("Evicted")
@@ -232,7 +235,8 @@ def _with_pod_sets(
         return Decision(closed_gate("QuotaGivenBack", why), gone)
     driven = _driven(facts, workload, occupied=occupied, now=now)
     if is_to_be_compared(workload):
-        # Alone: a second write to the same version would be refused.
+        # This is the only write of this sync: each write names the same version of the Workload, so a second write
+        # would be refused.
         return msgspec.structs.replace(driven, writes=(patch_of(workload, _marked(workload, facts.job, sets)),))
     return driven
 
@@ -368,7 +372,7 @@ def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datet
     quota, left = _quota(facts, workload, status), seconds_to_grow(job, workload, now)
     size = job.status.elastic.workers if job.status.elastic is not None else 0
     if size > 0 and WORKERS in quota and (left <= 0 or facts.spent):
-        # The job goes on with these workers. Its quota for others is given back when their pods are gone.
+        # The job continues with these workers. The quota of its other workers is given back when their pods are gone.
         quota[WORKERS] = min(quota[WORKERS], size)
     gate = QueueGate("Admitted", cluster_queue, admitted=True, quota=quota)
     return Decision(gate, (*status.writes(), *reprice), copy, look_again=left or None)
@@ -453,9 +457,9 @@ def _left_out(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: 
 def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
     """Return the number of replicas of each pod set that have ended for good and have no running pod.
 
-    Kueue counts from the number that the Workload requested, even if it admitted fewer. Until it is known how many were
-    admitted, this function counts no replica of such a set as ended, because it can't distinguish replicas that have
-    ended from replicas that were not admitted.
+    Kueue subtracts `reclaimablePods` from the requested number of pods, even if it has admitted fewer (`minCount`). So
+    the result includes the replicas that were not admitted. For a set with `minCount` and without quota, the result has
+    no entry: it is not known yet how many replicas Kueue will admit.
     """
     busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
     admission = workload.status.admission

@@ -1,20 +1,22 @@
 """Asks Kueue for the quota of more workers of an elastic job, while the job keeps the quota that it has. Pure.
 
-A job that has become smaller has given quota back, and Kueue lets a Workload with quota give back more only. So a job
-asks for more workers by a second Workload, for all of its pods and not for the difference. An annotation names the
-Workload that the second Workload is to replace. Kueue counts the difference alone, admits the second Workload when
-there is room, and finishes the first. Until then the job goes on with the first. A Kueue that does not know the
-annotation counts both, and admits the second Workload later.
+An elastic job that has become smaller has given quota back. Kueue lets a Workload with quota give back quota, but not
+request more. So the job requests quota for more workers with a second Workload, which covers all pods of the job and
+not only the additional pods. An annotation names the Workload that the second Workload is to replace. Kueue needs free
+quota only for the additional pods, admits the second Workload when there is room, and finishes the first. Until then
+the job continues with the first Workload. A version of Kueue that does not know the annotation needs free quota for all
+pods of the second Workload, and so admits it later.
 
 The rules by which no quota is overdrawn:
 
-- The second Workload decides only after Kueue has reserved its quota. Before, it gives no pod to the job.
-- While the first Workload is there, too, the job has no more workers than under the first Workload. So both Workloads
-  have quota for the pods of the job, and either may be evicted.
+- Before Kueue has reserved quota for the second Workload, the operator creates no pod because of the second Workload.
+- While both Workloads exist, the job has only as many workers as the first Workload has quota for. So each of the two
+  Workloads has quota for all pods of the job, and Kueue may evict either of them.
 - A job that is suspended, evicted, changed or ended gives up the second Workload first.
 
-Kueue does not combine such a Workload with partial admission. So the second Workload asks for a fixed number. If Kueue
-has no room for it, the operator asks for half as many more workers, and at last for one more, and waits.
+Kueue does not admit a part of a Workload that replaces another Workload. So the second Workload asks for a fixed number
+of workers, without `minCount`. If Kueue has no room for it, the operator asks for half as many more workers, and at
+last for one more, and waits.
 """
 
 from __future__ import annotations
@@ -39,10 +41,13 @@ WORKERS = ReplicaType.WORKER.lower()
 """The name of the pod set of the workers."""
 
 _ANSWER_TIME = 30.0
-"""Seconds in which a scheduler has answered for each pod, unless a node must be added first."""
+"""Within this number of seconds, a scheduler has usually assigned a node to each pod or reported that no node has room.
+"""
 
 _PREEMPTING = "WaitingForPreemptedWorkloads"
-"""Kueue's reason of a Workload for which it makes room by preemption: it needs no smaller number."""
+"""Kueue's reason while it preempts other Workloads for a Workload. The operator then does not reduce the number of
+workers.
+"""
 
 
 class Roles(NamedTuple):
@@ -76,7 +81,7 @@ def roles_of(found: Sequence[Workload]) -> Roles:
 
 
 def _takes_over(larger: Workload, first: Workload) -> bool:
-    """Return whether the larger Workload decides from now on: it has quota, or the first has none any more."""
+    """Return whether the larger Workload replaces the first: it has quota, or Kueue has finished the first Workload."""
     if first.is_true("Finished"):
         return True
     is_going = larger.metadata.deletion_timestamp is not None or larger.is_true("Evicted")
@@ -84,17 +89,21 @@ def _takes_over(larger: Workload, first: Workload) -> bool:
 
 
 class Wish(NamedTuple):
-    """For how many workers a job asks beside the quota that it has, 0 if for none, and in how many seconds to look."""
+    """The number of workers for which the job's second Workload must ask, or 0 if the job needs no second Workload.
+
+    `workers` counts all workers, not only the additional workers. `look_again` is the number of seconds after which the
+    number may change without an event.
+    """
 
     workers: int = 0
     look_again: float | None = None
 
 
 def wish(job: TFJob, workload: Workload, quota: int, now: datetime) -> Wish:
-    """Return for how many workers an admitted job asks now. It uses quota for so many.
+    """Return for how many workers an admitted job asks now; `quota` is the number of workers for which it uses quota.
 
-    While pods of a larger size are still leaving, it uses less quota than it has, and asks for nothing: a Workload for
-    fewer pods must not take over.
+    After a reduction, pods of removed workers may still be terminating. Then the job uses less quota than it has, and
+    asks for nothing: a second Workload would have no quota for these pods.
     """
     policy, elastic = job.spec.elastic_policy, job.status.elastic
     spec = job.spec.tf_replica_specs.get(ReplicaType.WORKER)
@@ -109,7 +118,7 @@ def wish(job: TFJob, workload: Workload, quota: int, now: datetime) -> Wish:
 
 
 def held(workload: Workload) -> int:
-    """Return for how many workers a Workload has quota, by Kueue's sum."""
+    """Return for how many workers a Workload has quota, as Kueue computes it."""
     asked = next((one for one in workload.spec.pod_sets if one.name == WORKERS), None)
     if asked is None or workload.status.admission is None:
         return 0
@@ -120,10 +129,10 @@ def held(workload: Workload) -> int:
 
 
 def seconds_to_grow(job: TFJob, workload: Workload, now: datetime) -> float:
-    """Return for how many seconds a job keeps the quota of workers that it does not have yet; 0 if for none.
+    """Return for how many more seconds a job keeps the quota of workers that it does not have yet; 0: give it back now.
 
-    A job that was admitted with more workers than it has asks for machines at once. It keeps the quota for
-    `shrinkAfterSeconds`, as a job that begins does, and long enough for an answer of the scheduler.
+    If a job was admitted with more workers than it has, the operator looks for nodes for them at once. The job keeps
+    the quota for `shrinkAfterSeconds`, but for at least 30 seconds, so that the scheduler can answer.
     """
     policy, elastic, reserved = job.spec.elastic_policy, job.status.elastic, _reserved_at(workload)
     if policy is None or elastic is None or elastic.workers <= 0 or elastic.since is None or reserved is None:
@@ -136,7 +145,11 @@ def seconds_to_grow(job: TFJob, workload: Workload, now: datetime) -> float:
 def writes_for(
     job: TFJob, current: Workload, larger: Workload | None, wanted: int, quota: int, sets: list[dict[str, Any]]
 ) -> tuple[Write, ...]:
-    """Return the writes by which a job asks for so many workers; `sets` are the pod sets that it needs in all."""
+    """Return the writes with which a job requests quota for `wanted` workers in a second Workload.
+
+    `larger` is the second Workload, if it exists. `quota` is the number of workers for which the job uses quota now.
+    `sets` are the pod sets for the size in the spec.
+    """
     if larger is None:
         return (_asking(job, current, _with_workers(sets, wanted), sets),)
     asked = next((one.count for one in larger.spec.pod_sets if one.name == WORKERS), 0)
@@ -164,13 +177,13 @@ def _asking(job: TFJob, current: Workload, sets: list[dict[str, Any]], whole: li
 
 
 def _name_after(job: TFJob, current: Workload) -> str:
-    """Return the name of the Workload that replaces this Workload: each attempt uses the same name."""
+    """Return the name of the Workload that replaces `current`: each attempt uses the same name."""
     digest = hashlib.sha1(current.metadata.uid.encode(), usedforsecurity=False).hexdigest()[:5]
     return f"{workload_name(job)[: 253 - 1 - len(digest)]}-{digest}"
 
 
 def _with_workers(sets: list[dict[str, Any]], workers: int) -> list[dict[str, Any]]:
-    """Return the pod sets with exactly so many workers."""
+    """Return the pod sets with exactly this number of workers, and without `minCount`."""
     made = []
     for one in sets:
         kept = {name: value for name, value in one.items() if name != "minCount"}
@@ -186,11 +199,11 @@ def _is_refused(larger: Workload) -> bool:
 
 
 def _is_bound(workload: Workload) -> bool:
-    """Return whether the job asks for no second Workload.
+    """Return whether the job can't ask for a second Workload, because of the features that its Workload uses.
 
-    Kueue finishes the first Workload when it reserves quota for the second. So an admission check that has not passed
-    then, or places in a topology that are not given, would stop a job that runs. A limit of the time for which a
-    Workload is admitted would begin anew.
+    Kueue finishes the first Workload as soon as it reserves quota for the second Workload. At that time, the second
+    Workload may still wait for an admission check or for nodes in a topology, and the running job would have to stop.
+    With `maximumExecutionTimeSeconds`, the second Workload would start a new time limit.
     """
     admission = workload.status.admission
     places = () if admission is None else admission.pod_set_assignments

@@ -275,7 +275,8 @@ class QueueKeeper:
         frees, some = (any(map(frees_it, decision.writes)) for frees_it in (frees_quota, frees_some_quota))
         if workload is not None and (frees or some) and workload.is_true("QuotaReserved"):
             lag.verify_pods(workload, facts.pods, once=not frees)
-        # A Workload that is being deleted has no place in a queue to lose, and its job may be gone already.
+        # `verify_job` protects a Workload's place in the queue. A Workload that is being deleted has none, and its
+        # job may be gone already.
         going = workload is not None and workload.metadata.deletion_timestamp is not None
         ends = final_condition(job) is not None
         if not (ends or going) and any(write.verb is not Verb.STATUS for write in decision.writes):
@@ -284,7 +285,7 @@ class QueueKeeper:
             self._write(job, write)
 
     def _tell_of_kueue(self, job: TFJob, workload: Workload) -> None:
-        """Log once that Kueue's own framework also handles Workloads."""
+        """Log a warning, once per process, if Kueue's own framework also handles a Workload of a TFJob."""
         if not self._told and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
             self._told = True
             said = (

@@ -29,11 +29,13 @@ from tfoperator.kube.views.objects import Pod, decode_partial, decode_pod
 from tfoperator.kube.watching.listing import list_all
 
 TRY_AGAIN = 30.0
-"""The number of seconds before something that was missing is looked up again."""
+"""After this number of seconds, the operator again looks up a missing flavor or priority class, or creates a Workload
+again that the cache still does not show.
+"""
 
 
 _MAX_DELETED = 8
-"""Deleted Workloads of a job that are remembered. A job has two at most at a time."""
+"""The maximum number of deleted Workloads that are recorded for each job. A job has at most two Workloads at a time."""
 
 
 class GivenBack(NamedTuple):
@@ -45,16 +47,17 @@ class GivenBack(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """A Workload that this process has made: its name, and the monotonic time at which it may be asked for again."""
+    """A Workload that this process has created: its name, and the monotonic time at which it may be created again."""
 
     name: str
     due: float
 
 
 class WorkloadLag:
-    """It is thread-safe for different jobs at the same time.
+    """Records the writes to Workloads that the cache does not show yet, and compares the cache with the API server.
 
-    Its methods raise KubeError; they raise StaleCache if the cache is behind.
+    It is thread-safe for different jobs at the same time. Methods that send a request raise KubeError. They raise
+    StaleCache if the cache is behind.
     """
 
     def __init__(self, client: ApiClient, workloads: Lister[Workload], flavors: Lister[Flavor], clock: Clock) -> None:
@@ -62,18 +65,18 @@ class WorkloadLag:
         self._workloads = workloads
         self._flavors = flavors
         self._clock = clock
-        # _sure and _complete: UIDs of jobs whose Workloads, or whose pods, the cache has shown as they are. _unseen, by
-        # the job's UID: a Workload that this process has made. _deleted, by the job's UID: the UIDs of the last
-        # Workloads that this process has deleted.
+        # _sure and _complete: UIDs of jobs for which a LIST has confirmed the Workloads (_sure) or the pods
+        # (_complete) in the cache. _unseen, by the job's UID: a Workload that this process has made. _deleted, by the
+        # job's UID: the UIDs of the last Workloads that this process has deleted.
         self._sure: set[str] = set()
         self._complete: set[str] = set()
         self._unseen: dict[str, Unseen] = {}
         self._deleted: dict[str, tuple[str, ...]] = {}
-        # By the job's UID: the last writes that gave quota back, whether they were answered or not.
+        # By the job's UID: the last writes that gave quota back, even if the API server sent no response.
         self._given_back: dict[str, GivenBack] = {}
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Forget the job with this UID, because it was deleted."""
         self._sure.discard(uid)
         self._complete.discard(uid)
         self._unseen.pop(uid, None)
@@ -116,7 +119,7 @@ class WorkloadLag:
             self._given_back[job.metadata.uid] = before
 
     def given_back(self, workload: Workload) -> dict[str, int]:
-        """Return for how many pods of each set this process may have given quota back that the cache still shows.
+        """Return for how many pods of each set this process may have given quota back without the cache showing it yet.
 
         The write was accepted only for one version of the Workload. So if the cache shows a later version, that version
         includes the write, or the write was refused.
@@ -157,9 +160,10 @@ class WorkloadLag:
         return left
 
     def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
-        """Check that these are the job's Workloads. Costs a LIST of a few objects for the first time.
+        """Check with the API server that `shown` are the job's Workloads; raise StaleCache if they differ.
 
-        An elastic job may have a second Workload, whose name only its label leads to.
+        The check costs a LIST of at most a few objects. After a check has succeeded, it is not repeated for this job.
+        If the job may have a second Workload, the LIST selects by the label with the job's UID.
         """
         meta = job.metadata
         if meta.uid in self._sure:
@@ -174,7 +178,7 @@ class WorkloadLag:
         self._sure.add(meta.uid)
 
     def asked_for(self, workload: Workload) -> Sequence[dict[str, Any]]:
-        """Return the pod sets of a Workload with the templates of their pods. Costs a LIST of one object."""
+        """Return the pod sets of a Workload with their pod templates, which the cache lacks. Costs a LIST."""
         meta = workload.metadata
         there = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_asked, by_name(meta.name))).items
         found = [one for one in there if one.metadata.resource_version == meta.resource_version]
@@ -183,9 +187,9 @@ class WorkloadLag:
         return found[0].spec.pod_sets
 
     def verify_job(self, job: TFJob) -> None:
-        """Check that the job is as the cache shows it: for a job that is suspended now, other writes are necessary.
+        """Check that the cache shows the newest version of the job; raise StaleCache if it does not. Costs a GET.
 
-        Costs a GET.
+        If a user has suspended the job in the meantime, for example, its Workload needs other writes.
         """
         meta = job.metadata
         live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
@@ -193,10 +197,10 @@ class WorkloadLag:
             raise StaleCache("the job has changed, but the cache does not show it yet")
 
     def verify_pods(self, workload: Workload, known: Sequence[Pod] = (), *, once: bool = False) -> None:
-        """Check that no pods of the Workload except these occupy resources.
+        """Check that no pods of this Workload except the pods in `known` occupy resources; otherwise raise StaleCache.
 
-        Costs a LIST; if `once`, only the first time. The check is needed because the cache's first list may be older
-        than the last pods of the previous leader.
+        Costs a LIST; with `once`, only the first call for a job costs a LIST. The check is needed because the cache's
+        first list may be older than the last pods of the previous leader.
         """
         owner = workload.metadata.controller
         uid = "" if owner is None else owner.uid
@@ -225,7 +229,8 @@ class WorkloadLag:
 def is_of(pod: Pod, workload: Workload) -> bool:
     """Return whether a pod belongs to the Workload's job.
 
-    If the Workload has lost its job, return whether the pod was created for it.
+    If the Workload has no owner any more, the pod's annotation decides: it names the Workload for which the pod was
+    created.
     """
     owner, meta = workload.metadata.controller, pod.metadata
     if owner is None:

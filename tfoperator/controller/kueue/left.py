@@ -60,7 +60,7 @@ class WorkloadsLeft:
         self._lag = lag
 
     def keys(self) -> set[str]:
-        """Return the keys of all Workloads, also of those whose jobs exist."""
+        """Return the keys of all Workloads, including the Workloads whose jobs still exist."""
         return set(filter(None, map(key_of, self._workloads.list())))
 
     def without_job(self, jobs: Lister[TFJob]) -> set[str]:

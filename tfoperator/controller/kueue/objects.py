@@ -60,10 +60,7 @@ decode_flavor = decoder(Flavor)
 
 
 class Priority(HasMetadata, frozen=True):
-    """A priority class.
-
-    It is Kueue's own, or a class for pods, by which a scheduler orders the pods that wait for a node.
-    """
+    """A WorkloadPriorityClass of Kueue, or a PriorityClass of Kubernetes. Only a PriorityClass has `globalDefault`."""
 
     value: int = 0
     global_default: bool = msgspec.field(default=False, name="globalDefault")

@@ -54,7 +54,7 @@ class _Place(NamedTuple):
 
 
 class Outage:
-    """Thread-safe.
+    """Counts failed writes to Kueue's objects, and decides which job may write. Thread-safe.
 
     It calls `enqueue_after` with the key of a job, and the number of seconds after which the job must be synced.
     """
@@ -63,9 +63,8 @@ class Outage:
         self._clock = clock
         self._enqueue_after = enqueue_after
         self._lock = threading.Lock()  # guards the fields below
-        self._failed: dict[
-            str, int
-        ] = {}  # by key: how often a job's writes have failed since the last success of any job
+        # By key: how often a job's writes have failed since the last success of any job.
+        self._failed: dict[str, int] = {}
         self._outages: dict[str, int] = {}  # by key: how many outages the job has failed in, since its own last success
         self._waiting: dict[str, _Place] = {}
         self._turn = ""  # the key of the job that makes the next attempt; "" if there is no outage
@@ -80,7 +79,8 @@ class Outage:
     def is_shown(self, job: TFJob) -> bool:
         """Return whether the job's condition shows that it waits for Kueue.
 
-        It does not after a failure that may end within moments.
+        The condition shows it during an outage, and otherwise only after three failed writes of the job, because a
+        single failure may be over a moment later.
         """
         return self.is_on or self._failed.get(job.metadata.key, 0) >= _FAILURES_SHOWN
 
@@ -99,7 +99,8 @@ class Outage:
             left = self._due - now if key == self._turn else None
         if left is None or left <= 0:
             return left is not None
-        # Another reason for a sync may have come before the attempt was due: the queue keeps the earliest time only.
+        # This sync may have come before the attempt was due, for example because a pod changed. So queue the job
+        # again for the due time.
         self._enqueue_after(key, left)
         return False
 
@@ -176,7 +177,8 @@ class Outage:
     def _next_turn(self) -> str:
         """Return the key of the job that makes the next attempt.
 
-        It is the oldest job, but in every second attempt the next in turn. The caller must hold the lock.
+        In every second attempt, it is the oldest job that waits. In the other attempts, the jobs take turns. The caller
+        must hold the lock.
         """
         places = sorted(self._waiting.values())
         index = (self._attempts // 2) % len(places) if self._attempts % 2 == 0 else 0

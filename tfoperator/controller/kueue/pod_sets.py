@@ -63,7 +63,10 @@ def workload_name(job: TFJob) -> str:
 
 
 def max_execution_seconds(job: TFJob) -> int | None:
-    """Return how long the job may be admitted before Kueue deactivates it; None without a usable label."""
+    """Return for how long the job may be admitted before Kueue deactivates it, from its label `MAX_EXECUTION_LABEL`.
+
+    The result is None without the label, or if its value is not a whole number of seconds from 1 to 2**31 - 1.
+    """
     text = job.metadata.labels.get(MAX_EXECUTION_LABEL, "")
     seconds = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_SECONDS)) else 0
     return seconds if 0 < seconds <= _MAX_SECONDS else None
@@ -153,11 +156,13 @@ def _least_workers(job: TFJob) -> int | None:
 
 
 def mark_of(job: TFJob, sets: list[dict[str, Any]], *, adopted: bool = False) -> str:
-    """Return a short text that differs where the job's pod sets do.
+    """Return a hash of the job's pod sets, the value of `POD_SETS_ANNOTATION`.
+
+    If the hash of the job's present pod sets differs from the annotation, the job has changed.
 
     The stored pod sets can't be compared directly, because an API server adds defaults to them. The number of workers
-    of an elastic job may change while the job keeps its quota: the text is the same for each number. `adopted` is true
-    for a Workload that Kueue's own framework has created.
+    of an elastic job may change while the job keeps its quota. So the hash does not depend on that number. `adopted` is
+    true for a Workload that Kueue's own framework has created.
     """
     if job.spec.elastic_policy is not None:
         workers = ReplicaType.WORKER.lower()
@@ -208,7 +213,8 @@ class Placement(msgspec.Struct):
 def admitted_count(asked: PodSet, given: int | None) -> int:
     """Return how many replicas the job may have: fewer than requested only if the pod set has a `minCount`.
 
-    Kueue's number does not include replicas that had ended before the admission, but they remain part of the job.
+    Without `minCount`, Kueue's number `given` is ignored: it does not include replicas that had ended before the
+    admission, but these replicas remain part of the job.
     """
     return asked.count if given is None or asked.min_count is None else given
 
@@ -260,12 +266,13 @@ def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: s
         if spec is None or place is None:
             continue
         template = template_dict(spec.template) or parameter_server_template(default_ps_image)
-        # Never more than asked for: a job that was made smaller goes on with what it needs until it is admitted anew.
+        # At most the number in the spec: if a user has reduced this number, the job continues with fewer replicas
+        # until Kueue admits its new Workload.
         size = min(place.count, spec.desired)
         specs[kind] = msgspec.structs.replace(spec, replicas=size, template=_placed(template, place))
     data_service, place = job.spec.data_service, found.get(DATA_SERVICE_POD_SET)
     if data_service is not None and place is not None:
-        # Made before the replicas' templates have what was admitted for their own pods.
+        # `job` still has the original templates, without the values that were admitted for the replicas' own pods.
         placed = _placed(template_dict(data_service_template(job)), place)
         workers = max(min(place.count - 1, data_service.workers), 1)
         data_service = msgspec.structs.replace(data_service, workers=workers, template=placed)

@@ -43,7 +43,8 @@ def send(client: ApiClient, namespace: str, write: Write) -> bool:
 def _with_all_finalizers(client: ApiClient, namespace: str, write: Write) -> dict[str, Any]:
     """Return the body with all finalizers of other programs, because the cache keeps only some of them.
 
-    There is no race, because the body names the version of the Workload.
+    If another program changes the finalizers at the same time, the API server refuses the patch, because the body names
+    the version of the Workload.
     """
     live = client.get(WORKLOADS, namespace, write.name, decode_metadata).metadata
     stay = [one for one in live.finalizers if one != IN_USE]

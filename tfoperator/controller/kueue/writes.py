@@ -19,15 +19,17 @@ MAX_MESSAGE = 1024
 """The maximum number of characters in a condition's message; a message in a Workload may have 32 KiB."""
 
 MAX_FINALIZERS = 16
-"""The number of finalizers of a Workload that a cache keeps, in addition to the first. If a Workload has more, its
-finalizers are read from the API server before a write.
+"""The number of finalizers of a Workload that a cache keeps, in addition to the operator's finalizer. If a Workload has
+more finalizers, they are read from the API server before a write.
 """
 
 _READY, _NOT_READY = "All replicas are ready or have ended.", "Not all replicas are ready."
 _READY_NO_MORE = "A replica is not ready any more."
 
 _RETRIED_AT_ONCE = ("Preempted", "NodeFailures")
-"""After an eviction with one of these reasons, a Workload waits only for quota."""
+"""After an eviction with one of these reasons, the condition Requeued is True: Kueue may admit the Workload again as
+soon as there is quota.
+"""
 
 
 class Verb(StrEnum):
@@ -42,8 +44,8 @@ class Verb(StrEnum):
 class Write(msgspec.Struct, frozen=True):
     """One write to a job's Workload. A patch is a merge patch with the version of the Workload from which it was made.
 
-    `prices` means that the priority in the body must still be looked up. `reads_finalizers` means that the finalizers
-    that stay must still be read.
+    With `prices`, the sender looks up the priority class and adds it to the body. With `reads_finalizers`, the sender
+    reads all finalizers from the API server, because the cache keeps only some of them.
     """
 
     verb: Verb
@@ -74,9 +76,10 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
 
 
 def is_reported_by_kueue(workload: Workload) -> bool:
-    """Return whether Kueue's own framework has written the readiness of a Workload of the operator: both are enabled.
+    """Return whether Kueue's own framework has written the condition PodsReady of a Workload that the operator created.
 
-    If an administrator gave the Workload to the operator, the readiness comes from before that, and shows nothing.
+    Then both handle TFJobs at the same time. For a Workload that an administrator gave to the operator, the result is
+    False: the framework wrote its condition earlier.
     """
     said = workload.condition("PodsReady").message
     ours = bool(workload.mark) and not workload.is_adopted
@@ -117,7 +120,7 @@ class NextStatus:
         """The number of pods of each set that no longer need quota."""
 
     def set(self, kind: str, status: str, reason: str, message: str) -> None:
-        """Set a condition."""
+        """Set a condition of the Workload; nothing changes if it already has this status, reason and message."""
         old = self._workload.condition(kind)
         if (old.status, old.reason, old.message) == (status, reason, message):
             return
@@ -127,13 +130,13 @@ class NextStatus:
         self._status["conditions"] = True
 
     def report_readiness(self, *, admitted: bool, ready: bool) -> None:
-        """Report whether all replicas are ready or have ended.
+        """Set the condition PodsReady: whether all replicas are ready or have ended.
 
-        So Kueue detects a job that doesn't start, and takes its quota back.
+        With this condition, Kueue detects a job that does not start, and takes its quota back.
         """
         old = self._workload.condition("PodsReady")
         if admitted and is_reported_by_kueue(self._workload):
-            return  # its framework means another thing by it: the two would overwrite each other without end
+            return  # Kueue's framework sets PodsReady by other rules: the two would overwrite each other
         if admitted and ready:
             again = old.reason in ("WaitForRecovery", "Recovered")
             self.set("PodsReady", "True", "Recovered" if again else "Started", _READY)

@@ -24,7 +24,7 @@ __all__ = ["CacheLag", "Claims", "JobMemory", "Ledger", "StaleCache", "is_older"
 
 
 class Ledger(NamedTuple):
-    """The ledger of one controller. Thread-safe."""
+    """The three parts of this process's records about jobs. Thread-safe."""
 
     memory: JobMemory
     cache_lag: CacheLag
@@ -40,6 +40,6 @@ class Ledger(NamedTuple):
         return cls(JobMemory(), lag, claims)
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop all records about the job with this UID, because it was deleted."""
         self.memory.forget(uid)
         self.cache_lag.forget(uid)

@@ -1,8 +1,8 @@
 """Decides whether a job may adopt a pod without an owner. Pure.
 
 If a job is deleted with `--cascade=orphan`, its pods remain. These pods have the labels and names that a new job of the
-same name needs, but they ran the spec of the old job. If such a pod counted, the new job could succeed although its
-program never ran.
+same name needs, but they ran the spec of the old job. If the new job adopted such a pod, the job could succeed although
+its program never ran.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ from tfoperator.kube.views.objects import ObjectMeta, decode_partial, object_key
 
 
 class StaleCache(KubeError):
-    """Raised if the cache lacks an object that exists.
+    """Raised if the API server has an object, or a version of an object, that the cache does not show yet.
 
-    Otherwise the operator would count a loss that has not happened.
+    The caller retries the sync later. With the old state, the operator could count a loss that has not happened.
     """
 
 
@@ -73,7 +73,10 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 class CacheLag:
-    """It is thread-safe for different jobs at the same time."""
+    """Records this process's own writes until a cache shows them, and looks up writes of other processes.
+
+    It is thread-safe for different jobs at the same time.
+    """
 
     def __init__(
         self,
@@ -94,12 +97,12 @@ class CacheLag:
         self._written: dict[str, _Written] = {}  # by UID
         self._cached_versions: dict[str, str] = {}  # by UID, as last seen by `newest`
         self._since: datetime | None = None  # when this process became leader
-        # UIDs of jobs that may differ from the cache: others may have worked on them until this process led, and it has
-        # not acted on them since, or a write did not find them as cached. Only a job's own sync removes its UID.
+        # UIDs of jobs for which the cache may be behind: the previous leader may have written to them, or a write of
+        # this process found no job or another version. `verify` removes a UID after a lookup.
         self._doubtful: set[str] = set()
 
     def inherit(self, jobs: Iterable[TFJob]) -> None:
-        """Record that this process becomes leader: until now another leader may have written to these jobs."""
+        """Record that this process becomes leader: the previous leader may have written to these jobs until now."""
         self._doubtful.update(job.metadata.uid for job in jobs)
         self._since = whole_second(self._clock.now())
 
@@ -129,7 +132,7 @@ class CacheLag:
                 self._written.pop(meta.uid, None)
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop all records about the job with this UID, because it was deleted."""
         self._expectations.forget_owner(uid)
         self._doubtful.discard(uid)
         with self._lock:
@@ -164,7 +167,7 @@ class CacheLag:
     def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
         """Remove these expected creations.
 
-        It is unknown how many succeeded, and informers will not show those that failed.
+        It is unknown how many creations succeeded, and informers never show a creation that failed.
         """
         for action in actions:
             if isinstance(action, Create):
@@ -179,10 +182,10 @@ class CacheLag:
     def look(self, cached: TFJob) -> tuple[TFJob, Unseen]:
         """Return the job with the newest known status, and the requested objects that the cache does not show yet.
 
-        Call it before you read the other caches. Then an object that appears between the two reads only counts once
-        more as not yet visible. In the other order, such an object could be missing both in the caches and in the list
-        of expected objects. The job has the resourceVersion that belongs to the status, so that the next write can be
-        conditional on that version.
+        Call it before you read the caches of pods and services. If a new pod then appears between the two reads, the
+        result still lists it as expected, and the plan only waits once more. In the other order, such a pod could be
+        missing both in the cache and in the list of expected objects, and the plan would create it again. The job has
+        the resourceVersion that belongs to the status, so that the next write can be conditional on that version.
         """
         outstanding = self._expectations.outstanding(cached.metadata.uid)
         awaited = frozenset((key.replica_type, key.kind) for key in outstanding)
@@ -206,7 +209,7 @@ class CacheLag:
         return msgspec.structs.replace(cached, metadata=newest, status=written.status)
 
     def shows(self, cached: TFJob) -> None:
-        """Record that the cache shows this state of a job, and forget a status that was written before."""
+        """Record that the cache shows this state of a job; drop the recorded status write if this state includes it."""
         self._newest(cached)
 
     def version(self, job: TFJob) -> str:
@@ -265,11 +268,12 @@ class CacheLag:
         self._doubtful.discard(uid)
 
     def _came_late(self, job: TFJob) -> bool:
-        """Return whether this is the first state of a job that is older than this process's leadership.
+        """Return whether the job has no conditions yet, although it was created before this process became leader.
 
-        Then the watch may be behind. Later states name the pods that were started, and if such a pod is absent, it is
-        looked up anyway. This compares the API server's clock with the clock of this machine. If the clocks differ,
-        this costs a GET for jobs that are created in the first seconds of the leadership.
+        Then the previous leader may have written to it, and the watch may be behind. A later status names the replicas
+        that were started, and if the pod of such a replica is absent, `verify` looks it up anyway. This compares the
+        API server's clock with the clock of this machine. If the clocks differ, this costs a GET for jobs that are
+        created in the first seconds of the leadership.
         """
         created = job.metadata.creation_timestamp
         if job.status.conditions or created is None or self._since is None:
@@ -279,17 +283,17 @@ class CacheLag:
     def _misses(self, job: TFJob, meta: ObjectMeta, seen: Set[str]) -> bool:
         """Return whether the caches will show this pod, which was found in the cluster. Raises KubeError."""
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
-            # The cache may show it, but not as this replica: its labels were changed.
+            # The pod does not belong to this job, or the cache shows it already with other labels.
             return False
         if has_job_labels(meta.labels, job.metadata.name):
             return True
-        # Without our labels no cache will ever show it.
+        # The informers select by the operator's labels, so this pod never appears in a cache.
         try:
             self._claims.release(job, PODS, meta, decode_partial)
         except KubeError as error:
             if not is_refused(error):
                 raise
-            # Its name is taken: the creation of the successor reports that.
+            # The pod keeps the name: the creation of the replica's next pod fails and reports that.
         return False
 
 

@@ -83,11 +83,12 @@ class Claims:
         try:
             self._change_owners(resource, owned, job.metadata.uid, [], decode)
         except InvalidError as error:
-            # It can't be changed, e.g. because it is being deleted: then it needs no release either.
+            # The API server refuses any change, for example because the object is being deleted. Then no release is
+            # needed.
             logger.debug("not released: %s", error, extra={"job": job.metadata.key})
 
     def label(self, job: TFJob, resource: Resource, owned: ObjectMeta) -> None:
-        """Set the labels of the job's object by which the caches find it."""
+        """Set the job's labels on an object that the job controls; the informers select objects by these labels."""
         logger.info("labelling %s %s", resource.kind.lower(), owned.key, extra={"job": job.metadata.key})
         change = {"metadata": {"uid": owned.uid, "labels": job_labels(job.metadata.name)}}
         self._client.patch(resource, owned.namespace, owned.name, change, decode_partial)

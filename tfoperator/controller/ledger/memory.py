@@ -1,12 +1,18 @@
 """The facts about a job that the controller keeps between two syncs.
 
-When the process ends, they are lost: this costs some time, but never makes a result wrong. For each job it keeps: the
-defaulted and validated spec (which is the same for one generation, and a job is synced far more often than changed);
-the API server's refusals, so that they become a condition instead of endless retries; the warnings that were already
-sent; a comparison with the live state that must still be written; the job's usage; when the status was written; since
-when a quota has had no room; which replicas could not be created, and why. Each comparison with the live state removes
-the refusals of a spec: since then somebody may have fixed a policy, or a webhook that breaks pods, and no event reports
-this. (The status written last is in `cache_lag`.)
+When the process ends, they are lost: this costs some time, but never makes a result wrong. For each job, the memory
+has:
+
+- The defaulted and validated spec: it is computed once per generation, because a job is synced far more often than
+  changed.
+- The API server's refusals, so that they become a condition instead of endless retries.
+- The warnings that were already sent.
+- A comparison by the reconciler that must still be written into the status.
+- The job's usage, and when the status was written.
+- Since when a quota has had no room, and which replicas could not be created, and why.
+
+Each comparison removes the refusals of a spec: somebody may have fixed a policy or a webhook in the meantime, and no
+event reports this. (`cache_lag` has the status that was written last.)
 """
 
 from __future__ import annotations
@@ -72,7 +78,8 @@ class JobMemory:
                 if source is cached.spec:
                     return _remembered(entry, cached, spec, now)
                 if _is_same(source, cached.spec):
-                    # Made anew from the newest object: the cache and the memory have one copy of its templates.
+                    # Made again from the newest object, so that the cache and this memory share one copy of the
+                    # templates.
                     entry.source, entry.spec = cached.spec, default(cached).spec
                     return _remembered(entry, cached, entry.spec, now)
         defaulted = default(cached)
@@ -88,8 +95,8 @@ class JobMemory:
     def refuse(self, uid: str, generation: int, problem: str) -> bool:
         """Record that the API server refused a request for this generation as invalid.
 
-        It counts as a problem from validation. Returns False if it can't be recorded, because the job is gone or its
-        generation is not known.
+        The plan treats `problem` like a problem that validation has found. Returns False if it was not recorded,
+        because the job was deleted or has another generation now.
         """
         with self._lock:
             entry = self._of(uid)
@@ -120,12 +127,12 @@ class JobMemory:
             return now - entry.no_room_since
 
     def has_room(self, uid: str) -> None:
-        """Record that all pods were created that the job needed."""
+        """Record that no quota prevented the creation of the job's pods; this ends the time that `no_room` measures."""
         with self._lock:
             self._of(uid).no_room_since = None
 
     def compared(self, uid: str, comparison: Comparison) -> None:
-        """Record a comparison, which the next status write includes; from now on, retry requests that were refused."""
+        """Record a comparison, which the next status write includes; drop the refusals, so that a sync retries."""
         with self._lock:
             entry = self._of(uid)
             entry.comparison = comparison
@@ -134,7 +141,7 @@ class JobMemory:
     def recorded(self, uid: str, status: TFJobStatus, now: float) -> None:
         """Record that the API server has this status since `now` (monotonic).
 
-        If the status includes the comparison, it is recorded, too.
+        If the status includes the comparison from `compared`, that comparison needs no further write.
         """
         with self._lock:
             entry = self._of(uid)
@@ -181,8 +188,8 @@ class JobMemory:
     def settle(self, uid: str, versions: frozenset[str] | None) -> None:
         """Record that the last sync left nothing to do or to wait for, with the job's objects at these versions.
 
-        If the sync left something to do, `versions` is None. After this call, syncs retry requests that the API server
-        refuses.
+        If the sync left something to do, `versions` is None. If the API server has refused requests for this job, None
+        is recorded instead of `versions`, so that the next event leads to a sync, which may retry them.
         """
         with self._lock:
             entry = self._of(uid)
@@ -194,7 +201,7 @@ class JobMemory:
             return self._of(uid).settled
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is gone."""
+        """Drop the entry of the job with this UID, because it was deleted."""
         with self._lock:
             self._entries.pop(uid, None)
 

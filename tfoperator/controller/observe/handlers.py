@@ -87,7 +87,7 @@ class JobHandler:
         self._enqueue(new.metadata.key)
 
     def on_delete(self, obj: TFJob) -> None:
-        """Report a deleted job."""
+        """Call `gone` with the deleted job."""
         self._gone(obj)
 
 
@@ -115,11 +115,11 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_urgent = enqueue_urgent
 
     def on_add(self, obj: T) -> None:
-        """Record a new object: it may be expected, or it may be an orphan."""
+        """Record that an expected object has appeared, and queue the job that controls the object or may adopt it."""
         meta = obj.metadata
         owner = meta.controller
         if meta.deletion_timestamp is not None:
-            # After a restart an object may first be seen on its way out.
+            # After a restart of the operator, the first state of an object in the cache may have a deletionTimestamp.
             self._observe_deletion(meta, owner)
         elif owner is not None:
             replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
@@ -127,7 +127,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_job_of(meta, owner)
 
     def on_update(self, old: T, new: T) -> None:
-        """Queue the owner of an object that has changed; ignore a change outside the members that the views have."""
+        """Queue the owner of an object that has changed; ignore changes of fields that the cache does not keep."""
         if old.metadata.uid != new.metadata.uid:
             self.on_delete(old)
             self.on_add(new)
@@ -163,7 +163,7 @@ class OwnedObjectHandler(Generic[T]):
             return
         job = self._jobs.find(object_key(meta.namespace, name))
         if job is None:
-            # Its own arrival will queue it.
+            # When the cache of jobs shows the job, `JobHandler.on_add` queues it.
             return
         if names.has_job_labels(meta.labels, name) if owner is None else (of_any_uid or owner.uid == job.metadata.uid):
             enqueue = self._enqueue_urgent if urgent else self._enqueue
@@ -180,7 +180,7 @@ def _job_name(owner: OwnerReference) -> str:
 
 
 def _same_view(old: HasMetadata, new: HasMetadata) -> bool:
-    """Return whether the views differ in nothing but the resourceVersion."""
+    """Return whether the cached members of both objects are equal, except for the resourceVersion."""
     version = new.metadata.resource_version
     if old.metadata.resource_version == version:
         return True

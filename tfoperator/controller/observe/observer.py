@@ -39,9 +39,10 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def versions_of(job: str, owned: Iterable[HasMetadata]) -> frozenset[str]:
-    """Return the versions of a job and of its objects.
+    """Return the resourceVersions of a job and of its objects.
 
-    Each later change changes them, because each version is used only once.
+    After any later change of the job or an object, the result differs, because an API server never uses a version
+    twice.
     """
     return frozenset([job, *[one.metadata.resource_version for one in owned]])
 
@@ -85,7 +86,7 @@ class Observer:
         listers = self._listers
         pods = self._claim(job, PODS, listers["pods"], decode_pod, refused)
         archive = self._archive
-        # Jobs without a deadline need no lookup.
+        # Log lines are needed only with a progress deadline, and stacks only with one of these deadlines.
         watched = job.spec.policy.progress_deadline_seconds is not None
         ends = job.spec.policy.active_deadline_seconds is not None
         logs = self._witnesses.logs if watched else None
@@ -136,7 +137,8 @@ class Observer:
         claimed: list[T] = []
         for owned in lister.by_index(CONTROLLER_UID_INDEX, meta.uid):
             if owned.metadata.namespace != meta.namespace:
-                # A client that knows the UID may write it anywhere, and it is trusted until the garbage collector runs.
+                # A client may write the job's UID into an owner reference in any namespace. Owner and object must be in
+                # the same namespace, so the garbage collector will delete this object.
                 continue
             if names.has_job_labels(owned.metadata.labels, meta.name):
                 claimed.append(owned)

@@ -189,7 +189,10 @@ def _creations(wanted: Wanted) -> Iterable[Create]:
 
 
 def _deleted_pod(act: Act | Replace) -> str:
-    """Return the UID of the pod that is deleted if its log is needed; else an empty text."""
+    """Return the UID of the pod that this change deletes; "" if it deletes no pod, or a pod whose node is lost.
+
+    The log of a pod on a lost node can't be read, so its deletion does not wait for the log.
+    """
     action = act.deletion if isinstance(act, Replace) else act.action
     is_pods = isinstance(action, Delete) and action.kind == "pods" and action.reason is not DeleteReason.NODE_LOST
     return action.uid if is_pods and isinstance(action, Delete) else ""
@@ -294,7 +297,8 @@ def _phases(wanted: Wanted) -> tuple[Phase, ...]:
     others: dict[PhaseName, list[Action]] = {}
     for act in wanted.acts:
         if isinstance(act, Replace):
-            # A service before its pod, by their common name.
+            # The service and the pod of a replica have the same name. Rules yield the service first, so it is created
+            # first.
             replicas[act.creation.name] = (*replicas.get(act.creation.name, ()), act.deletion, act.creation)
         elif act.phase is PhaseName.REPLICAS:
             replicas[act.action.name] = (*replicas.get(act.action.name, ()), act.action)

@@ -61,13 +61,14 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     """
     job = observed.job
     if job.metadata.deletion_timestamp is not None or is_managed_by_others(job):
-        # A deleted job's pods and services go with it: the garbage collector follows the owner references.
+        # The garbage collector deletes the pods and services of a deleted job, because their owner references name the
+        # job.
         return Plan(status=job.status)
     try:
         facts = look(observed, now, options)
         proposals = propose(facts)
     except PodTemplateError as error:
-        # Discard all of the half-made proposals: a part of them must not be carried out.
+        # Discard all proposals: to carry out only some of them would be wrong.
         facts = invalid_facts(observed, now, options, (str(error),))
         proposals = propose(facts)
     return with_goodput(combine(facts, proposals, account(facts)), now)
@@ -103,7 +104,7 @@ def _has_data_service(facts: Facts) -> bool:
 
 
 def _is_readable(facts: Facts) -> bool:
-    """Return whether the policies of an ended job can be read."""
+    """Return whether the spec could be decoded, so that policies such as `cleanPodPolicy` are known."""
     return not facts.job.decode_error
 
 

@@ -75,9 +75,9 @@ def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
 
 
 def _without_strangers(observed: Observed) -> Observed:
-    """Return the observed objects without services that only look like the job's.
+    """Return the observed objects without services whose name is none of the operator's names.
 
-    An older operator may have adopted them.
+    A user has created such a service with the job's labels, and an older operator may have adopted it.
     """
     own = [service for service in observed.services if is_service_of(observed.job, service.metadata)]
     return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
@@ -106,7 +106,10 @@ def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
 
 
 def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
-    """Return the problems because of which the spec can't be used: from options, or possibly missed by validation."""
+    """Return problems with which the plan can't make pods: of the job's decoding, its replica specs, and its names.
+
+    The length of a name depends on the operator's options, which validation does not know.
+    """
     if job.decode_error:
         return tuple(job.decode_error.splitlines())
     problems = []
@@ -162,12 +165,13 @@ def _seen(
     suspended = observed.is_suspended
     resumed = not suspended and is_held(conditions)
     if resumed and observed.pods:
-        # Objects left from before would be taken for new objects.
+        # Pods from before the suspension still exist. The job stays suspended until they are gone: otherwise they would
+        # count as pods of the resumed job.
         suspended, resumed = True, False
     start = job.status.start_time
     if resumed or (start is None and (observed.pods or observed.services or not suspended)):
-        # Also for a job that is suspended before its first status: its objects show that it was started, and it keeps
-        # their network when they are gone.
+        # A suspended job without a status also gets a start time if it has objects, because they show that it was
+        # started. After the objects are gone, the start time shows that the job keeps their network.
         start = whole_second(now)
     has_data_service = job.spec.data_service is not None or job.status.data_service is not None
     data_service = see_data_service(observed, now, options) if has_data_service else None
@@ -216,7 +220,8 @@ def _judged(facts: Facts) -> Facts:
     elif verdict.stage is Stage.SUSPENDED:
         running_on = _running_on(facts)
         if restarts_together(facts.job):
-            # Its replicas can't train without each other, so replicas that had succeeded run again, too.
+            # The replicas of this job can train only together, so after the resumption, replicas that had succeeded run
+            # again, too.
             groups = _started_over(groups)
     elif facts.restart.causes:
         groups = _started_over(groups)

@@ -107,7 +107,7 @@ def _keep_read_only(
 def _with_accelerators(
     container: dict[str, Any], accelerators: Mapping[str, Accelerator], used: dict[str, Accelerator], path: str
 ) -> dict[str, Any]:
-    """Return the container with its accelerators' settings; adds those accelerators to `used`."""
+    """Return the container with the settings of its accelerators, and add these accelerators to `used`."""
     wanted = {name: one for name, one in accelerators.items() if _asks_for(container, name)}
     if not wanted:
         return container

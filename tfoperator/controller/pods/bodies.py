@@ -98,7 +98,7 @@ def away_from(pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
     of_nodes = affinity.get("nodeAffinity") or {}
     required = of_nodes.get(_REQUIRED) or {}
     rule = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [*nodes]}
-    # At least one of the terms must hold, with all of its expressions.
+    # A node fits if any term matches, and a term matches if all of its expressions match. So each term gets the rule.
     given = required.get("nodeSelectorTerms") or [{}]
     terms = [term | {"matchExpressions": [*(term.get("matchExpressions") or ()), rule]} for term in given]
     of_nodes = of_nodes | {_REQUIRED: required | {"nodeSelectorTerms": terms}}

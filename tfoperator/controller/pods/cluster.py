@@ -22,9 +22,9 @@ from tfoperator.api.v1.choices import ReplicaType
 _encode = msgspec.json.Encoder().encode
 
 _MAX_PLAIN_LENGTH = 4096
-"""Characters of the longest list that is not abbreviated. This is a list of 35 to 145 replicas, depending on the length
-of their names. If a list is not abbreviated, a person who reads the pod sees the same text as the program, and the pod
-is not much larger.
+"""The maximum number of characters of a list of hosts that is not abbreviated. This is a list of 35 to 145 replicas,
+depending on the length of their names. If a list is not abbreviated, a person who reads the pod sees the same text as
+the program, and the pod is not much larger.
 """
 
 _MIN_VARIABLE_LENGTH = 10
@@ -45,7 +45,10 @@ class Abbreviations:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Variable names and values, without references. In the pod they must precede the joined texts."""
+        """The names and values of the variables.
+
+        A pod's `env` must list them before any variable that refers to them.
+        """
         return self._values
 
     def join(self, texts: Sequence[str], glue: str) -> str:

@@ -100,7 +100,7 @@ class DataServiceManifests:
 
     @cached_property
     def template(self) -> Template:
-        """The template with all additions."""
+        """The template of the pods, with the checkpoint volume and the membership in the gang, if the job has them."""
         template = Template(_PATH, data_service_template(self._job))
         if self._job.spec.checkpoint is not None:
             mount_checkpoint(template, self._job.spec.checkpoint, self._job.metadata)
@@ -146,7 +146,8 @@ class DataServiceManifests:
         others = [one for one in template.list_of_objects("ports") if one.get("containerPort") != port]
         command = {} if container.get("command") else {"command": ["python", "-u", "-c", PROGRAMS[member[0]]]}
         return {
-            # The program's last words explain its end, such as an image without TensorFlow.
+            # If the program fails, the status then shows the end of its log, for example that the image has no
+            # TensorFlow.
             "terminationMessagePolicy": "FallbackToLogsOnError",
             **container,
             **command,
@@ -160,7 +161,8 @@ class DataServiceManifests:
             DATA_SERVICE_ADDRESS: _host(self._job, self._options, member),
         }
         if member == DISPATCHER and self._wanted.work_dir:
-            # A job that is created again under its name must not go on with the journal of the earlier job.
+            # The directory ends in the job's UID: a new job with the same name must not continue from the dispatcher's
+            # journal of the earlier job.
             found[DATA_SERVICE_WORK_DIR] = f"{self._wanted.work_dir.rstrip('/')}/{self._job.metadata.uid}"
         return found
 

@@ -119,7 +119,7 @@ class _Cluster(NamedTuple):
         return found
 
     def arguments_of(self, replica_type: ReplicaType, index: int) -> tuple[str, ...]:
-        """Return the arguments that follow a replica's own."""
+        """Return the arguments that the operator appends to the replica's own arguments."""
         return () if self.arguments is None else self.arguments.render(replica_type, index)
 
 

@@ -25,7 +25,9 @@ import msgspec
 from tfoperator.kube.views.objects import HasMetadata, PodCondition, compacting
 
 MAX_ANNOTATIONS = 256
-"""A job passes on at most 64 annotations, which is the number that the cache of jobs keeps."""
+"""The maximum number of annotations of a PodGroup whose hashes a cache keeps. A job passes on at most 64 annotations,
+because the cache of jobs keeps no more.
+"""
 MAX_RESOURCES, MAX_RESOURCES_TEXT = 32, 2048
 """The maximum number of resources, and of characters of names and quantities together. A gang in today's clusters has
 fewer than ten resources.
@@ -141,7 +143,7 @@ def _bounded(data: bytes) -> PodGroup:
             min_resources=resources if is_kept(resources) else None,
             schedule_timeout_seconds=spec.schedule_timeout_seconds,
             scheduling_policy=spec.scheduling_policy,
-            # Only whether there is one is read.
+            # The operator reads only whether these two fields are set.
             disruption_mode=None if spec.disruption_mode is None else {},
             scheduling_constraints=None if spec.scheduling_constraints is None else {},
         ),

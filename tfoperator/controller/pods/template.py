@@ -100,7 +100,7 @@ class Template:
             body = {"name": port.get("name") or f"port-{number}", "port": number}
             if protocol != "TCP":
                 body["protocol"] = protocol
-            # As text, for in a job that was not validated either may be a list.
+            # The keys are texts, because in a job that was not validated, number and protocol may be lists.
             ports.setdefault((str(number), str(protocol)), body)
         return list(ports.values())
 

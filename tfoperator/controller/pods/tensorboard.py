@@ -41,15 +41,16 @@ def tensorboard_deployment(job: TFJob, tensorboard: TensorBoard, options: PodOpt
         "image": tensorboard.image or options.default_tensorboard_image,
         "command": [
             "tensorboard",
-            # A dollar sign in a command begins a variable, unless there are two.
+            # The kubelet replaces `$(NAME)` in a command by a variable, and reads `$$` as a dollar sign.
             f"--logdir={tensorboard.log_dir.replace('$', '$$')}",
             f"--host=$({names.TENSORBOARD_HOST_VARIABLE})",
             f"--port=$({names.TENSORBOARD_PORT_VARIABLE})",
         ],
         "env": [
             *tensorboard.env,
-            # After the job's own variables: of two variables with the same name the last counts.
-            # Every address of the pod: `kubectl port-forward` comes by its loopback, a service by its IP.
+            # These two come after the job's own variables: of two variables with the same name, the last counts.
+            # TensorBoard listens on every address: `kubectl port-forward` connects to the pod's loopback address, and
+            # the service connects to the pod's IP.
             {"name": names.TENSORBOARD_HOST_VARIABLE, "value": "0.0.0.0"},
             {"name": names.TENSORBOARD_PORT_VARIABLE, "value": str(_PORT)},
         ],
@@ -74,7 +75,7 @@ def tensorboard_deployment(job: TFJob, tensorboard: TensorBoard, options: PodOpt
         "replicas": 1,
         "revisionHistoryLimit": 1,
         "selector": {"matchLabels": selector},
-        # Not two at a time: a volume that one node may mount would keep the second from starting.
+        # The old pod ends before the new pod starts: a volume with ReadWriteOnce can't be mounted on two nodes.
         "strategy": {"type": "Recreate"},
         "template": {"metadata": {"labels": selector}, "spec": pod},
     }
@@ -104,7 +105,10 @@ def tensorboard_service(job: TFJob, tensorboard: TensorBoard, options: PodOption
 def _object(
     job: TFJob, api_version: str, kind: str, spec: dict[str, Any], hashed: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the object. Its annotation contains a hash of `hashed` and `spec`, which shows any change of the two."""
+    """Return a deployment or service with an annotation that has a hash of `spec` and `hashed`.
+
+    If the hash differs from the hash on the existing object, the operator changes that object.
+    """
     digest = hashlib.sha256(msgspec.json.encode(spec | (hashed or {}), order="deterministic")).hexdigest()[:16]
     return {
         "apiVersion": api_version,

@@ -89,7 +89,8 @@ def _init_faults(at: str, container: Json, of_pod: OfPod) -> Faults:
         yield from probe_faults(at, container)
         return
     for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
-        # An API server drops a stopSignal, because its feature is off, and then a lifecycle that has nothing else.
+        # A lifecycle with only `stopSignal` is no fault: the feature of this field is off, so an API server drops the
+        # field, and then the empty lifecycle.
         if container.get(field) is not None and only_one(container[field], container[field]) != ["stopSignal"]:
             yield forbidden(f"{at}.{field}", "must not be set for an init container without restartPolicy: Always")
     for position, policy in enumerate(items(container, "resizePolicy")):

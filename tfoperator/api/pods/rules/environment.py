@@ -109,7 +109,7 @@ def field_faults(at: str, reference: Json, fields: Collection[str]) -> Faults:
         yield from by_rule(at, key.lower() if owner == "metadata.annotations" else key, name_rules.qualified_name)
         return
     if path == "spec.host":
-        path = "spec.nodeName"  # its name in the first clients
+        path = "spec.nodeName"  # spec.host is an old name of this field
     if path not in _KNOWN_FIELDS:
         yield invalid(f"{at}.fieldPath", path, f"must be one of {', '.join(fields)}")
     else:
@@ -133,7 +133,7 @@ def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) ->
 
 
 def file_volume_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of variables from a file of a volume. The volume must be an emptyDir of the pod."""
+    """Yield the faults of variables that are read from a file (`fileKeyRef`), whose volume must be an emptyDir."""
     volumes = {text(volume, "name"): volume for volume in items(spec, "volumes")}
     for group in ("initContainers", "containers"):
         for index, container in enumerate(items(spec, group)):

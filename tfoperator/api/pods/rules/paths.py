@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfoperator.api.pods.rules.faults import Faults, Json, invalid, within
 
 MAX_ID = 2**31 - 1
-"""The largest number of a user or group: the largest on Linux without the last bit, which Kubernetes does not use."""
+"""The largest user ID or group ID that Kubernetes accepts: it uses 31 of the 32 bits of an ID on Linux."""
 
 
 def no_backsteps(field: str, path: str) -> Faults:

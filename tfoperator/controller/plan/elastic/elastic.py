@@ -67,7 +67,8 @@ def as_sized(observed: Observed) -> Observed:
 def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> Facts:
     """Return the facts about an elastic job, with the number of workers that it has from now on.
 
-    `spec` is the job as its spec has it. `seen` makes new facts if the number changes.
+    `spec` is the job with the number of workers that its owner wrote. If the number changes, `seen` computes all facts
+    again from the job with the new number.
     """
     policy, wanted = spec.spec.elastic_policy, _workers_of(spec)
     if policy is None or facts.suspended or wanted < 1:
@@ -88,7 +89,7 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
 
 
 def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
-    """Return the size with the time after which the operator no longer waits for the answers to probes."""
+    """Return the size; if a probe has a node, set `look_again` to the time left for answers to the other probes."""
     if not size.probes or not any(pod.spec.node_name for pod in probes):
         return size
     made = [seconds_between(pod.metadata.creation_timestamp or now, now) for pod in probes]
@@ -139,7 +140,7 @@ def _is_on_the_way(facts: Facts) -> bool:
 
 
 def _is_kept(pod: Pod) -> bool:
-    """Return whether a pod is a probe that waits for a node, or has just got a node."""
+    """Return whether a pod is a probe in phase Pending (with or without a node) that is not being deleted."""
     is_alive = pod.metadata.deletion_timestamp is None and pod.status.phase in ("", "Pending")
     return is_alive and is_probe(pod.metadata.annotations) and replica_of(pod.metadata.labels) is not None
 
@@ -166,7 +167,7 @@ def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
 
 
 def _reasons(facts: Facts) -> Iterator[str]:
-    """Yield the reason for each replica that has no room."""
+    """Yield the reason for each replica that lacks a node or quota; "" if the reason is unknown."""
     for group in facts.groups:
         refused = _refusal(facts, group)
         for replica in group.replicas:

@@ -28,7 +28,7 @@ from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.controller.pods.probes import as_probe, for_workers
 
 _SAVED_STEP = "saved_step"
-"""The metric by which `Saving` reports a checkpoint."""
+"""The metric in the reports of a program that has saved a checkpoint (class `Saving` of the progress library)."""
 
 _WITHOUT_CHECKPOINTS = (
     "the job has no spec.checkpoint, and its program has reported no checkpoint. If the program does not continue "
@@ -40,11 +40,11 @@ def record_size(facts: Facts) -> Iterator[Want]:
     """Record the number of workers before other actions use it, and report a change."""
     size = facts.size
     if size is None:
-        # A user has removed the policy.
+        # A user has removed `spec.elasticPolicy`.
         yield StatusPart({"elastic": None})
         yield from remove_probes(facts)
         return
-    if not size.changes:  # A change deletes all pods.
+    if not size.changes:  # a change of the size deletes all pods, including the probes
         yield from remove_probes(facts, kept=size.kept)
     yield StatusPart({"elastic": size.record})
     if size.is_new or size.changes:
@@ -95,7 +95,11 @@ def plan_probes(facts: Facts) -> Iterator[Want]:
 
 
 def remove_probes(facts: Facts, kept: Container[str] = ()) -> Iterator[Want]:
-    """Delete the job's probes, but for the UIDs in `kept`: they would wait for ever, in the place of replicas' pods."""
+    """Delete the job's probes, except the probes with the UIDs in `kept`.
+
+    A probe never runs the program, and has the name of a replica's pod. So a probe that is no longer needed would block
+    that replica.
+    """
     for pod in facts.observed.pods:
         if is_probe(pod.metadata.annotations) and pod.metadata.uid not in kept:
             yield from delete("pods", pod, DeleteReason.NOT_WANTED)

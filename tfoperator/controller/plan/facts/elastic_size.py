@@ -7,11 +7,11 @@ These are the rules; the first rule that applies decides:
   number at once.
 3. If the policy's minimum was raised above the current number, the job gets that minimum at once.
 4. If replicas have lacked room for `shrinkAfterSeconds`, the job continues with the workers that have room, but at
-   least `minReplicas`. With the least number it waits.
+  least `minReplicas`. If it has no more than `minReplicas` workers already, it waits for room.
 5. If the job has fewer workers than wanted, all of them run, and the last change was at least `growAfterSeconds` ago,
-   the operator tests with probes whether there is room for the missing workers. It also does this, without a delay,
-   when a user has raised the number in the spec. When a scheduler has answered, the job continues with the additional
-   workers for which there is room.
+  the operator tests with probes whether there is room for the missing workers. It also does this, without a delay, when
+  a user has raised the number in the spec. When a scheduler has answered, the job continues with the additional workers
+  for which there is room.
 
 So the number of workers grows at most once in `growAfterSeconds`, unless a user scales the job.
 """
@@ -27,7 +27,7 @@ from tfoperator.base.clock import seconds_between, whole_second
 
 _SKEW = 10.0
 """The number of seconds by which a recorded time may be in the future, because the clocks of two operators may differ.
-A later time is wrong.
+A time further in the future is replaced by the present time.
 """
 
 
@@ -117,7 +117,8 @@ def _record(recorded: ElasticStatus | None, wanted: int, now: datetime) -> Elast
     if recorded.workers <= 0:
         changes = min(max(recorded.changes, 0), MAX_CHANGES)
         return ElasticStatus(wanted, wanted, whole_second(now), changes=changes, resizes=recorded.resizes)
-    # A user who lowers the number and raises it again asks for more workers once more.
+    # The record follows each reduction. So if a user later raises the number again, `_growing` sees a new request for
+    # more workers.
     asked = min(recorded.wanted, wanted)
     since, lacking = _past(recorded.since, now), recorded.lacking_since and _past(recorded.lacking_since, now)
     return msgspec.structs.replace(recorded, wanted=asked, since=since, lacking_since=lacking)

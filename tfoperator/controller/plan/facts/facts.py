@@ -34,7 +34,7 @@ _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
 
 class Stage(Enum):
-    """The stage of a job's life."""
+    """The stage of a job's life: it determines which rules of the plan apply."""
 
     ACTIVE = "the job continues"
     SUSPENDED = "its pods are deleted"
@@ -55,7 +55,7 @@ class Stage(Enum):
 
 
 class Verdict(NamedTuple):
-    """The stage of a job, and why it has failed; `reason` is the reason of its condition Failed."""
+    """The stage of a job; if it fails now, `failure` and `reason` are message and reason of its condition Failed."""
 
     stage: Stage
     failure: str | None = None
@@ -104,8 +104,9 @@ class DataServiceState(Enum):
 class Member(msgspec.Struct, frozen=True, gc=False):
     """A member of a data service.
 
-    Its status had recorded `recorded` restarts; `wait` is the number of seconds until a failed pod's restart.
-    `is_started` means that the member has run, so the absence of its pod would be a loss.
+    `restarts` is its number of restarts now, and `recorded` the number in the job's status. `wait` is the number of
+    seconds until a failed pod's restart. `is_started` means that the member has run, so the absence of its pod would be
+    a loss.
     """
 
     member: DataServiceMember
@@ -133,15 +134,15 @@ class Facts(msgspec.Struct, frozen=True):
 
     `start` is the time at which the job (last) started to run, and `resumed` means that it starts again with this plan.
     If a deadline is over, the job waits `left_for_stacks` seconds for stacks before it ends. The status must record
-    `node_failures` and `backoff`. New pods of replicas that were taken again and again are delayed for `held` seconds.
-    `absent` has the names of missing pods, and of pods that may have been replaced: these pods must be looked up,
-    because a cache may be stale. The `groups` already have the changes that follow from the `verdict`. For a suspended
-    job, `running_on` has the number of replicas by type that still run because they can't be stopped yet. `conditions`
-    are the job's conditions. `tensorboard` is None if there is nothing to do for a TensorBoard: the job has no
-    TensorBoard and requests none, or its spec is invalid. The same is true of `data_service`, which is known only for a
-    job that has not ended. `gang` is None where the job's pods are not scheduled as a gang, or the job is not active.
-    `size` is None unless the job has an `elasticPolicy` and is not suspended. If there is a `size`, the job's spec has
-    the current number of workers. `problems` are the reasons why the job's spec can't be used.
+    `node_failures` and `backoff`. New pods of replicas that were evicted or deleted again and again are delayed for
+    `held` seconds. `absent` has the names of missing pods, and of pods that may have been replaced: these pods must be
+    looked up, because a cache may be stale. The `groups` already have the changes that follow from the `verdict`. For a
+    suspended job, `running_on` has the number of replicas by type that still run because they can't be stopped yet.
+    `conditions` are the job's conditions. `tensorboard` is None if there is nothing to do for a TensorBoard: the job
+    has no TensorBoard and requests none, or its spec is invalid. The same is true of `data_service`, which is known
+    only for a job that has not ended. `gang` is None where the job's pods are not scheduled as a gang, or the job is
+    not active. `size` is None unless the job has an `elasticPolicy` and is not suspended. If there is a `size`, the
+    job's spec has the current number of workers. `problems` are the reasons why the job's spec can't be used.
     """
 
     observed: Observed
@@ -186,12 +187,15 @@ class Facts(msgspec.Struct, frozen=True):
 
     @property
     def failures_of_replicas(self) -> int:
-        """The restarts of single replicas that followed on failures."""
+        """The number of restarts of single replicas after failures, without restarts after disruptions."""
         return sum(group.restarts - group.disruptions for group in self.groups)
 
     @property
     def shared_restarts(self) -> int:
-        """The part of these restarts with the cause of another restart, which counts for both."""
+        """How many of the `failures_of_replicas` have the same cause as another restart.
+
+        For `backoffLimit`, restarts with the same cause count as a single failure.
+        """
         shared = max(self.job.status.shared_restarts, 0) + sum(group.shared for group in self.groups)
         return min(shared, self.failures_of_replicas) if shared else 0
 

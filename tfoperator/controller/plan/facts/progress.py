@@ -14,8 +14,8 @@ from tfoperator.controller.plan.replicas.replicas import ReplicaGroup, ReplicaSt
 from tfoperator.kube.views.objects import Pod
 
 STACKS_TIMEOUT = 30.0
-"""The number of seconds for which the end of a job, or of a stall, waits for stacks: a process that is stopped does not
-react to signals.
+"""The maximum number of seconds for which the end of a job, or of a stall, waits for stacks. The wait has a limit,
+because a stopped process (SIGSTOP) never answers the request for its stacks.
 """
 
 
@@ -67,7 +67,7 @@ def left_for_stacks(
 ) -> float | None:
     """Return for how many seconds a job whose deadline was `-deadline_left` seconds ago still waits for stacks.
 
-    It returns None if it does not. Stacks were `taken` last at that time.
+    It returns None if the job does not wait. `taken` is the time at which its stacks were last taken.
     """
     left = STACKS_TIMEOUT + deadline_left
     if left <= 0 or taken >= whole_second(now + timedelta(seconds=deadline_left)):

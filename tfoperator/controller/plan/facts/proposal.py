@@ -82,7 +82,9 @@ class StatusPart(msgspec.Struct, frozen=True):
 
 
 MAX_REQUEUE = 3600.0
-"""Seconds. A later time is reached in several steps, because wall clocks are corrected and timers use another clock."""
+"""The maximum number of seconds until the next sync. A deadline that is further away is reached in several syncs: each
+sync reads the wall clock again, which may have been corrected, while the queue's timer uses the monotonic clock.
+"""
 
 STATUS_FIRST = StatusFirst()
 
@@ -126,9 +128,9 @@ class PrecedenceRow(NamedTuple):
 
 
 def observation(condition: ConditionType, message: str, *, holds: bool, if_there: bool = False) -> SetCondition:
-    """Return that a condition holds, or does not hold, with the reason that its row declares for this.
+    """Return the wish to set a condition to True (`holds`) or False, with the reason from its row in `ConditionType`.
 
-    Raises TypeError if the row declares none.
+    Raises TypeError if the row declares no reason for this status.
     """
     reason = condition.traits.when_true if holds else condition.traits.when_false
     if reason is None:
@@ -158,8 +160,9 @@ def delete(
 ) -> Iterator[Act]:
     """Delete an object, unless it does not exist or is already being deleted.
 
-    With `grace`, delete it also if it is being deleted. With `as_seen`, it is deleted only if it is still as the cache
-    shows it: for example, a pod that is no longer pending stays.
+    With `grace` (in seconds), the deletion with this grace period is requested even if the object is already being
+    deleted. With `as_seen`, it is deleted only if it is still as the cache shows it: for example, a pod that is no
+    longer pending stays.
     """
     if owned is not None and (owned.metadata.deletion_timestamp is None or grace is not None):
         yield Act(PhaseName.DELETIONS, deletion(kind, owned, reason, grace=grace, as_seen=as_seen))
@@ -184,9 +187,10 @@ def deletion(
 def stop(pod: Pod, reason: StopReason) -> Iterator[Act]:
     """Make the kubelet end the pod with SIGTERM and its grace period, unless the pod is already deleted or stopped.
 
-    Object and log stay. This sets a deadline, which is the only member of a running pod's spec with which an API server
-    allows a client to end the pod. A deadline can be lowered, but never raised. The resourceVersion in the patch
-    prevents that the operator stops a pod twice, and reports it twice, because a cache is behind.
+    The pod's object and its log stay. The patch sets `activeDeadlineSeconds`: it is the only field with which an API
+    server allows a client to end a running pod without deleting it. The field can be lowered, but never raised. Because
+    of the resourceVersion in the patch, the operator does not stop a pod twice, and report it twice, if a cache is
+    behind.
     """
     if is_ending(pod):
         return

@@ -173,9 +173,10 @@ def _delete_active(facts: Facts) -> Iterator[Act]:
 
 
 def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
-    """Stop pods that still run.
+    """Stop pods of an ended job that still run.
 
-    After a failure these are all, after a success only those that would wait or serve for ever.
+    After a failure, all pods are stopped. After a success, workers that still train may finish. Pods that have not
+    begun, and parameter servers without other running replicas, are stopped, because they would never end.
     """
     reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
     servers, others_run = [], False
@@ -188,7 +189,8 @@ def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
             yield from stop(pod, reason)
         elif server:
             servers.append(pod)
-    # A pod that is only being deleted or stopped now counts, too: it may have begun since it was observed.
+    # `others_run` is also true for a pod that this plan deletes or stops, because the pod may have begun since it was
+    # observed.
     if not others_run:
         for pod in servers:
             yield from stop(pod, reason)
@@ -207,7 +209,7 @@ def _stop_data_service(facts: Facts, *, failed: bool) -> Iterator[Act]:
 
 
 def _is_active(pod: Pod) -> bool:
-    # Every pod counts that neither has finished nor is certain to finish: a pending pod would run one day.
+    # A pending pod counts as active, too, because it would run later.
     return replica_phase(pod) not in ENDED_PHASES
 
 

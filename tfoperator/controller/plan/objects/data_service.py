@@ -5,8 +5,8 @@ member whose pod has gone, or has failed as a whole, gets a new pod of the same 
 
 Restarts are counted like the restarts of replicas: a pod has the number of restarts before it, and the status has the
 largest number that was observed for each member. Before a failed pod is deleted, the status is written. If a member has
-run and has no pod now, somebody took the pod from the job. The status write that counts this loss also removes the
-member from the started members.
+run and has no pod now, its pod was deleted or evicted. The status write that counts this loss also removes the member
+from the started members.
 
 The members are created when replicas may be created: after the job's queue has given quota, and after the gang is
 admitted. If the template or the working directory changes, this applies only to pods that are created later.
@@ -123,7 +123,7 @@ def rest_data_service(facts: Facts) -> Iterator[Want]:
 
 
 def absent_members(seen: DataServiceFacts, job: TFJob, options: PlanOptions) -> list[str]:
-    """Return the names of the pods that were taken from the job.
+    """Return the names of the pods that were deleted or evicted.
 
     They must be looked up, because a cache may be stale.
     """

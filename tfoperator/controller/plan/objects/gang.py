@@ -77,7 +77,7 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
         raise PodTemplateError(problems)
     least = None
     if facts.size is not None and policy.min_available is None:
-        # The gang of an elastic job comes together with the least number of its workers.
+        # An elastic job can train with `minReplicas` workers, so its gang needs room for only that number of workers.
         least = sum(group.size for group in groups) - max(facts.size.workers - facts.size.least, 0)
     beside = _data_service_size(facts)
     template = manifests.template
@@ -135,9 +135,10 @@ def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: 
 def _with_lasting_fields(
     wanted: PodGroupSpec, facts: Facts, template: Callable[[ReplicaGroup], Template]
 ) -> PodGroupSpec:
-    """Add what can't be changed later.
+    """Add the fields that can't be changed after the creation: priority class, mode of disruption and topology.
 
-    Without a priority class, the group would have the priority 0, even if its pods have a class.
+    If all pods have the same priority class, the group gets that class. Without a class, the group would have the
+    priority 0.
     """
     classes = {str(template(group).spec.get("priorityClassName") or "") for group in facts.groups if group.size > 0}
     own = classes.pop() if len(classes) == 1 else ""
@@ -268,7 +269,7 @@ def not_scheduled(
         return None
     gang = _called(wanted)
     if wanted.min_member > len(replicas):
-        # Kubernetes' own scheduler does not even look at such pods.
+        # Kubernetes' own scheduler does not try to schedule such pods, so it reports no reason.
         return (
             f"{gang} can never start: it needs more pods (schedulingPolicy.minAvailable) than the job's "
             f"{len(replicas)} replicas"

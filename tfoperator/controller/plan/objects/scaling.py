@@ -54,14 +54,16 @@ def plan_replicas(facts: Facts) -> Iterator[Want]:
     together, new pods are created only after the last old pod is gone.
     """
     gang = facts.gang
-    # If not, replicas start again whose quota was given back. It is asked for again when the status shows that.
+    # `has_quota` is False if replicas start again whose quota was given back to Kueue. When the status shows that they
+    # have not ended, the operator requests their quota again.
     has_quota = facts.observed.gate is None or not _exceeds(facts.observed.gate, facts.groups)
     terms = _Terms(
         manifests=ReplicaManifests(facts.job, facts.groups, facts.options) if gang is None else gang.manifests,
         restart=facts.restart,
         per_job=facts.options.network is Network.PER_JOB,
         may_create=has_quota and not facts.restart.old and (gang is None or gang.may_create),
-        # A gang scheduler may still count the old pod: where there is a gang, the end of the old pod is awaited.
+        # A gang scheduler may still count the old pod. So with a gang, the new pod is created only after the old pod is
+        # gone.
         may_replace=has_quota and gang is None,
         workers=0 if facts.size is None else facts.size.workers,
     )
@@ -101,10 +103,10 @@ def free_lost_pods(facts: Facts) -> Iterator[Want]:
 
 
 def count_first(facts: Facts) -> Iterator[Want]:
-    """Write the status before any action if it has a resumption, a restart of all replicas, or a disruption.
+    """Write the status before any action if it records a resumption, a restart of all replicas, or a disruption.
 
-    Otherwise the operator could create a pod that later counts as old, or lose it before the loss of the earlier pod is
-    counted.
+    If the operator crashed between the actions and the status write, the next sync would see a new pod but no record of
+    the restart. Then it could take the new pod for an old pod, or would never count the loss of the earlier pod.
     """
     if facts.resumed or facts.restart.causes or any(group.has_new_disruption for group in facts.groups):
         yield STATUS_FIRST
@@ -310,7 +312,8 @@ def _restart(terms: _Terms, group: ReplicaGroup, replica: Replica, *, replace: b
     elif replica.pod is not None:
         phase = replica.pod.status.phase
         reason = DeleteReason.NODE_LOST if phase == "Unknown" else DeleteReason.RESTART
-        # Where kubelets restart containers, a running pod may be an older view of a pod that waits for its restart.
+        # With restarts in place, the pod may have changed since the cache saw it as Running: its kubelet may be about
+        # to restart its container. So delete only this version of the pod.
         as_seen = group.record.in_place and phase == "Running"
         yield from delete("pods", replica.pod, reason, as_seen=as_seen)
 

@@ -54,7 +54,7 @@ def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]
 
 
 def plan_tensorboard(facts: Facts) -> Iterator[Want]:
-    """Bring the TensorBoard to the spec.
+    """Create, change or delete the TensorBoard's deployment and service, so that they match the spec.
 
     For a suspended job, create nothing. If the suspended job is in a queue, delete the deployment. A job that waits for
     its first start has no data to show yet.
@@ -87,9 +87,9 @@ def plan_tensorboard(facts: Facts) -> Iterator[Want]:
 
 
 def _refuse(job: TFJob, there: TensorBoardObjects, devices: Sequence[str]) -> Iterator[Want]:
-    """Remove the TensorBoard.
+    """Remove the TensorBoard, because no quota counts the devices that it requests.
 
-    Report the removal once for each version of the job, or whenever a TensorBoard existed.
+    An event reports this once for each generation of the job, and whenever a TensorBoard was running.
     """
     deployment = there.deployment
     is_new = job.status.observed_generation != job.metadata.generation and not is_finished(job.status.conditions)
@@ -132,7 +132,8 @@ def _bring(
     if kind == "services":
         spec = {"type": body["spec"]["type"]}
     else:
-        # Replace all of it: members that the spec no longer has (of a node selector, say) would stay otherwise.
+        # Replace the whole template. A merge would keep members that the spec no longer has, for example in a node
+        # selector.
         spec = {"template": {"$patch": "replace", **body["spec"]["template"]}}
     change = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}, "spec": spec}
     patch = Patch(

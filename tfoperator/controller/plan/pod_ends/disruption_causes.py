@@ -26,12 +26,12 @@ _PREEMPTION_REASONS = frozenset({"Preempted", "Preempting"})
 
 
 def deletion_of(pod: Pod) -> str:
-    """Return the disruption that causes the deletion of a terminating pod that the operator has not deleted itself."""
+    """Return a text about the disruption that deletes a terminating pod; the operator itself did not delete the pod."""
     return _by_condition(pod) or DELETED
 
 
 def disruption_of(pod: Pod, ending: Ending) -> str:
-    """Return the disruption that ended a pod; the caller has checked that `ending` is a disruption."""
+    """Return a text about the disruption that ended a pod; the caller has checked that `ending` is a disruption."""
     node, reason = _node(pod), pod.status.reason
     if pod.status.phase == "Unknown" or reason in _LOST_REASONS:
         return f"{node} is lost{_with(reason)}"
@@ -48,12 +48,12 @@ def disruption_of(pod: Pod, ending: Ending) -> str:
 
 
 def kubelet_ended(pod: Pod) -> str:
-    """Return the disruption if the kubelet ended a pod and its program then exited with 0; empty if there was none.
+    """Return a text about the disruption if a kubelet ended a pod whose program then exited with 0; otherwise "".
 
     Such a pod has the phase Succeeded, but a program that exits with 0 on SIGTERM has not finished. The time of the
-    condition does not show which came first: since Kubernetes 1.37, a kubelet updates the condition after all
-    containers have ended. If the order is uncertain, the kubelet counts as the cause, as a deletion does
-    (`restart.ended_by_deletion`).
+    condition DisruptionTarget does not show whether the program ended before that: since Kubernetes 1.37, a kubelet
+    updates the condition after all containers have ended. If the order is uncertain, the kubelet counts as the cause,
+    as a deletion does (`restart.ended_by_deletion`).
     """
     ended = any(
         (c.type, c.status, c.reason) == ("DisruptionTarget", "True", _BY_KUBELET) for c in pod.status.conditions
@@ -62,12 +62,12 @@ def kubelet_ended(pod: Pod) -> str:
 
 
 def crash_of(pod: Pod, reason: str) -> str:
-    """Return the disruption that ended a container whose end nobody observed; `reason` is the kubelet's reason."""
+    """Return a text about the crash of the node of a container whose end nobody observed; `reason` is the kubelet's."""
     return f"{_node(pod)} has crashed: {reason}"
 
 
 def _by_condition(pod: Pod) -> str:
-    """Return the disruption that the pod's condition DisruptionTarget shows.
+    """Return a text about the disruption that the pod's condition DisruptionTarget shows.
 
     The result is empty if the pod does not have this condition.
     """

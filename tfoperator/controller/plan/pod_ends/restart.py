@@ -35,8 +35,8 @@ from tfoperator.controller.plan.values.observed import PlanOptions
 from tfoperator.kube.views.objects import ContainerStateTerminated, Pod, PodStatus
 
 CLOCK_SKEW = 10.0
-"""If two events are further apart than this number of seconds, by the clocks of a node and of the API server, their
-order is certain.
+"""The maximum difference in seconds between the clock of a node and the clock of the API server. If two times from
+these clocks are further apart, the order of the two events is certain.
 """
 
 _INFRASTRUCTURE_REASONS = frozenset(
@@ -73,18 +73,18 @@ _REFUSAL_REASONS = frozenset(
         "VolumeAttachmentLimitExceeded",
     }
 )
-"""The reasons with which kubelets refuse pods, for pods whose messages don't show a refusal. Others are
-infrastructure's anyway.
+"""The reasons with which kubelets refuse pods; they are needed for messages without `_REFUSAL_PREFIX`. The set leaves
+out the reasons of refusals that `_INFRASTRUCTURE_REASONS` has already.
 """
 
 _UNSEEN_ENDS = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
-"""The reasons and the exit code of containers whose end nobody observed because their node crashed: from kubelets and
-from containerd.
+"""Reason and exit code of a container whose end nobody observed because its node crashed. The first pair comes from
+kubelets, the second from containerd.
 """
 
 
 _OVERUSE = re.compile(
-    r"Container \S+ was using .+?, request is .+?, has larger consumption"  # of what its node lacked
+    r"Container \S+ was using .+?, request is .+?, has larger consumption"  # of the resource that its node lacked
     r"|exceeds the limit|exceeds the total limit of containers|exceeded its local ephemeral storage limit"
 )
 """Kubelets' messages about pods that they evict because the pods use more than they requested, or more than their own
@@ -110,7 +110,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     @property
     def is_disruption(self) -> bool:
-        """Whether somebody took the pod from its job, which is not a failure."""
+        """Whether a disruption (an eviction, a node shutdown) ended the pod, and not a failure of its program."""
         return self.infrastructure and not self.overuse
 
     def __str__(self) -> str:
@@ -204,7 +204,7 @@ def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
     """Return the number of restarts of all replicas together, from the status, or from a pod if the status is stale."""
     number = max(min(job.status.job_restarts, MAX_RESTARTS), 0)
     for pod in pods:
-        # Nearly no pod has the annotation.
+        # This check saves time, because few pods have the annotation.
         if ANNOTATION_JOB_RESTARTS in pod.metadata.annotations:
             number = max(number, job_restarts_before(pod))
     return number
@@ -228,7 +228,7 @@ def restart_delay(restart: int, options: PlanOptions) -> float:
 
     The base doubles each time, up to the cap.
     """
-    # Beyond 2**40 the cap holds anyway, and floats would overflow.
+    # The delay reaches the cap long before 2**40, and a large exponent would overflow the float.
     return min(options.restart_delay_base * 2.0 ** min(max(restart, 1) - 1, 40), options.restart_delay_cap)
 
 

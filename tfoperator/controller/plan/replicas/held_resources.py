@@ -1,8 +1,8 @@
 """Adds up the resources that a job's pods hold while they are on nodes, and determines when their programs ran. Pure.
 
-A sum is the sum at the last change, plus the amount at that time multiplied by the seconds since then. If pods have
-come to their nodes or have ended since then, the sum is corrected with the times in these pods. A pod is on a node from
-its `startTime` on, which its kubelet sets.
+Each sum (for example GPU-seconds) is computed from the last recorded sum: it grows by the recorded amount in use
+multiplied by the seconds since the record. If pods have come to their nodes or have ended since then, the sum is
+corrected with the times in these pods. A pod is on a node from its `startTime` on, which its kubelet sets.
 """
 
 from __future__ import annotations

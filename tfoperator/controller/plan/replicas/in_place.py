@@ -1,11 +1,11 @@
 """Restarts in place, if `runPolicy.restartMode` is InPlace: the kubelet restarts `tensorflow` in the same pod.
 
-The kubelet does so because of the pod's policy OnFailure, or because of the rule with which the operator implements
-ExitCode (`pods.additions`). The operator need not do anything for such a restart. The operator counts and reports the
-restart like a restart in a new pod: when it observes that the container has ended. If the kubelet was faster, the
-operator observes that the pod's number of restarts is higher than in the status. While the container waits for its
-restart, its index is not among the started indexes. So if the pod is lost then, this is not counted as a second
-restart.
+The kubelet does so because of the pod's restart policy OnFailure, or because of the container's `restartPolicyRules`,
+with which the operator implements ExitCode (`pods.additions`). The operator need not do anything for such a restart.
+The operator counts and reports the restart like a restart in a new pod: when it observes that the container has ended.
+If the kubelet was faster, the operator observes that the pod's number of restarts is higher than in the status. While
+the container waits for its restart, the status does not have the replica's index in `startedIndexes`. So if the pod is
+lost during this wait, the operator does not count a second restart.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 
 RULE_TIMEOUT = 120.0
 """If a container waits for its restart for longer than this number of seconds while other containers run, the replica
-gets a new pod: kubelets older than Kubernetes 1.35 ignore the rules. A newer kubelet restarts the container at once, or
-reports that the container waits.
+gets a new pod: kubelets older than Kubernetes 1.35 ignore `restartPolicyRules`. A newer kubelet restarts the container
+at once, or reports that the container waits.
 """
 
 
@@ -46,7 +46,7 @@ def end_before_wait(pod: Pod | None) -> ContainerStateTerminated | None:
 def awaiting_kubelet(replica: Replica, pod: Pod, so_far: int, noted: int, now: datetime) -> Replica | None:
     """Return the replica of a running pod if its container waits for a restart; return None if the container runs.
 
-    The container had `so_far` restarts before; `noted` of them are recorded.
+    The pod shows `so_far` restarts of the replica; the status has recorded `noted` restarts.
     """
     ended = termination_of(program_of(pod))
     end = ended or end_before_wait(pod)
@@ -75,9 +75,10 @@ def crash_before(pod: Pod) -> str:
 
 
 def returned(replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
-    """Return the replica; if its restarts had finished before the operator first observed them, mark it accordingly.
+    """Return the replica; set `has_returned` if its kubelet has finished restarts that the status has not recorded yet.
 
-    If the replica still runs when the job ends, the last of these restarts exceeded the limit, and is not counted.
+    The last of these restarts is marked as new. So if the job ends with this plan because the restart exceeds
+    `backoffLimit`, that restart is not counted.
     """
     if so_far <= noted or replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING):
         return replica

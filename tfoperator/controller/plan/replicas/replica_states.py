@@ -93,7 +93,8 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
         old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
         if replica_type in specs or replica_type in by_type or has_record(old):
             if job_restarts > job.status.job_restarts:
-                # The status is older than the last restart of all replicas: it does not describe today's pods.
+                # The status is older than the last restart of all replicas, so its indexes describe pods that were
+                # deleted.
                 old = msgspec.structs.replace(old, started_indexes="", completed_indexes="")
             spec = specs.get(replica_type)
             by_kubelet = in_place and restarts_by_kubelet(desired_policy(spec), options)
@@ -243,7 +244,7 @@ def _with_pod(of: _Type, index: int, pod: Pod, so_far: int, noted: int) -> Repli
         if waits is not None:
             return waits
         if noted > so_far and index not in record.started and _is_of_before(pod, record):
-            # Its restart was decided and recorded, and its pod still exists: the deletion is yet to come.
+            # An earlier plan has recorded the replica's restart, but its pod was not deleted yet.
             again = restarting(seen, so_far, noted, "is being started again")
             return msgspec.structs.replace(again, wait=0.0)
         is_ready = _is_ready(pod)
@@ -296,13 +297,15 @@ def _ended_badly(of: _Type, seen: Replica, pod: Pod, so_far: int, noted: int) ->
         return _failed(seen, ending)
     before = so_far
     if noted > so_far and not pod.status.container_statuses and seen.index in record.started:
-        # A kubelet that evicts may report no container any more. Then the noted restarts are in place: if this end had
-        # been noted, the same write would have removed its index from the started indexes.
+        # After an eviction, the kubelet may no longer report the containers, so `so_far` lacks the restarts in place.
+        # The status has recorded these restarts, but not this end: that write would have removed the index from
+        # `startedIndexes`.
         before = min(noted, MAX_RESTARTS - 1)
     disruption = disruption_of(pod, ending) if ending.is_disruption else ""
     wait: float | None = None
     if pod.metadata.deletion_timestamp is None:
-        # Only its own failures make it wait here; `disruptions` computes the wait after disruptions, for the job.
+        # After a failure, the wait depends on the failures of this replica. After a disruption,
+        # `restarts/disruptions.py` computes the wait for all replicas of the job.
         failures = max(so_far - record.disruptions.get(seen.index, 0), 0)
         wait = 0.0 if disruption else restart_wait(pod, failures + 1, of.now, of.options)
     return msgspec.structs.replace(
@@ -314,9 +317,10 @@ def _ended_badly(of: _Type, seen: Replica, pod: Pod, so_far: int, noted: int) ->
 
 
 def rests_on_its_pod(replica: Replica) -> bool:
-    """Return whether a restart is new only if this pod is the replica's last pod.
+    """Return whether the replica restarts now although its pod shows fewer restarts than the status has recorded.
 
-    A cache that is behind can't show this.
+    Then the cache may show an old pod that was replaced already, and the restart would be counted twice. So the pod
+    must be looked up.
     """
     return replica.newly_restarting and replica.pod is not None and replica.counted > restarts_so_far(replica.pod)
 

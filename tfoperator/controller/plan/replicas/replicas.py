@@ -62,14 +62,14 @@ class Replica(msgspec.Struct, frozen=True, gc=False):
 
     `restarts` is the number of the replica's restarts, including a restart that it needs now; `counted` does not
     include that restart if it is new. `disruptions` is the number of these restarts that were caused by a disruption.
-    `disruption` describes how the replica's pod was taken; it is empty if the replica restarts after a failure. If
-    disruptions come soon after one another, the replica's next pod is created at `held_until`. `lost_early` means that
-    its pod is being deleted and was never recorded in the status; this affects only this delay. `is_started` means that
-    the loss of its pod would be a loss for the job. `ready`: it runs with all its containers ready. `unaided` means
-    that its kubelet should have restarted its container, but did not. Its next pod `avoids` these nodes. `by_kubelet`
-    means that the kubelet makes its new restart, or has made it. `has_returned` means that its restart had finished
-    before the operator first observed it. `shares_cause`: another replica restarts now for the same cause, and its
-    restart alone counts for `backoffLimit`.
+    `disruption` is a text about the disruption that ended the replica's pod; it is empty if the replica restarts after
+    a failure. If disruptions come soon after one another, the replica's next pod is created at `held_until`.
+    `lost_early` means that its pod is being deleted and was never recorded in the status; this affects only this delay.
+    `is_started` means that the loss of its pod would be a loss for the job. `ready`: it runs with all its containers
+    ready. `unaided` means that its kubelet should have restarted its container, but did not. Its next pod `avoids`
+    these nodes. `by_kubelet` means that the kubelet makes its new restart, or has made it. `has_returned` means that
+    its restart had finished before the operator first observed it. `shares_cause`: another replica restarts now for the
+    same cause, and its restart alone counts for `backoffLimit`.
     """
 
     index: int
@@ -132,7 +132,7 @@ def without_new_restart(replica: Replica) -> Replica:
 
 
 def released(replica: Replica) -> Replica:
-    """Return the replica after the operator no longer counts its pod.
+    """Return the replica as if its present pod were no longer its pod: MISSING without a pod, else LEAVING.
 
     A replica that has failed for good is not changed.
     """
@@ -204,9 +204,9 @@ class ReplicaGroup(DesiredReplicas, frozen=True):
     `succeeded` is the number of wanted replicas that have succeeded. `failed` are the indexes that have failed for
     good, now or earlier, and `newly_failed` are the replicas that have failed for good now. `restarts` and
     `disruptions` are the numbers for all replicas, including the restarts and disruptions that this plan decides.
-    `shared` of the restarts decided on now have the cause of another restart, which counts for both.
-    `has_new_disruption`: a disruption is among those decided on now. `may_count_in_place`: the pods show a restart in
-    place that may be new.
+    `shared` is how many of the restarts that this plan decides have the same cause as another restart: for
+    `backoffLimit`, only the other restart counts. `has_new_disruption`: this plan counts a new disruption.
+    `may_count_in_place`: the pods show a restart in place that may be new.
     """
 
     record: Record
@@ -260,8 +260,8 @@ def counts_of(
 ) -> dict[str, Any]:
     """Return the counts of these replicas, by the names of the fields in ReplicaGroup.
 
-    `completed`, `restarts_before` and `disruptions_before` cover all known indexes, including those that the job no
-    longer wants.
+    `completed`, `restarts_before` and `disruptions_before` cover all known indexes, including indexes beyond the
+    present size.
     """
     counts, disruption_counts = dict(restarts_before), dict(disruptions_before)
     started: list[int] = []
@@ -302,9 +302,10 @@ def counts_of(
 def restarted_for_one_cause(
     groups: Sequence[ReplicaGroup], restarted: Collection[tuple[ReplicaType, int]]
 ) -> tuple[ReplicaGroup, ...]:
-    """Return the groups with the new restarts of these replicas, which have one cause, as one for `backoffLimit`.
+    """Return the groups with the new restarts of these replicas marked so that `backoffLimit` counts only the first.
 
-    The first of them counts, in the order of types and indexes.
+    The restarts have the same cause. The first is the first in the order of types and indexes; `shares_cause` is set
+    for all others.
     """
     new = [
         (group.type, replica.index)
@@ -340,7 +341,7 @@ class JobRestart(msgspec.Struct, frozen=True):
 
 
 def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
-    """Return why a job restarts: replicas failed (the Go operator's words), or were taken from it, or both."""
+    """Return why a job restarts: failures of replicas (in the Go operator's words), their disruptions, or both."""
     failed = [(group, replica) for group, replica in lost if not replica.disruption]
     types = ", ".join(dict.fromkeys(group.type for group, _ in failed))
     ends = some(f"{group.type}-{replica.index}: {replica.cause}" for group, replica in failed)
@@ -419,9 +420,9 @@ def waiting_reasons(
 
 
 def seconds_to_next_reason(groups: Iterable[ReplicaGroup], now: datetime) -> float | None:
-    """Return after how many seconds a replica that is starting gets a reason although nothing else changes.
+    """Return after how many seconds a replica that is starting counts as waiting, if nothing else changes; None: never.
 
-    It returns None if never.
+    For example, an image pull is reported as a reason only after it has taken some time.
     """
     pending = (replica.pod for group in groups for replica in group.replicas if replica.state is ReplicaState.PENDING)
     left = [look_again(pod, now) for pod in pending if pod is not None and pod.spec.node_name]
@@ -431,8 +432,8 @@ def seconds_to_next_reason(groups: Iterable[ReplicaGroup], now: datetime) -> flo
 def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
     """Return the reason why a replica of the type could not be created.
 
-    It also applies to all others with the same template. After a refusal, the operator does not try to create other
-    replicas of the type for some time.
+    The reason also applies to the other missing replicas of the type, because they have the same template. After a
+    refusal, the operator does not try to create them for some time.
     """
     missing = (replica.index for replica in group.replicas if replica.state in STATES_WITHOUT_POD)
     found = (refusals.get((group.type, index)) for index in missing)

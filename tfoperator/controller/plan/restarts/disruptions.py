@@ -1,9 +1,10 @@
-"""Delays the restart of replicas that are taken again and again: after each disruption in a row, the delay is longer.
+"""Delays the restart of replicas whose pods are evicted or deleted again and again: the delay grows each time.
 
-If a replica is taken once, its new pod is created at once. If it is taken again soon after that, the next delay is
-`restart_delay_base`, then twice that, and so on up to `restart_delay_cap`. Otherwise the cause of the disruptions (a
-program that deletes pods, a kubelet that refuses them) and the operator would keep each other busy for ever. The row of
-disruptions ends when a replica has stayed for a minute, and for at least the last delay.
+A disruption takes a pod from its job, for example by an eviction. After a replica's first disruption, its new pod is
+created at once. If another disruption follows soon, the next delay is `restart_delay_base`, then twice that, and so on
+up to `restart_delay_cap`. Otherwise the cause of the disruptions (a program that deletes pods, a kubelet that refuses
+them) and the operator would keep each other busy for ever. The row of disruptions ends when a replica has stayed for a
+minute, and for at least the last delay.
 
 `status.disruptionBackoff` records the row of disruptions. It is written together with the count of the disruption, so
 each disruption is in the row exactly once.
@@ -37,19 +38,20 @@ _Indexes = Mapping[str, frozenset[int]]
 def with_delays(facts: Facts) -> Facts:
     """Return the facts with the row of disruptions, and with a delay for the next pods of the replicas in the row.
 
-    If a pod was taken and has ended, it also stays until then, because it has the log and the name.
+    A row is a series of disruptions that followed soon after one another. A pod that has ended by a disruption stays
+    until the delay is over, because it has the log and the name.
     """
     options = facts.options
     backoff = _next(facts, facts.job.status.disruption_backoff)
     facts = msgspec.structs.replace(facts, backoff=backoff)
     if backoff is None:
         return facts
-    # If old pods must go before any pod is made, that is the reason why all replicas wait.
+    # In a restart of all replicas, each replica waits until the old pods are gone, so GONE is not the cause.
     gone = "" if facts.restart.old else GONE
     facts = _in_row(facts, backoff, partial(_gone, gone))
     delay = _delay(backoff, options)
     left = 0.0 if backoff.since is None else delay - seconds_between(backoff.since, facts.now)
-    # A disruption in the future shows that a wall clock was set back. It must not hold a replica for long.
+    # If `backoff.since` is in the future, a wall clock was set back. Then the replicas do not wait.
     if backoff.since is None or not 0 < left <= 2 * delay:
         return facts
     facts = _in_row(facts, backoff, partial(_held, _after(backoff.since, math.ceil(delay)), left))
@@ -84,7 +86,7 @@ def _gone(cause: str, replica: Replica) -> Replica:
 
 
 def _held(until: datetime, left: float, replica: Replica) -> Replica:
-    """Return the replica with its restart delayed until `until` (for `left` seconds), if it was taken."""
+    """Return the replica with its restart delayed until `until` (for `left` seconds), if a disruption took its pod."""
     if replica.state in _WAITING_STATES:
         return msgspec.structs.replace(replica, held_until=until)
     if replica.wait is not None and replica.disruption:
@@ -101,7 +103,7 @@ def _after(since: datetime, seconds: int) -> datetime:
 
 
 def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff | None:
-    """Return the row, with new disruptions added."""
+    """Return the record of the row of disruptions after this plan, including new disruptions."""
     new = _new_disruptions(facts)
     if not new:
         return before
@@ -114,13 +116,15 @@ def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff |
     taken: dict[str, set[int]] = {}
     for group, replica in new:
         taken.setdefault(str(group.type), set()).add(replica.index)
-    # Not before a deletion by the API server's clock: otherwise that would be taken for a later disruption.
+    # `since` is at least the time of each deletion by the API server's clock. Otherwise `_went_after` would take such a
+    # deletion for a new disruption in the next plan.
     deletions = [utc(time) for _, replica in new if replica.lost_early and (time := _requested_earliest(replica))]
     since = max([whole_second(now), *deletions])
     if before is not None and again:
         return _backoff(before.count + 1, since, taken)
     if before is not None and before.since is not None and _is_recent(before, now, options):
-        # Other replicas of the same row, such as those on the next node of a drained cluster: the wait stays as it is.
+        # Other replicas have their first disruption, for example because the next node of the cluster is drained. They
+        # join the row, and its delay stays the same.
         joined = {kind: row.get(kind, frozenset()) | taken.get(kind, set()) for kind in {*row, *taken}}
         return _backoff(before.count, max([utc(before.since), *deletions]), joined)
     return _backoff(1, since, taken)

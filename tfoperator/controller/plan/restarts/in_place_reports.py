@@ -33,13 +33,13 @@ from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 _MAX_NAMES = 3
 
 _ONE_BY_ONE = 10
-"""This number of a job's restarts in place is reported one by one, and also the first restart of each of so many
-replicas. From the tenth message on, client-go combines events with the same reason.
+"""Each of the first ten restarts in place of a job is reported in an event, and so is the first restart of each of the
+first ten replicas. From the tenth event with the same reason on, client-go combines the events.
 """
 
 _ROUND = (1, 2, 5)
-"""After that, only the 20th, 50th, 100th, 200th ... restart is reported: these are the first digits of
-their numbers.
+"""After the first ten restarts, only the 20th, 50th, 100th, 200th ... restart is reported. The numbers begin with these
+digits.
 """
 
 _UNREMARKABLE_REASONS = ("", "Completed", "Error")
@@ -84,10 +84,10 @@ def report_restarts_in_place(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
     begins = any(restarted.before == 0 for restarted in new) and replicas_before < _ONE_BY_ONE
     if not begins and before >= _ONE_BY_ONE and _last_round(after) <= before:
         return
-    # Replicas that begin to fail come first: the others were reported before.
+    # Replicas with their first restart come first, because earlier events have not named them.
     new.sort(key=lambda restarted: restarted.before)
     ends = [_last_end(restarted) for restarted in new]
-    # Under the policy Always a program that has ended well is started again, too.
+    # Under the restart policy Always, the kubelet also restarts a program that has exited with 0.
     well = all(end is not None and end[1].exit_code == 0 for end in ends)
     kind: EventType = "Normal" if well else "Warning"
     yield event(JobReason.RESTARTED_IN_PLACE, _sentence(new) + _outlook(after), kind=kind)
@@ -130,7 +130,8 @@ def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
         if replica.pod is None:
             continue
         earlier = restarts_before(replica.pod)
-        # Where its pod is to be made again, the restart that is counted last is not in place.
+        # If the replica restarts but its kubelet does not make the restart, the operator creates a new pod: then the
+        # newest counted restart is not a restart in place.
         awaits_kubelet = replica.by_kubelet and replica.state is ReplicaState.RESTARTING
         in_place = restarts_so_far(replica.pod) + awaits_kubelet
         counted = min(group.counts.get(replica.index, 0), in_place) - earlier

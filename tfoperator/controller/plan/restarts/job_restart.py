@@ -11,10 +11,11 @@ the observed state (the largest number + 1), and it is written before anything i
 because of a stale cache or a crash, the restart counts once. All replicas that are lost with the same number also count
 once.
 
-A restart counts as a disruption if a replica was taken from the job. There is one exception: another replica is known
-to have failed before that, because then the later events are a consequence of that failure. Where the scope was Replica
-when a replica was lost, the replica has counted its loss itself; so the restart of all counts as no failure, like a
-disruption, and delays nothing.
+A restart counts as a disruption if a replica was taken from the job (for example evicted). There is one exception: if
+another replica is known to have failed before, the restart counts as a failure, because that failure caused the later
+events. If a user changes the scope from Replica to Job after a replica was lost, that replica has counted the loss
+already. So the restart of all replicas then counts as a disruption, too: it is not a second failure, and there is no
+delay.
 """
 
 from __future__ import annotations
@@ -54,18 +55,20 @@ _LOST_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 def with_job_restart(facts: Facts, number: int) -> Facts:
     """Return the facts with the restart of all replicas that is necessary or in progress.
 
-    There were `number` restarts before. For a lost replica, no restart of its own is counted then. If a replica failed
-    for good after another replica was lost, it also counts as lost, because it ended as a consequence.
+    `number` is the number of such restarts until now. If all replicas restart, a lost replica does not also count its
+    own restart. If a replica failed for good after another replica was lost, it restarts, too: its failure was a
+    consequence of the loss.
     """
     groups, pods = facts.groups, facts.observed.pods
     causes: tuple[str, ...] = ()
     is_disruption = False
     disruptions = min(_disruptions_so_far(facts.job, pods), number)
-    # A restart beyond the maximum would look like an earlier restart: then one replica restarts alone.
+    # The number of restarts can't exceed MAX_RESTARTS. From then on, a lost replica restarts alone.
     if restarts_together(facts.job) and number < MAX_RESTARTS:
         lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST_STATES]
         if lost:
-            # A loss that its replica has counted before (the scope was another then) is no second failure of the job.
+            # While `restartScope` was Replica, a lost replica counted its own restart. Such a loss is not counted again
+            # as a failure of the job.
             new = [replica for _, replica in lost if replica.newly_restarting]
             is_disruption = bool(new) and _was_disrupted(new)
             afterwards = _failed_afterwards(groups, [replica for _, replica in lost])
@@ -77,7 +80,8 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
             disruptions += is_disruption or not (new or afterwards)
             groups = _restarted_together(groups, [(group.type, replica.index) for group, replica in afterwards])
         elif facts.size is not None and facts.size.changes and facts.size.has_pods:
-            # This is no failure: it counts as a disruption, after which nothing waits.
+            # A change of the number of workers is not a failure. It counts as a disruption, so the restart has no
+            # delay.
             causes, number, disruptions = (facts.size.change,), number + 1, disruptions + 1
     old = tuple(pod for pod in pods if job_restarts_before(pod) < number and _goes(pod, groups))
     failed = (pod for pod in old if replica_phase(pod) == "Failed" and not _is_leaving(pod))
@@ -90,9 +94,9 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
 def _restarted_together(
     groups: Sequence[ReplicaGroup], lost: Collection[tuple[ReplicaType, int]]
 ) -> tuple[ReplicaGroup, ...]:
-    """Return the replicas without restarts of their own.
+    """Return the groups without new restarts of single replicas, because the restart of the whole job counts instead.
 
-    The replicas in `lost` had failed for good: they are restarted, too.
+    The replicas in `lost` have failed for good. They are changed to restarting.
     """
 
     def changed(group: ReplicaGroup, replica: Replica) -> Replica:
@@ -113,7 +117,7 @@ def _disruptions_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 
 
 def _was_disrupted(lost: Sequence[Replica]) -> bool:
-    """Return whether a replica was taken before any other replica failed. In doubt it was."""
+    """Return whether a replica was taken before any other replica failed; if the order is uncertain, return True."""
     taken = [_taken_at(replica.pod) for replica in lost if replica.disruption]
     first = None if None in taken else min(filter(None, taken), key=epoch_seconds, default=None)
     if not taken or first is None:
@@ -123,7 +127,7 @@ def _was_disrupted(lost: Sequence[Replica]) -> bool:
 
 
 def _taken_at(pod: Pod | None) -> datetime | None:
-    """Return when a pod was taken from the job, if the pod shows it."""
+    """Return when a disruption took a pod: when its deletion was requested, or when it ended; None if unknown."""
     if pod is None:
         return None
     return pod.metadata.certain_deletion if _is_leaving(pod) else finished_at(pod)
@@ -132,9 +136,8 @@ def _taken_at(pod: Pod | None) -> datetime | None:
 def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:
     """Return the replicas that failed for good, but not before the first replica was lost; they count as lost, too.
 
-    The exact time of a pod's loss is unknown, and the clocks of nodes differ by less than a second in the cases that
-    matter. If the order is uncertain, the failure counts as a consequence of the loss: an unnecessary restart does less
-    harm than a job that ends wrongly.
+    If the order of loss and failure is uncertain, the failure counts as a consequence of the loss: an unnecessary
+    restart does less harm than a job that ends wrongly.
     """
     ends = [None if replica.pod is None or _is_leaving(replica.pod) else finished_at(replica.pod) for replica in lost]
     first = None if None in ends else min(filter(None, ends), key=epoch_seconds)

@@ -2,14 +2,13 @@
 
 With `onStraggler: Restart` it moves slow replicas, and replicas that fail on a node, to other nodes. Pure.
 `status.progress` names the slow replicas. The operator ignores reports of a pod that has only just begun. The operator
-reports a slow replica in one status write, and restarts the replica in a later write. For the restart it marks the
-replica as lost.
+reports a slow replica in one status write, and restarts the replica in a later sync.
 
-`status.nodeFailures` is the memory. The next pods of a replica avoid a node in three cases: the replica has failed
-three times in a row on this node; its program has ended with an exit code that reports a broken device; the replica is
-slow on this node. The operator writes this record together with the replica's count of restarts, and only then deletes
-the pod. So each failure counts once. If a replica already avoids three nodes, the operator regards the replica itself
-as the cause of its failures, and the replica avoids no more nodes.
+`status.nodeFailures` records the failures by replica and node. The next pods of a replica avoid a node in three cases:
+the replica has failed three times in a row on this node; its program has ended with an exit code that reports a broken
+device; the replica is slow on this node. The operator writes this record together with the replica's count of restarts,
+and only then deletes the pod. So each failure counts once. If a replica already avoids three nodes, the operator
+regards the replica itself as the cause of its failures, and the replica avoids no more nodes.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ are DLRover's.
 
 _IN_A_ROW = _MAX_NODES = 3
 _MIN_AGE = 20.0
-"""Seconds from a pod's creation to the first report that counts. Clocks differ by less than this time, and measuring a
-pace takes longer.
+"""A report counts only if its time is at least this number of seconds after the creation of the replica's pod. An
+earlier report may come from the replica's previous pod, because the clocks of nodes and API server differ.
 """
 
 
@@ -71,8 +70,9 @@ def report_stragglers(facts: Facts) -> Iterator[Want]:
 
 
 def moved(facts: Facts) -> Facts:
-    """Return the facts after deciding which replicas restart on another node. The facts contain the nodes that each
-    replica avoids, and the new record of failures on nodes.
+    """Decide which replicas restart on another node, and return the changed facts.
+
+    The facts contain the nodes that each replica avoids, and the new record of failures on nodes.
     """
     noted: Mapping[str, int] = facts.job.status.node_failures
     slow = _slow(facts) if has_condition(facts.job, ConditionType.STRAGGLING) else ()
@@ -94,9 +94,9 @@ def moved(facts: Facts) -> Facts:
 def _moved(
     name: str, replica: Replica, noted: Mapping[str, int], slow: Container[str], *, is_suspended: bool
 ) -> tuple[Replica, Mapping[str, int]]:
-    """Return the replica with the nodes that it avoids, and the new notes.
+    """Return the replica with the nodes that it avoids, and the new value of `status.nodeFailures`.
 
-    If the replica has to leave its node, it is marked as restarted.
+    If the replica is slow or fails on its node again and again, the returned replica restarts.
     """
     node = "" if replica.pod is None else replica.pod.spec.node_name
     own = {key.partition("/")[2]: count for key, count in noted.items() if key.startswith(f"{name}/")}
@@ -104,7 +104,7 @@ def _moved(
     if node and not is_suspended and node not in avoided and len(avoided) < _MAX_NODES:
         count, replica = _failures(replica, is_slow=name in slow)
         if count:
-            # Failures that it has counted on other nodes are in a row no more.
+            # This failure ends the rows of failures on other nodes, so the record of these rows is removed.
             count = min(count + own.get(node, 0), _IN_A_ROW)
             elsewhere = {f"{name}/{place}" for place in own if place not in avoided}
             noted = {**{key: value for key, value in noted.items() if key not in elsewhere}, f"{name}/{node}": count}
@@ -116,7 +116,8 @@ def _moved(
 def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
     """Return how many new failures the replica's pod shows, and the replica.
 
-    If the replica has to move, it is marked as restarted.
+    A slow replica, or a broken device, counts as three failures at once, so that the replica avoids its node. If the
+    pod still runs then, the returned replica restarts.
     """
     pod = replica.pod
     if pod is None or pod.metadata.deletion_timestamp is not None:

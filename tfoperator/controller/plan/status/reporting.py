@@ -57,7 +57,7 @@ from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_in_place
 _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3
 _NUMBER = re.compile(r"\b\d+(\.\d+)?([KMGTPE]i|[kMGTPEmun])?\b")
-"""A number, or a quantity of Kubernetes."""
+"""Matches a number, or a quantity of Kubernetes such as `500m` or `16Gi`."""
 
 _RUNNING_STATES = (ReplicaState.RUNNING,)
 _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
@@ -75,7 +75,10 @@ def report_created(facts: Facts) -> Iterator[Want]:
 
 
 def _uncounted(facts: Facts) -> Iterator[Want]:
-    """Report pods that no quota counts, at the time when Kueue will count the job or start it."""
+    """Report replica types that Kueue's own framework does not count, because the job spells them `worker` or `ps`.
+
+    This is reported when the job is created and when it is resumed.
+    """
     queue, uncounted = queue_name(facts.job.metadata.labels), facts.observed.uncounted_types
     if queue and uncounted and facts.observed.gate is None:
         counted_types = ", ".join(str(parse_replica_type(key)) for key in uncounted)
@@ -120,7 +123,7 @@ def _queue(facts: Facts, gate: QueueGate) -> Iterator[Want]:
         yield LookAgain(left)
     if facts.is_true(ConditionType.SUSPENDED):
         yield from _resumption(facts)
-    # That the job isn't admitted has the queue's own reason, below.
+    # The condition Admitted is left out here: it gets the queue's own reason below.
     others = [kind for kind in ConditionType if kind is not ConditionType.ADMITTED]
     yield from _held(others, JobReason.QUEUED, message)
     if admitted is None or admitted.status != "False":
@@ -166,7 +169,7 @@ def report_progress(facts: Facts) -> Iterator[Want]:
     restarts = list(_restarts(facts))
     yield from restarts
     if (next_reason := seconds_to_next_reason(groups, facts.now)) is not None:
-        # Time alone gives a replica that is starting a reason.
+        # A replica that is starting gets a reason after some time, even if no event comes.
         yield LookAgain(next_reason)
     ready, completed, total = readiness(groups)
     absent = " or ".join(absent_leaders(facts.job, groups))
@@ -201,10 +204,11 @@ def report_progress(facts: Facts) -> Iterator[Want]:
 def _running(
     facts: Facts, detail: str, *, is_complete: bool, waits: bool, restarts: Sequence[Want]
 ) -> SetCondition | None:
-    """Return the condition Running; return None if the job does not have it and should not get it."""
+    """Return the condition Running as it must be now; None if the job does not need this condition yet."""
     key = facts.job.metadata.key
     if _is_restarting(facts, restarts):
-        # Also of a job that has never run, since this condition has the reasons why it doesn't.
+        # A job that has never run gets the condition, too, because its message has the reasons why the job does not
+        # run.
         message = f"TFJob {key} restarts. {detail}"
         return SetCondition(ConditionType.RUNNING, "False", JobReason.RESTARTING, message)
     if _is_running(facts.groups):
@@ -218,7 +222,7 @@ def _running(
 
 
 def _waiting(facts: Facts) -> tuple[WaitingReplicas, ...]:
-    """Return why replicas wait."""
+    """Return the entries of the new `status.waiting` about replicas that wait."""
     before, gang = facts.job.status.waiting, None if facts.gang is None else facts.gang.waits
     return waiting_for(waiting_reasons(facts.groups, facts.observed.not_created, facts.now, before, gang=gang), before)
 
@@ -257,7 +261,7 @@ def report_stall(facts: Facts) -> Iterator[Want]:
 def watch_deadlines(facts: Facts) -> Iterator[Want]:
     """Request a sync for the time when a deadline of the job is over.
 
-    Before the job's end, take the stacks of its threads.
+    If the job waits for stacks before it ends because of `activeDeadlineSeconds`, also request these stacks.
     """
     if (to_start := facts.start_left) is not None:
         yield LookAgain(to_start)
@@ -296,7 +300,8 @@ def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
 
 def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
     """Return whether a replica of the type is in one of these states."""
-    # The generator goes over the others by itself, where `any` would have to resume it for each.
+    # This is faster than `any(replica.state in states for ...)`, because the generator yields only for a replica that
+    # matches.
     return any(True for replica in group.replicas if replica.state in states)
 
 
@@ -318,7 +323,8 @@ def _restarts(facts: Facts) -> Iterator[Want]:
         yield event(JobReason.RESTARTING, message)
     elif lost:
         new = [entry for entry in lost if entry[1].newly_restarting]
-        # A recorded restart already has its reason in the condition, which its pod may not show any more.
+        # If no restart is new, the condition keeps the reason of the recorded restart: the pods may not show it any
+        # more.
         if new or not facts.is_true(ConditionType.RESTARTING):
             message = restarting_because(name, new or lost)
             yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
@@ -343,7 +349,7 @@ def _in_place(facts: Facts) -> Iterator[Want]:
 
 
 def _is_restarting(facts: Facts, restarts: Iterable[Want]) -> bool:
-    """Return whether the condition Restarting is true after these changes."""
+    """Return whether the condition Restarting is true after the changes in `restarts`."""
     for want in restarts:
         if isinstance(want, SetCondition | RemoveCondition) and want.condition is ConditionType.RESTARTING:
             return isinstance(want, SetCondition)

@@ -1,8 +1,8 @@
 """Computes the status from the states of the replicas, and decides whether it is worth a write.
 
-A status write costs the API server more than any other request of the operator. So news that matter only to the
-operator wait for the next write that is necessary anyway. The number of active replicas changes with every pod of a
-large job that starts.
+A status write costs the API server more than any other request of the operator. So changes that only the operator
+itself needs are written together with the next necessary write. Changes that only raise counts are collected for a
+short time: otherwise each pod of a large job that starts would cost a write.
 """
 
 from __future__ import annotations
@@ -188,13 +188,19 @@ def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
 def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
     """Return whether the status has a change that other programs must see, or that must not be lost.
 
-    These changes alone are not worth a write: `lastReconcileTime`; `waiting`, because the condition Running has the
-    same reasons as text (with an older CRD, the API server drops the field at each write); progress, which the progress
-    server writes; usage, which can be computed from any earlier status; the network, which the first status of a
-    started job has (with an older CRD, the API server drops it at each write); and indexes that have started. If a
-    started index is not recorded, the only effect is this: if the pod is lost before anything else happens, it is
-    replaced but the loss is not counted. If the operator itself removes the pod of an index, the status must record
-    this: otherwise the operator would later take the end of the pod for a loss.
+    Changes of these fields alone are not worth a write:
+
+    - `lastReconcileTime`.
+    - `waiting`: the condition Running has the same reasons as text.
+    - `progress`: the progress server writes it.
+    - `usage`: it can be computed from any earlier status.
+    - `network`: the first status of a started job has it.
+    - an index that is added to `startedIndexes`: if its pod is lost before the next write, the pod is replaced, and
+      only the count of the loss is missing.
+
+    An index that is removed from `startedIndexes` is worth a write. Otherwise the operator, which is about to delete
+    the pod, would later take the pod's end for a loss. With an older CRD, the API server drops `waiting` and `network`
+    at each write, so these two fields would always differ.
     """
     if old is new:
         return False
@@ -213,15 +219,13 @@ def seconds_until_due(
 ) -> float:
     """Return for how many seconds a status without an event may wait before it is written.
 
-    With 0 or less, it is written now. *A status without news*: the creation of a job is no news to its creator. If pods
-    start at once, they run a moment later, and one status write can report both. This saves the API server one write,
-    which is its most expensive request: one of nine calls for a small job, and a tenth of the CPU time that the job
-    costs it.
+    With 0 or less, it is written now. *The first status*: if it only reports that the job was created, it may wait for
+    `first_status_period`. Often the pods run before that time is over, and one status write can report both.
 
-    *A status in which only counts change*: if more replicas of a large job are active or ready, this is written
-    together with the changes of the next moment. The change is not lost: each plan until then finds it again. If a plan
-    `acts`, the status does not wait: such a plan may fail, and is then repeated at the time that the API server
-    requests, and not when the status is due.
+    *A status in which only counts rise*: if more replicas are active or ready, the write waits until `counts_period`
+    after the last write. The change is not lost, because each plan until then computes it again. If a plan `acts`, the
+    status does not wait: such a plan may fail, and is then repeated at the time that the API server requests, and not
+    when the status is due.
     """
     left = options.first_status_period - observed.known_for
     if left > 0 and not observed.job.status.conditions and transitions <= _UNREMARKABLE_CONDITIONS:
@@ -280,7 +284,7 @@ def _shown(counts: Mapping[int, int]) -> dict[str, int]:
 
 
 def counted(ready: int, total: int, completed: int, failed: int) -> str:
-    """Return the counts as conditions contain them."""
+    """Return the counts as the message of a condition has them: `2/4 replicas ready, 1 completed, 1 failed`."""
     text = f"{ready}/{total} replicas ready"
     text += f", {completed} completed" if completed else ""
     return text + (f", {failed} failed" if failed else "")

@@ -17,9 +17,9 @@ from tfoperator.controller.plan.facts.proposal import SetCondition, Want, event,
 
 
 def report_divergence(facts: Facts) -> Iterator[Want]:
-    """Set the condition after ten such reports in a row, and send an event.
+    """Set the condition after ten reports in a row whose loss is NaN or infinite, and send an event.
 
-    The next report with a number makes it false.
+    The next report whose loss is a number makes the condition false.
     """
     reported = facts.observed.reported
     if reported is None:
@@ -34,6 +34,7 @@ def report_divergence(facts: Facts) -> Iterator[Want]:
         yield SetCondition(ConditionType.DIVERGED, "True", JobReason.LOSS_IS_NOT_A_NUMBER, message)
         yield event(JobReason.LOSS_IS_NOT_A_NUMBER, message)
     elif is_true and reported.loss_not_a_number == 0 and loss_is_a_number(reported.metrics):
-        # The metric itself is checked, too: a CRD of an older release drops the count.
+        # The loss itself is checked, too, because a CRD of an older release drops `lossNotANumber`, so the count reads
+        # as 0.
         message = f"The loss of TFJob {key} is a number again."
         yield observation(ConditionType.DIVERGED, message, holds=False)

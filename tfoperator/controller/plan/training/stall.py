@@ -60,8 +60,8 @@ same step differ by less.
 """
 _MAX_BEHIND = 5
 _END_DELAY = 1.0
-"""The number of seconds after which a reported stall is ended, unless the cache shows the status with the report
-earlier.
+"""After a stall was reported, the sync that ends the stall comes after this number of seconds, or earlier if the cache
+shows the status with the report.
 """
 _SHARE_OF_SILENCE, _MAX_LOOK_PERIOD = 0.25, 600.0
 """The logs of a stalled job are read again after this share of the time without progress, because the job may have
@@ -92,7 +92,7 @@ def judge_progress(facts: Facts, deadline: float) -> Stall:
 def _stalled_replicas(groups: Sequence[ReplicaGroup], stall: Stall) -> tuple[ReplicaGroup, ...]:
     """Restart the replicas that are behind; if none is known to be behind, restart all replicas that train.
 
-    The stall is their one cause.
+    For `backoffLimit`, these restarts count as a single failure, because they have the same cause.
     """
     running = _running(groups)
     named = [entry for entry in running if entry[0].name_of(entry[1]) in stall.behind]
@@ -224,7 +224,7 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
 
 
 def _as_before(job: TFJob, **looks: Any) -> Stall:
-    """Return the state and message from before, because the logs must be read again."""
+    """Return the state that the condition Stalled shows: the logs must be read again before the state can change."""
     before = condition_of(job, ConditionType.STALLED)
     if before is not None and before.status == "True":
         return Stall(state=StallState.STALLED, message=before.message, **looks)
@@ -244,7 +244,7 @@ def _running(groups: Sequence[ReplicaGroup]) -> list[_Running]:
 
 
 def _training(running: list[_Running]) -> list[_Running]:
-    """Return the replicas that train, because their logs show progress; without such replicas, return all."""
+    """Return the chiefs and workers, because only their logs show progress; if there are none, return all replicas."""
     return [entry for entry in running if entry[0].type in _TRAINING_TYPES] or running
 
 
@@ -270,7 +270,8 @@ def _stalled(facts: Facts, clock: _Clock, what: str, behind: tuple[str, ...], *,
     ends_as = OnStall(policy.on_stall) if policy.on_stall in set(OnStall) else OnStall.REPORT
     stall = Stall(state=StallState.STALLED, message=message, behind=behind, look_again=look_again, ends_as=ends_as)
     if is_new and ends_as is not OnStall.REPORT:
-        # The condition first, then the end: a job that fails by the restart that follows does not mention its stall.
+        # The condition Stalled is written first, and a later sync ends the stall. Otherwise, if that end made the job
+        # fail, its status would never show the stall.
         stall = msgspec.structs.replace(stall, ends_as=OnStall.REPORT, look_again=_END_DELAY)
     if taken is None:
         return stall

@@ -61,7 +61,8 @@ def account(facts: Facts) -> JobUsage | None:
         return facts.job.status.usage
     before = _before(facts)
     if before.phase not in _PHASES:
-        # An end that no status has was planned from an older state of the job: it counts if it comes again.
+        # An earlier plan recorded the job's end in memory, but the status with that end was never written. It counts
+        # only if this plan ends the job, too.
         return before if stage.is_end else facts.job.status.usage
     now = max(utc(whole_second(facts.now)), before.time)
     stalled = stage is Stage.ACTIVE and facts.stall.state is StallState.STALLED
@@ -109,13 +110,14 @@ def _before(facts: Facts) -> JobUsage:
         status = remembered
     assert status is not None
     latest = whole_second(facts.now)
-    # A time that lies ahead (a clock was wrong, or somebody wrote it) would keep the sums from growing until then.
+    # Limit these times to the present. If a time were in the future (a clock was wrong, or a user wrote it), the sums
+    # would not grow until then.
     since = min(utc(status.since or latest), latest), min(utc(status.resources_since or latest), latest)
     return msgspec.structs.replace(status, since=since[0], resources_since=since[1])
 
 
 def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> _Course:
-    """Return the phases and counts of the job at its last change."""
+    """Return a course that begins with the phase, step and restarts that the last usage has recorded."""
     reported, since = facts.observed.reported, utc(before.since or now)
     return _Course(
         facts,
@@ -133,9 +135,10 @@ def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> 
 
 
 class _Course(msgspec.Struct, frozen=True):
-    """The phases of the job since a moment.
+    """The phases of the job since the last change of its usage (`since`).
 
-    `spans` has these phases in order; its first item is the phase at that moment.
+    `spans` has these phases in order; the first item is the phase that began at `since`. Each method returns a changed
+    copy.
     """
 
     facts: Facts
@@ -193,7 +196,7 @@ class _Course(msgspec.Struct, frozen=True):
         elif course.spans[-1][0] is UsagePhase.STARTING and not ended:
             course = course._then(UsagePhase.SCHEDULING, self.now)
         if self.is_reported:
-            # A report that is older than the pods is of the programs before a suspension.
+            # A report that is older than the pods was sent before a suspension.
             began = self._report_time if self._report_time >= created else None
         else:
             began = self._begun(needed)
@@ -301,9 +304,9 @@ class _Course(msgspec.Struct, frozen=True):
         ]
 
     def _begun(self, needed: Sequence[Replica]) -> datetime | None:
-        """Return when the last program began (with dynamic workers, the first program).
+        """Return when the last program began; None if not all programs run.
 
-        Return None if not all programs run.
+        With dynamic workers, return when the first program began; None if no program runs.
         """
         begun = [begun_at(replica, self.now) for replica in needed]
         times = [moment for moment in begun if moment is not None]

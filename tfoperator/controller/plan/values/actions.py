@@ -1,9 +1,8 @@
 """The output of `plan()`: a `Plan`, whose phases hold the actions to carry out.
 
-They are plain frozen data. So a decision can be compared, printed and tested without a cluster, and the code that
-executes a plan does not need the reasons for the plan. Some rules of execution depend on the object: a service comes
-before its pod, a PodGroup before the pods, and a TensorBoard never fails the job. Members of actions and phases express
-these rules.
+They are plain frozen data. So a plan can be compared, printed and tested without a cluster. Some rules of execution
+depend on the object: a service comes before its pod, a PodGroup before the pods, and a TensorBoard never fails the job.
+Members of actions and phases express these rules.
 """
 
 from __future__ import annotations
@@ -161,8 +160,8 @@ class Phase(msgspec.Struct, frozen=True):
 class PlannedEvent(msgspec.Struct, frozen=True):
     """An event about the job; it is sent after the status write of the plan, if any, has succeeded.
 
-    `reason` is plain text, not an enumeration: otherwise the memory of events would hold objects that the garbage
-    collector has to visit.
+    `reason` is a plain string and not a JobReason: Python's garbage collector does not track strings, and many events
+    are kept.
     """
 
     type: EventType

@@ -57,7 +57,9 @@ class UnkeptLogs(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A comparison of the caches with the live state that is still to be recorded in `status.lastReconcileTime`.
+    """A comparison of a job's cached objects with the API server, by the reconciler, that the status does not show yet.
+
+    The next status write sets `status.lastReconcileTime` to `time`.
 
     `write` means that this needs a status write of its own, if there is no other reason for a status write.
     """
@@ -69,9 +71,9 @@ class Comparison(msgspec.Struct, frozen=True):
 class NewestLine(msgspec.Struct, frozen=True):
     """The newest line of a pod's log.
 
-    It has the time of writing, as far as the operator knows it, and the time by the node's clock. `stamp` is None if
-    the log has no line. `stopped` means that the program was found stopped (SIGSTOP). `is_new` means that the previous
-    reading did not find this line, or that there was no previous reading.
+    `time` is when the line was written, as far as the operator knows it. `stamp` is that time by the node's clock; None
+    if the log has no line. `stopped` means that the program was found stopped (SIGSTOP). `is_new` means that the
+    previous reading did not find this line, or that there was no previous reading.
     """
 
     time: datetime

@@ -58,7 +58,7 @@ def _too_many_failures(facts: Facts) -> Verdict | None:
         return None
     failure = _job_failed_because(facts.job, BACKOFF_LIMIT_REACHED)
     if facts.stall.ends_as is not OnStall.REPORT and facts.stall.message:
-        # A stall that is handled now has had replicas counted as lost.
+        # This plan ends a stall: it has marked the stalled replicas as restarting, and these restarts exceed the limit.
         return Verdict(Stage.FAILED, f"{failure}. {facts.stall.message}", JobReason.PROGRESS_DEADLINE_EXCEEDED)
     last = some(facts.restart.causes or _last_failures(facts.groups))
     return Verdict(Stage.FAILED, f"{failure}: {last}" if last else failure)
@@ -197,7 +197,7 @@ def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -
         return False
     if not unbounded and spec.success_policy != SuccessPolicy.ALL_WORKERS and 0 in failed:
         return True  # Worker 0 leads here, and a job without its leader can't succeed.
-    # Dynamic workers may come and go, as in the Go operator; but when none is left to do the work, waiting would
+    # Dynamic workers may come and go, as in the Go operator. But if no worker is left to do the work, the job would
     # never end.
     return len(failed) + group.succeeded == group.size
 
