@@ -398,7 +398,7 @@ class ProgressReporting(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
     enabled: Annotated[
         bool | None,
-        Field("Whether the replicas get the address of the data service in TF_DATA_SERVICE; true if unset."),
+        Field("Whether the replicas get the address to which they report their progress; true if unset."),
     ] = None
 
 
