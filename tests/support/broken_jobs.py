@@ -132,7 +132,7 @@ BROKEN_JOBS = (
     ),
     BrokenJob(
         "too-slow",
-        "the job is longer at work than it may be",
+        "the job runs longer than its `activeDeadlineSeconds`",
         "time.sleep(600)",
         "active longer",
         "activeDeadlineSeconds",
@@ -140,7 +140,7 @@ BROKEN_JOBS = (
     ),
     BrokenJob(
         "no-command",
-        "the image has no such program",
+        "the image does not contain the program of `command`",
         "",
         "exit code 127",
         "does not exist where the program ran",
