@@ -34,7 +34,7 @@ def packages() -> list[str]:
 
 def listed() -> set[str]:
     """The distributions that the page lists, by their normal names."""
-    table = PAGE.read_text().partition("## Needs")[2].partition("\n## ")[0]
+    table = PAGE.read_text().partition("## Dependencies")[2].partition("\n## ")[0]
     return {canonicalize_name(name) for name in re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)}
 
 
