@@ -41,7 +41,7 @@ def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock 
 
     Raises ConfigError.
     """
-    stamps = stamps_of(paths)  # before they are read: a change amid that is seen as one after it
+    stamps = stamps_of(paths)  # before the files are read: a change during the reading counts as a later change
     merged, current = _merge(paths)
     names = " and ".join(map(str, paths))
     chosen = context or current
@@ -116,7 +116,7 @@ class _Entry:
     def find(cls, merged: _Sections, section: str, name: str, asked_by: str) -> _Entry:
         """Find an entry by name.
 
-        If it is missing or malformed, raise ConfigError, which names the entry that refers to it.
+        `asked_by` describes the entry that refers to it. If the entry is missing, the ConfigError names `asked_by`.
         """
         kind = section.removesuffix("s")
         for entry, path in merged[section]:
@@ -256,7 +256,7 @@ class _Loader:
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`.
 
-    Without these headers the client would have more rights.
+    Without these headers, the client would act with the rights of the user itself, and not of the impersonated user.
     """
     headers = []
     for field, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):

@@ -141,7 +141,10 @@ def _merge_list(current: list[Any], patch: list[Any], keys: _Keys, path: str, *,
 
 
 def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str) -> tuple[list[_Dict], list[_Dict]]:
-    """Apply the items that are directives. Return the other items of both lists."""
+    """Apply the items of the patch that are directives, for example `{"$patch": "delete", "name": "a"}`.
+
+    Return the rest of `current` and of `patch`.
+    """
     replaced = False
     plain: list[_Dict] = []
     for item in patch:
@@ -182,7 +185,9 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str,
 
 
 def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Sort by insertion, as the library does for up to 20 items. An item that is not in `order` moves to the front."""
+    """Sort by insertion, as Kubernetes' Go library does for up to 20 items. An item that is not in `order` moves to the
+    front.
+    """
     out: list[Any] = []
     ranks: list[int] = []
     for item in items:

@@ -23,7 +23,7 @@ EVERYTHING: Final = Selection()
 class ListOptions(Selection, frozen=True, kw_only=True):
     """The request for one page of a list.
 
-    With `limit` 0 it requests the whole list. If a field has its default, the server chooses the value.
+    With `limit` 0 it requests the whole list. A field with its default value ("" or 0) is not sent.
     """
 
     resource_version: str = ""

@@ -38,7 +38,9 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit
 
 
 NOBODY = OwnerReference(uid="-", controller=True)
-"""A value in place of an owner that a cache does not keep. Its UID matches no object."""
+"""A value that replaces a controller reference whose names are too long for a cache (`_MAX_VALUE`). Its UID matches no
+object.
+"""
 
 
 _LONGEST_UNCERTAIN_PERIOD = 1
@@ -71,8 +73,8 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     def deletion_requested(self) -> datetime | None:
         """The latest time at which deletion can have been requested: the deletion's timestamp less the grace period.
 
-        The minimum time stands for a time that is out of range. If `certain_deletion` equals this time, deletion was
-        requested at exactly this time. Otherwise it may have been requested earlier.
+        The deletion may have been requested earlier, if `certain_deletion` is None. If the difference is out of the
+        range of dates, this is the smallest datetime.
         """
         if self.deletion_timestamp is None:
             return None
@@ -260,7 +262,8 @@ def compacting(
     *,
     finalizers: int = 1,
 ) -> Callable[[bytes], V]:
-    """Return a decoder for a cache. It reduces the result of `decode`.
+    """Return a decoder for a cache, which removes from the result of `decode` the metadata that the operator never
+    reads.
 
     It keeps the labels in use, the annotations that `keep` returns, and the first `finalizers` finalizers. Of the
     owners it keeps only the controller.
@@ -310,8 +313,8 @@ _MAX_CONDITIONS = 16
 _MAX_NAME = 128
 """The maximum number of characters of a name or a reason in a large pod's status."""
 _MAX_MESSAGE, _MAX_MESSAGE_OF_MANY = 4096, 256
-"""The maximum number of characters of a message in a large pod's status. Kubelets write at most this number. The limit
-is lower if the pod has more containers than a cache keeps.
+"""The maximum number of characters of a message in a large pod's status. Kubelets write at most 4096 characters. The
+limit is 256 if the pod has more than 16 conditions, containers or init containers.
 """
 _CONDITIONS_OF_KUBERNETES = frozenset(
     ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready", "DisruptionTarget")
