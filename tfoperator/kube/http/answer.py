@@ -183,7 +183,7 @@ class ResponseReader:
             raise HttpParserError("there are bytes after the answer")
 
     def on_status(self, reason: bytes) -> None:
-        """Refuse a NUL in the reason text. (Everywhere else llhttp itself refuses a NUL.)"""
+        """Refuse a NUL in the reason text. In other places llhttp itself refuses a NUL."""
         if b"\0" in reason:
             raise HttpParserError("the status line contains NUL")
 
