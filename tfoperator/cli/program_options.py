@@ -1,5 +1,5 @@
-"""The options of `run` and `submit`: for the runtime of pods, and for a program in place of a manifest; with their
-checks.
+"""The options of `run` and `submit` for the runtime of pods and for a program in place of a manifest, and
+their checks.
 """
 
 from __future__ import annotations

@@ -202,8 +202,8 @@ def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: 
         row = replica_row(pod)
         found.add(row.name)
         restarts = row.restarts + _restarts_before(pod)
-        # For a pod that the operator stops, the kubelet's reason is DeadlineExceeded. The operator's own reason is
-        # in `row.detail`.
+        # The operator stops a pod by a deadline, so the kubelet's reason is DeadlineExceeded. The operator's own reason
+        # is in `row.detail`.
         is_stopped = row.detail and row.state in ("Stopped", "Stopping")
         reason = row.detail if is_stopped else waiting_reason(pod, job, now, events) or row.detail
         ready = "yes" if row.ready else "no"

@@ -148,8 +148,9 @@ class IssuedCredentials(Credentials):
         return current if current is not None and current.holds(now) and (self._running or not due) else None
 
     def refused(self, authorization: str) -> bool:
-        """Issue a new credential, unless another thread has already done this. Return whether the credential has
-        changed.
+        """Issue a new credential, unless another thread has already done this.
+
+        Return whether the credential has changed.
         """
         with self._changed:
             old = self._current

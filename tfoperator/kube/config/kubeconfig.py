@@ -141,8 +141,9 @@ class _Entry:
         return value
 
     def material(self, field: str) -> str | bytes:
-        """Return PEM data: from the field `{field}-data` (decoded) if it is set, or else from the file whose path is in
-        `field`.
+        """Return PEM data as bytes, or the path of a PEM file.
+
+        The data are in the base64 field `{field}-data`. If this field is not set, the path is in `field`.
         """
         if data := self.text(f"{field}-data"):
             try:

@@ -72,8 +72,9 @@ def exec_plugin(
 
 
 def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, Any]) -> Any:
-    """Return an object whose `run()` runs the plugin. Releases of `kubernetes` before 32 don't pass the cluster to the
-    plugin.
+    """Return an object whose `run()` runs the plugin.
+
+    Releases of `kubernetes` before 32 don't pass the cluster to the plugin.
     """
     from kubernetes.config.exec_provider import ExecProvider
     from kubernetes.config.kube_config import ConfigNode
@@ -168,8 +169,9 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
 
 
 def _trusting(settings: Any, where: str) -> dict[str, Any]:
-    """Return the settings of an OpenID Connect provider, with the system's CA file if they name no CA. Raises
-    ConfigError.
+    """Return the settings of an OpenID Connect provider, with the system's CA file if they name no CA.
+
+    Raises ConfigError.
     """
     if not isinstance(settings, dict):
         raise ConfigError(f"{where}: auth-provider oidc must have a config")

@@ -49,8 +49,9 @@ class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _version_of(source: str | bytes) -> object:
-    """Return a value that changes when the file at the path `source` changes (a constant for PEM data). Raises
-    ConfigError if the file can't be examined.
+    """Return a value that changes when the file at the path `source` changes (a constant for PEM data).
+
+    Raises ConfigError if the file can't be examined.
     """
     if isinstance(source, bytes) or not source:
         return b""

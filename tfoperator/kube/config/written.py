@@ -66,10 +66,10 @@ class WrittenParts:
         return self._written if self._clock.monotonic() - self._looked < _RECHECK_SECONDS else None
 
     def now(self, *, at_once: bool = False) -> ChangeableParts:
-        """Return the content of the files. First check the files if the last check is a second old, or if `at_once` is
-        set.
+        """Return the content of the files.
 
-        If the files can't be used, the problem is logged, and the content that was last read stays in use.
+        First check the files if the last check is a second old, or if `at_once` is set. If the files can't be used, the
+        problem is logged, and the content that was last read stays in use.
         """
         held = None if at_once else self.held()
         if held is not None:

@@ -75,13 +75,12 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class ResponseReader:
-    """Reads one response. `begin()` reads up to the end of the headers, `read` and `read_all` read the body. Not
-    thread-safe. It does not close the socket.
+    """Reads one response. `begin()` reads up to the end of the headers, `read` and `read_all` read the body.
 
-    Every read raises the source's errors. It raises ConnectionResetError if the source ends before the first byte,
-    EOFError if it ends later but too early, HttpParserError for malformed HTTP, and AnswerTooLarge for a body of more
-    than `limit` bytes. It raises TimeoutError if bytes arrive after `late_at` on the clock and the response has not
-    ended.
+    Not thread-safe. It does not close the socket. Every read raises the source's errors. It raises ConnectionResetError
+    if the source ends before the first byte, EOFError if it ends later but too early, HttpParserError for malformed
+    HTTP, and AnswerTooLarge for a body of more than `limit` bytes. It raises TimeoutError if bytes arrive after
+    `late_at` on the clock and the response has not ended.
 
     `switches` means that the request asks for another protocol: then a 101 status ends the response.
 
@@ -227,8 +226,9 @@ class ResponseReader:
 
 
 def error_of(answer: Response, what: str) -> ApiError:
-    """Convert a response with a status other than 2xx into its error. `what` describes the request for the message, for
-    example `create pods ns/name`.
+    """Convert a response with a status other than 2xx into its error.
+
+    `what` describes the request for the message, for example `create pods ns/name`.
     """
     try:
         status = _decode_status(answer.body)

@@ -172,8 +172,9 @@ class HttpWatch(Generic[T]):
                 yield event
 
     def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
-        """Yield the events in batches, as an alternative to `__iter__`. A batch contains events of one read, at most a
-        hundred.
+        """Yield the events in batches, as an alternative to `__iter__`.
+
+        A batch contains events of one read, at most a hundred.
         """
         try:
             while data := self._read():

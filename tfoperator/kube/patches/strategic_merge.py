@@ -185,8 +185,9 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str,
 
 
 def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Sort by insertion, as Kubernetes' Go library does for up to 20 items. An item that is not in `order` moves to the
-    front.
+    """Sort by insertion, as Kubernetes' Go library does for up to 20 items.
+
+    An item that is not in `order` moves to the front.
     """
     out: list[Any] = []
     ranks: list[int] = []

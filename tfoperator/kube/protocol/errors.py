@@ -82,8 +82,9 @@ class SilentWatch(DeadlineExceeded):
 
 
 class MalformedResponse(TransportError):
-    """The response does not have the requested format: it is not JSON, has another shape, or is larger than
-    the limit.
+    """The response does not have the requested format.
+
+    For example, it is not JSON, has another shape, or is larger than the limit.
     """
 
 
@@ -196,8 +197,9 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def error_from_status(status: Status, context: str = "", retry_after: float | None = None) -> ApiError:
-    """Return the error for a Status. Its class follows from `code`, for example 404: NotFoundError. For 409 it also
-    follows from `reason`.
+    """Return the error for a Status. Its class follows from `code`, for example 404: NotFoundError.
+
+    For 409 it also follows from `reason`.
     """
     kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
     if status.code == 409 and status.reason == "AlreadyExists":
@@ -234,13 +236,13 @@ def is_expired(error: BaseException) -> bool:
 
 
 def is_unavailable_version(error: BaseException) -> bool:
-    """Return whether the error means that the server can't serve the requested resourceVersion: it is too old, or the
-    server does not know it.
+    """Return whether the error means that the server can't serve the requested resourceVersion.
 
-    A server that lags behind etcd does not know a new version yet. After a restore of etcd from a backup, the server
-    may never reach the version. In this case the server responds with 504 (Timeout). Since Kubernetes 1.18.6 a cause of
-    the Status has the reason `ResourceVersionTooLarge`. From 1.17 on, the cause has only the message `Too large
-    resource version`. Before 1.17, this is the message of the Status itself.
+    The version may be too old, or unknown to the server. A server that lags behind etcd does not know a new version
+    yet. After a restore of etcd from a backup, the server may never reach the version. In this case the server responds
+    with 504 (Timeout). Since Kubernetes 1.18.6 a cause of the Status has the reason `ResourceVersionTooLarge`. From
+    1.17 on, the cause has only the message `Too large resource version`. Before 1.17, this is the message of the Status
+    itself.
     """
     if is_expired(error) or not isinstance(error, ApiError):
         return is_expired(error)
@@ -253,7 +255,8 @@ def is_unavailable_version(error: BaseException) -> bool:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return whether the server, the network or a gateway failed (no response, or 5xx). Return False if the server
-    refused the request (4xx).
+    """Return whether the server, the network or a gateway failed (no response, or 5xx).
+
+    Return False if the server refused the request (4xx).
     """
     return isinstance(error, TransportError | ServerError)

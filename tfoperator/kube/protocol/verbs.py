@@ -39,8 +39,9 @@ impossible.
 
 
 def decoder(view: type[T]) -> Decoder[T]:
-    """Return a decoder for a msgspec Struct type. Keep the decoder and use it for many objects, because building it is
-    expensive.
+    """Return a decoder for a msgspec Struct type.
+
+    Keep the decoder and use it for many objects, because building it is expensive.
     """
     return msgspec.json.Decoder(view).decode
 
@@ -187,8 +188,9 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """The GET of an object. In a chain (`ApiClient.send`) it returns only the object's metadata, and must be the last
-    request.
+    """The GET of an object.
+
+    In a chain (`ApiClient.send`) it returns only the object's metadata, and must be the last request.
     """
 
     resource: Resource
@@ -200,8 +202,9 @@ Request = Creation | Deletion | Modification | Replacement | Lookup
 
 
 class Warned(msgspec.Struct, frozen=True):
-    """A write that succeeded with warnings from the server, for example about unknown fields that the server has
-    dropped.
+    """A write that succeeded with warnings from the server.
+
+    For example, a warning names unknown fields that the server has dropped.
     """
 
     texts: tuple[str, ...]

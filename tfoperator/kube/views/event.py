@@ -78,8 +78,10 @@ class Event(HasMetadata, frozen=True, rename="camel"):
 
     @property
     def last_seen(self) -> datetime:
-        """The time of the last occurrence, from the first of these fields that is set: `series`, `lastTimestamp`,
-        `eventTime`, `creationTimestamp`.
+        """The time of the last occurrence.
+
+        It comes from the first of these fields that is set: `series`, `lastTimestamp`, `eventTime`,
+        `creationTimestamp`.
         """
         newest = self.series.last_observed_time if self.series is not None else None
         created = self.metadata.creation_timestamp

@@ -262,8 +262,7 @@ def compacting(
     *,
     finalizers: int = 1,
 ) -> Callable[[bytes], V]:
-    """Return a decoder for a cache, which removes from the result of `decode` the metadata that the operator never
-    reads.
+    """Return a decoder for a cache: `decode`, without the metadata that the operator never reads.
 
     It keeps the labels in use, the annotations that `keep` returns, and the first `finalizers` finalizers. Of the
     owners it keeps only the controller.

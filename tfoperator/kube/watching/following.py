@@ -33,8 +33,9 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """A change: ADDED, MODIFIED or DELETED with the object. One BOOKMARK without an object marks the end of the first
-    list.
+    """A change: ADDED, MODIFIED or DELETED with the object.
+
+    One BOOKMARK without an object marks the end of the first list.
     """
 
     type: WatchEventType

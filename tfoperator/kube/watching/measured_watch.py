@@ -46,9 +46,7 @@ class ReflectorMetrics:
         """Record that a server accepted a watch."""
 
     def watch_finished(self, informer: str, seconds: float, events: int) -> None:
-        """Record the end of a watch, whatever the reason, and the number of events that it delivered (bookmarks
-        included).
-        """
+        """Record the end of a watch for any reason, and the number of its events (bookmarks included)."""
 
     def watch_failed(self, informer: str, reason: str) -> None:
         """Record that the server refused a watch, or that the watch broke. `reason` is as in `list_failed`."""
@@ -61,8 +59,9 @@ class ReflectorMetrics:
 
 
 def reason_of(error: KubeError) -> str:
-    """Return the `reason` of the server's Status, for example `Expired`. Without a reason, return the name of the
-    error's class.
+    """Return the `reason` of the server's Status, for example `Expired`.
+
+    Without a reason, return the name of the error's class.
     """
     return (error.reason if isinstance(error, ApiError) else "") or type(error).__name__
 

@@ -69,8 +69,9 @@ def version_after(events: Sequence[WatchEvent[T]]) -> str:
 
 
 class _FruitlessWatch(KubeError):
-    """A watch ended at once and without events. The reflector waits before the next watch: otherwise it would open
-    watches without a pause.
+    """A watch ended at once and without events.
+
+    The reflector waits before the next watch: otherwise it would open watches without a pause.
     """
 
 
