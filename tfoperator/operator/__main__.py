@@ -1,5 +1,6 @@
-"""Makes `python -m tfoperator.operator` do the same as `tfoperator operator`, but without the command line's
-libraries.
+"""The entry point of `python -m tfoperator.operator`, which does the same as `tfoperator operator`.
+
+It does not import the libraries of the command line (Typer, rich).
 """
 
 from __future__ import annotations

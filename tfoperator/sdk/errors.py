@@ -38,8 +38,9 @@ class NamespaceNotFound(TFJobError):
 
 
 class FunctionSourceError(TFJobError):
-    """A training function can't be sent to a cluster: its source is missing, or it depends on code outside of the
-    function.
+    """A training function can't be sent to a cluster.
+
+    For example, its source is missing, or it uses names from outside of the function.
     """
 
 

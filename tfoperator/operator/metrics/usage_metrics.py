@@ -78,8 +78,8 @@ class UsageMetrics(Collector):
             for uid, (namespace, amounts) in counted.items():
                 before = self._counted.get(uid, {})
                 for (family, what), amount in amounts.items():
-                    # An amount can become smaller, because time that counted as training may later count as the start of
-                    # the program. A counter must not decrease.
+                    # An amount can become smaller: time that counted as training may later count as the start of the
+                    # program. A counter must not decrease.
                     key, more = (family, namespace, what), amount - before.get((family, what), 0.0)
                     self._totals[key] = self._totals.get(key, 0.0) + max(more, 0.0)
         self._counted = {uid: amounts for uid, (_, amounts) in counted.items()}

@@ -105,8 +105,9 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class _Refused(Exception):
-    """The operator may not read the logs of the namespace: the API server refuses now, or an earlier refusal still
-    applies.
+    """The operator may not read the logs of the namespace.
+
+    The API server refuses now (403), or an earlier refusal still applies (`_REFUSED_SECONDS`).
     """
 
 
