@@ -177,7 +177,10 @@ class Objects:
                 yield from map(self._info, some)
 
     def folders(self, under: str = "") -> list[str]:
-        """Return the sorted names of the folders directly below a key: for the key `a/b/c`, this is `b` below `a`."""
+        """Return the sorted names of the folders directly below a key.
+
+        For example, with the objects `a/b/c` and `a/d`, the only folder below `a` is `b`.
+        """
         with self._in_words():
             found = self._store.list_with_delimiter(self._full(under) or None)["common_prefixes"]
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)

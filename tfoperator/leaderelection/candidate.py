@@ -23,8 +23,9 @@ _FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Leas
 
 
 class SeenLease(msgspec.Struct, frozen=True):
-    """The lease in the state that was last seen, and the (local, monotonic) time since which its record has not
-    changed.
+    """The lease in the state that was last seen.
+
+    `since` is the time on the local monotonic clock since which the record in the lease has not changed.
     """
 
     lease: Lease | None = None
@@ -107,7 +108,7 @@ class Candidate:
             except NotFoundError:
                 return True
             except ConflictError:
-                # Fetching again is enough: other candidates don't compete for a lease that is held.
+                # Another client has changed the lease meanwhile. The loop fetches the lease again.
                 continue
             except _FAILURES as error:
                 logger.warning("lease %s can't be released, and will expire: %s", self._lock, error)

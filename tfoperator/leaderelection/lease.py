@@ -37,7 +37,9 @@ class LeaseRecord(msgspec.Struct, frozen=True, rename=_NAMES):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """One state of the Lease object: its record, and the whole object with the resourceVersion that the next write
+    """One state of the Lease object.
+
+    `record` has the fields of its `spec`. `manifest` is the whole object, with the resourceVersion that the next write
     needs.
     """
 

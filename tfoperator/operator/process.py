@@ -195,7 +195,7 @@ def _make_webhook(
     options: Options, address: Address, client: ApiClient, registry: CollectorRegistry, namespace: str
 ) -> ConversionWebhook:
     """Return the webhook for these options. `namespace` is the operator's own namespace. Raises ListenError."""
-    # Imported late: an operator for v1 alone needs no certificates.
+    # Imported late: an operator without the webhook does not need these modules.
     from tfoperator.servers.webhook.metrics import WebhookMetrics
     from tfoperator.servers.webhook.webhook import ConversionWebhook, WebhookConfig
 

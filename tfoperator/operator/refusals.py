@@ -37,11 +37,11 @@ class Refusals(RequestObserver):
         self._observer.request(method, host, code, seconds)
 
     def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
-        """Call the other observer."""
+        """Call the same method of the other observer."""
         self._observer.rate_limiter_wait(method, host, seconds)
 
     def retry(self, method: str, host: str, code: str) -> None:
-        """Call the other observer."""
+        """Call the same method of the other observer."""
         self._observer.retry(method, host, code)
 
     @property

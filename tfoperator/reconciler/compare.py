@@ -61,8 +61,10 @@ class Difference(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """The server's last state of an object (None if it does not exist), the object's owner, and the version of the
-    answer.
+    """The server's last answer about an object.
+
+    `live` is its state (None if it does not exist), `owner` is the UID of its controller, and `as_of` is the version of
+    the answer.
     """
 
     live: Version | None

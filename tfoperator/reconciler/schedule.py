@@ -52,8 +52,9 @@ class Round(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """Seconds between two looks at a job: `base` after a change, and `cap` when the job has been quiet for a
-    long time.
+    """The shortest and the longest interval between two comparisons of a job, in seconds.
+
+    `base` applies after a change, and `cap` when the job has been quiet for a long time.
     """
 
     base: float
@@ -191,8 +192,9 @@ class Schedule:
             del self._jobs[uid]
 
     def _interval(self, job: _Job, compared: float | None = None) -> float:
-        """Return the seconds to the next comparison, from the job's last comparison or from a comparison at the time
-        `compared`.
+        """Return the seconds from a comparison to the next comparison.
+
+        `compared` is the time of the comparison (default: the job's last comparison).
         """
         quiet = (job.compared if compared is None else compared) - job.changed
         return min(max(quiet, 0.0) + self._base, self._cap)

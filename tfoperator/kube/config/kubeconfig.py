@@ -86,7 +86,7 @@ def _content(path: Path) -> dict[str, Any]:
     except YamlBoundsError as error:
         raise ConfigError(f"kubeconfig {error}") from None
     except YamlError as error:
-        # The message quotes the file.
+        # The message of the YamlError is left out, because it quotes the file, which may contain tokens.
         column = "" if error.column is None else f", column {error.column}"
         where = "" if error.line is None else f" at line {error.line}{column}"
         raise ConfigError(f"kubeconfig {path} is not valid YAML{where}") from None

@@ -52,7 +52,9 @@ class Exchange:
         """Whether to call `advance()` again without waiting: TLS may have buffered more bytes than were read."""
         began = time.monotonic()
         self.late_at = began + timeout
-        """A time on the monotonic clock: after it, the time without data or the whole exchange exceeds its limit."""
+        """The time on the monotonic clock at which the exchange has timed out. Each received byte postpones it, but
+        never beyond the limit of the whole exchange.
+        """
         self._end_by = began + TIMEOUTS_IN_ALL * timeout
         self.number = connection.sock.fileno()
         """The connection's file descriptor, for polling."""

@@ -69,9 +69,10 @@ class ExecStatus(msgspec.Struct, frozen=True):
 def execute(
     transport: Transport, target: str, headers: Headers, *, certificate: Any, timeout: float, max_bytes: int
 ) -> Executed | Response:
-    """Run the command that `target` names; return a Response if the server refuses. Raises TransportError.
+    """Run a command in a container. `target` is the path and query of `pods/exec`, which contain the command.
 
-    `timeout` is in seconds, for the whole run. Output after `max_bytes` is dropped.
+    If the server refuses, return its response. Raises TransportError. `timeout` is in seconds, for the whole run.
+    Output after `max_bytes` is dropped.
     """
     end = time.monotonic() + timeout
     sock = transport.open_socket(certificate)

@@ -143,11 +143,12 @@ class Multiplexer:
         self._ringer.close()
 
     def _ring(self) -> None:
-        # A failure is harmless: the socket is full after enough wake-ups, and closed when the thread has ended.
+        # A failure to send is harmless: a full socket already wakes the thread, and a closed socket means that the
+        # thread has ended.
         with contextlib.suppress(OSError):
             self._ringer.send(b"\0")
 
-    # The multiplexer's thread.
+    # Methods that only the multiplexer's thread calls.
 
     def _work(self) -> None:
         going_on = True
@@ -262,7 +263,7 @@ class Multiplexer:
             self._polled.remove(number)
             self._poll.unregister(number)
 
-    # Any thread.
+    # Methods that any thread may call.
 
     def _guarded(self, chain: Chain, step: Callable[[Chain], None]) -> None:
         """Run a step of a chain's current call.

@@ -1,4 +1,4 @@
-"""The verbs of an API server over one session: the request of each verb, and the type of its decoded response."""
+"""Implements the verbs of an API server (get, list, watch, create ...) over HTTP, with typed results."""
 
 from __future__ import annotations
 

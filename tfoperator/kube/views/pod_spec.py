@@ -261,8 +261,7 @@ class ProjectedSource(msgspec.Struct, frozen=True):
 class Volume(Projection, frozen=True, rename="camel"):
     """One volume of a pod.
 
-    Exactly one source is set. If none of the sources below is set, the volume is of a kind that no local runtime
-    supports.
+    At most one of these sources is set. If no source is set, the volume is of a kind that no local runtime supports.
     """
 
     name: str = ""

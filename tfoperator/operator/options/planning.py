@@ -13,7 +13,7 @@ _COPIED = frozenset(PlanOptions.__struct_fields__) & frozenset(Options.__struct_
 
 
 def plan_options(options: Options, **more: Any) -> PlanOptions:
-    """Return the options of plans.
+    """Return the `PlanOptions` for these options of the operator.
 
     `more` sets fields of `PlanOptions` that no option sets, or replaces the values of options.
     """

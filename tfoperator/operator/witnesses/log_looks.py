@@ -112,7 +112,10 @@ class _Refused(Exception):
 
 
 class LogLooker:
-    """The implementation of the controller's protocol `LogLooks`. Thread-safe. `close()` ends its threads."""
+    """Reads the newest log lines of jobs in threads of its own. It implements the controller's protocol `LogLooks`.
+
+    Thread-safe. `close()` ends the threads.
+    """
 
     def __init__(self, newest_line: NewestLineOf, *, clock: Clock | None = None) -> None:
         self._newest_line = newest_line

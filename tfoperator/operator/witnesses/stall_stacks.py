@@ -90,7 +90,10 @@ class _Taking:
 
 
 class StackTaker:
-    """The implementation of the controller's protocol `StackKeeper`. Thread-safe. `close()` ends its threads."""
+    """Takes and archives stacks in threads of its own. It implements the controller's protocol `StackKeeper`.
+
+    Thread-safe. `close()` ends the threads.
+    """
 
     def __init__(
         self,

@@ -197,7 +197,7 @@ class View(RunListener, ABC):
             self.say("tfoperator", "the time limit is over: stopping the job")
 
     def page_link(self, url: str) -> None:
-        """Show the link to the page."""
+        """Show the link to the page that `tfoperator run --ui` serves."""
         self.say("tfoperator", f"the page (the link works once, for one browser): {url}")
 
     def tick(self) -> None:
