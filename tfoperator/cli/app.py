@@ -88,7 +88,7 @@ def run_app(arguments: Sequence[str]) -> int:
         # Typer itself reports usage errors, aborts and broken pipes, and ends each of them with SystemExit.
         make_app(_words(arguments))(list(arguments), prog_name=_NAME)
     except SystemExit as done:
-        # By its name, since new releases of Typer have a class of their own in place of Click's.
+        # Compare the name of the class, since new releases of Typer have their own NoSuchOption in place of Click's.
         if type(done.__context__).__name__ == "NoSuchOption":
             _explain(arguments)
         return done.code if isinstance(done.code, int) else 0

@@ -49,7 +49,7 @@ def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
 def record_age(job: TFJob, now: datetime) -> float | None:
     """Return the seconds since the comparison that the job's status records.
 
-    Return None if there is no record, or if the record can't be true.
+    Return None if there is no record, or if its time is more than 5 minutes in the future.
     """
     last = job.status.last_reconcile_time
     ago = None if last is None else seconds_between(last, now)

@@ -186,7 +186,7 @@ class Looker:
     def _updated(
         self, namespaces: Sequence[str], groups: Mapping[Resource, InformerGroup[Any]]
     ) -> Iterator[tuple[str, Sequence[_Collection] | ForbiddenError]]:
-        """Update the known state of these namespaces, except namespaces that the operator may not read.
+        """Yield each namespace with its updated collections, or with the error if the operator may not read it.
 
         The iteration ends early if `close` was called. Raises KubeError.
         """

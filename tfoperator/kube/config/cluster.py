@@ -1,6 +1,6 @@
 """Describes where an API server is and how to connect to it.
 
-Reading a configuration returns this description, and a client needs it as input.
+`load_config` returns this description, and `Client` takes it.
 """
 
 from __future__ import annotations

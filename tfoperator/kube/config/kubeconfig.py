@@ -147,7 +147,7 @@ class _Entry:
         """
         if data := self.text(f"{field}-data"):
             try:
-                # Wrapped lines are fine, as for kubectl: in YAML a block of them looks natural.
+                # Line breaks in the base64 text are allowed, as for kubectl: users write it as a block in YAML.
                 return base64.b64decode("".join(data.split()), validate=True)
             except (binascii.Error, ValueError):
                 raise ConfigError(f"{self.where}: {field}-data must be base64") from None

@@ -142,7 +142,8 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
             "gke-gcloud-auth-plugin or kubelogin"
         )
     settings = _trusting(provider.get("config"), where)
-    # Kept between calls, to hold refreshed tokens; without the cluster's files, which it would copy.
+    # This dict is kept between calls, because the package stores refreshed tokens in it. It has no CA files, because
+    # the package would copy them to temporary files.
     trimmed = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],

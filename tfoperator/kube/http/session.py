@@ -40,7 +40,7 @@ R = TypeVar("R", Response, ByteStream)
 MAX_RETRIES = 10  # as client-go
 MAX_RETRY_AFTER = 60.0
 """Seconds. If a server requests a longer pause, the request fails, and the caller decides when to retry."""
-_LOGGED_WAIT, _INFO_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second are logged at INFO
+_LOGGED_WAIT, _INFO_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second value are logged at INFO
 _MAX_ERROR_BYTES = 1 << 20
 
 

@@ -89,7 +89,7 @@ def _retain_keys(obj: _Dict, patch: _Dict, path: str) -> None:
 
 
 def _merge_ordered(obj: _Dict, patch: _Dict, directive: str, keys: _Keys, path: str) -> None:
-    """Merge a list that has a `$setElementOrder` in the same object, and remove both from the patch."""
+    """Merge the list that a directive `$setElementOrder/FIELD` names. Remove the directive and FIELD from the patch."""
     order, field = patch.pop(directive), directive.removeprefix(_ORDER)
     where = f"{path}.{field}" if path else field
     for what in (order, obj.get(field, []), patch.get(field, [])):

@@ -58,7 +58,7 @@ def by_name(name: str) -> Selection:
 
 
 def select(options: Options, selection: Selection) -> Options:
-    """Return the options with this selection. It replaces the selection that they have."""
+    """Return the options with this selection in place of their own selection."""
     return msgspec.structs.replace(
         options, label_selector=selection.label_selector, field_selector=selection.field_selector
     )

@@ -183,7 +183,7 @@ class PodCondition(msgspec.Struct, frozen=True, gc=False):
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The fields of a pod's spec that the operator reads.
 
-    `requests` is JSON. It contains the fields that decide which resources the pod requests.
+    `requests` is the JSON of the fields that determine the pod's resource requests.
     """
 
     node_name: str = ""
@@ -226,9 +226,9 @@ _MAX_VALUE = 1024
 700.
 """
 
-# Equal values seen before. They stay alive until the table is full and cleared; views keep the values they refer to.
-# It needs no lock, since each step is one atomic dict operation. These steps are a large part of an event's cost. So
-# they are not in a function, room is made once for all values of an object, and () is not looked up: it exists once.
+# `_shared` maps a value to the first equal value that was decoded, so that views share it. If the table is full, it is
+# cleared; views keep the values to which they refer. It needs no lock, since each step is one atomic dict operation. The
+# steps are a large part of the cost of an event, so they are not in a function.
 _SHARED_MAX = 4096
 _VALUES_OF_ONE = 8  # more than an object shares
 _shared: dict[object, object] = {}

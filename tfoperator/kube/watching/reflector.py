@@ -52,7 +52,7 @@ _OVERLOAD_ERRORS = (ConnectionRefused, TooManyRequestsError)
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
-    """The server has exactly these objects, at this version of the collection."""
+    """The whole state of a collection: at this version, the server has exactly these objects."""
 
     objects: Sequence[T]
     version: str

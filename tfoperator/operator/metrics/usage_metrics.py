@@ -44,7 +44,7 @@ class UsageMetrics(Collector):
         self._read = read
         self._per_job = per_job
         self._now = now
-        self._lock = threading.Lock()  # guards the two below
+        self._lock = threading.Lock()  # guards the two fields below
         self._counted: dict[str, dict[tuple[str, str], float]] | None = None  # by UID of the job; None: does not lead
         self._totals: dict[tuple[str, str, str], float] = {}  # by family, namespace, and phase or resource
 

@@ -116,7 +116,7 @@ class RunLogReader:
                 late += self._state is not _State.RUNNING
                 complete = self._read()
                 self._look_at_pod(self._settle if complete else 0.0)
-                # After a cut, the lines before the run's end must still be read.
+                # If the response broke off (not `complete`), the lines before the run's end must still be read.
                 ended = self._state is not _State.RUNNING and (complete or late >= _FINAL_TRIES)
                 if ended or self._state is _State.GONE:
                     break

@@ -147,8 +147,8 @@ class Folder:
         """Store the folder in the object store, unless it is there. Return the key and a link (a URL) of the object."""
         sweep(client, job.namespace, self._store)
         objects = _objects(client, job.namespace, self._store)
-        # A sweep may have seen neither this job nor an earlier job, and may then remove the earlier job's object. It
-        # can't know the key of a new object.
+        # Share the object of an earlier job only if that job still exists. Otherwise, a concurrent sweep that has not
+        # seen this job may remove the object. An object with a new key is safe: the sweep lists objects before jobs.
         living = {other.uid for other in _jobs(client, job.namespace) if other.labels[LABEL_WORKDIR] == self.name}
         shared = living & {owner.uid for owner in secret.owner_references}
         key = secret.annotations[_KEY] if shared else f"{self.name}/{job.uid}.tar.gz"

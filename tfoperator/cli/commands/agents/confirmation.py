@@ -42,7 +42,7 @@ def can_confirm(capabilities: types.ClientCapabilities | None) -> bool:
 
 
 def is_result(protocol_version: str) -> bool:
-    """Return whether the question is the result of the call in this version of the protocol."""
+    """Return whether, in this version of the protocol, the question is sent as the result of the tool call."""
     return protocol_version in MODERN_PROTOCOL_VERSIONS
 
 

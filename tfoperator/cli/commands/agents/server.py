@@ -294,7 +294,8 @@ def _answer(tool: Tool, scope: Scope, asked: ToolArguments, step: Callable[[str]
     answer: ToolAnswer = tool.call(scope, asked, step)
     step("shortening the answer")
     plain = as_data(answer)
-    # The names of an answer's own members are not names of secrets: `token` is for the agent.
+    # `harmless` masks values under names such as `token`. It is called for each value of the answer, so it does not
+    # see the names of the answer's own members: the agent needs the member `token`.
     safe = {name: value if name in tool.own_texts else harmless(value) for name, value in plain.items()}
     # The client gets JSON: the structured answer has exactly the same values.
     data: dict[str, Any] = json.loads(text_of(safe))

@@ -63,7 +63,8 @@ class LiveView(View):
         super().tick()
         if time.monotonic() - self._drawn >= _DRAW_PERIOD:
             self._drawn = time.monotonic()
-            # A terminal writes ^C at the cursor: after a full line it would wrap, and a line of the table would remain.
+            # After Ctrl-C, the terminal writes ^C at the cursor, after the last line of the table. If this line had the
+            # full width, ^C would begin a new line, and rich would not remove the first line of the table.
             self._live.update(
                 Constrain(Group(*self.bars(), self.table()), max(1, self._console.width - len("^C"))), refresh=True
             )

@@ -1,4 +1,4 @@
-"""`tfoperator run` without a terminal: one plain line for each fact."""
+"""`tfoperator run` without a terminal: prints plain lines, without a table of replicas."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class View(RunListener, ABC):
         said = self._said.get(job.metadata.uid, ())
         in_order = (*job.status.conditions, *job.status.operator_conditions)
         true = [condition for condition in in_order if condition.status == "True"]
-        # The time distinguishes a second restart from the first.
+        # The transition time distinguishes two restarts with the same message.
         facts = tuple(f"{condition.type}: {condition.message} {condition.last_transition_time}" for condition in true)
         for condition, fact in zip(true, facts, strict=True):
             if fact not in said:
@@ -139,7 +139,7 @@ class View(RunListener, ABC):
         return "" if at is None else f"killed in {max(0, math.ceil((at - datetime.now(UTC)).total_seconds()))} s"
 
     def event(self, event: Event) -> None:
-        """Show the event, unless it only repeats the line about a condition."""
+        """Show the event, unless its reason is in `_QUIET`, or it only repeats the message of a condition."""
         if event.message in self._messages or (event.reason in _QUIET and not self._verbose):
             return
         involved = event.involved_object
