@@ -200,7 +200,7 @@ class Parts:
         options, address = self._options, self._options.progress_bind_address
         if address is None or fetch is None or reports is None:
             return None
-        # Imported late: an operator without it needs no certificates and tokens.
+        # Imported late: an operator without a progress server does not need these modules.
         from tfoperator.servers.progress.metrics import ProgressMetrics
         from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer, Surroundings
 

@@ -73,8 +73,8 @@ class Sighting(NamedTuple):
 
 
 Differences = Mapping[str, Mapping[str, Difference]]
-"""Differences. The first key is the UID of the controlling owner ("" if there is none), the second is the
-object's key.
+"""Differences by owner and object. The first key is the UID of the controlling owner ("" if there is none), the second
+is the object's key.
 """
 
 NO_DIFFERENCES: Differences = {}

@@ -51,7 +51,7 @@ class Source(Protocol):
 def header_of(fields: Fields, name: str) -> str:
     """Return the value of the header with this lower-case name.
 
-    Several values are joined. Return "" if there is no such header.
+    Several values are joined with `, `. Return "" if there is no such header.
     """
     wanted = name.encode()
     return b", ".join([value.strip() for field, value in fields if field.lower() == wanted]).decode("latin-1")

@@ -53,7 +53,7 @@ def choose_proxy(
 ) -> Proxy | None:
     """Return the proxy at `url`, or else the environment's proxy for this server.
 
-    Raises ConfigError if the proxy is unusable.
+    Return None for a direct connection. Raises ConfigError if the proxy is unusable.
     """
     if not url:
         variable = f"{scheme}_proxy"

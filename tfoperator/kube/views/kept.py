@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 MAX_REQUESTS = 4096
-"""The maximum number of bytes, as JSON, of the requests of a pod's containers. A pod with more bytes counts as a pod
-without requests.
+"""The maximum size of the resource requests of a cached pod, in bytes of JSON. If they are larger, the cached pod
+counts as a pod without requests.
 """
 
 
@@ -15,7 +15,10 @@ DECIDING_CONTAINER = "tensorflow"
 
 
 class ContainerSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """The resources that a container requests, and whether an init container keeps running (`Always`)."""
+    """The resources that a container requests, and its restart policy.
+
+    An init container with the policy `Always` is a sidecar, which keeps running.
+    """
 
     resources: dict[str, object] = {}
     restart_policy: str = ""

@@ -227,8 +227,8 @@ _MAX_VALUE = 1024
 """
 
 # `_shared` maps a value to the first equal value that was decoded, so that views share it. If the table is full, it is
-# cleared; views keep the values to which they refer. It needs no lock, since each step is one atomic dict operation. The
-# steps are a large part of the cost of an event, so they are not in a function.
+# cleared; views keep the values to which they refer. It needs no lock, since each step is one atomic dict operation.
+# These steps are a large part of the cost of an event, so they are not in a function.
 _SHARED_MAX = 4096
 _VALUES_OF_ONE = 8  # more than an object shares
 _shared: dict[object, object] = {}

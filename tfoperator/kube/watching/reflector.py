@@ -271,7 +271,8 @@ class Reflector(Generic[T]):
                 broken = True
                 self._pause(error)
             else:
-                # A list always works. The next cycle tries again: by then the server may have been upgraded.
+                # A list always works. The next cycle requests initial events again, because the server may have been
+                # upgraded by then.
                 logger.info("%s: the watch sends no initial events (%s), so LIST is used", self._name, error)
                 return None
         return None

@@ -282,7 +282,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(NamedTuple):
-    """An option with its default. Its name is the name of its field in `Options`."""
+    """An option with its default. `field` is the name of its field in `Options`."""
 
     field: str
     option: Option

@@ -31,14 +31,14 @@ _MAX_SHOWN_PROBLEMS = 5  # maximum number of problems in one message
 
 
 def text(value: object) -> str:
-    """Return any string."""
+    """Return the value if it is a string."""
     if not isinstance(value, str):
         raise ValueError(f"must be text, but is {value!r}")
     return value
 
 
 def required_text(value: object) -> str:
-    """Return any string but the empty string."""
+    """Return the value if it is a string that is not empty."""
     written = text(value)
     if not written:
         raise ValueError("must not be empty")

@@ -50,7 +50,7 @@ class _State(Enum):
     RUNNING = "running"
     ENDED = "ended"
     STARTED_AGAIN = "started again"
-    """From now on, the run's log is the log of the container's previous run."""
+    """The container runs again. So the log of this run must now be read with `previous`."""
     GONE = "gone"
 
 

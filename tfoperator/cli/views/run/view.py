@@ -228,14 +228,17 @@ class View(RunListener, ABC):
 
 
 class KnownRestarts(msgspec.Struct, frozen=True):
-    """The history of a replica: its number of restarts, and how it last ended (None if it has not ended)."""
+    """The number of restarts of a replica, and its last exit code (None if it has not ended yet)."""
 
     count: int = 0
     exit_code: int | None = None
 
 
 def after(before: KnownRestarts, pod: Pod) -> tuple[KnownRestarts, str]:
-    """Return the history after a new state of the pod, and a sentence if the state shows a new restart ("" if not)."""
+    """Return the restarts of a replica after a new state of its pod, and a sentence for a new restart.
+
+    The sentence is "" if the state shows no new restart.
+    """
     program = container_status(pod, "tensorflow")
     count = annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
     count += 0 if program is None else program.restart_count
