@@ -29,7 +29,7 @@ valid service name.
 
 LOCAL_GRACE = 10
 """The grace period of a program on this machine, in seconds. It is shorter than Kubernetes' 30 s, because TensorFlow
-servers ignore SIGTERM, and the user waits at the terminal.
+ignores SIGTERM, and the user waits at the terminal.
 """
 
 _CHECKPOINT_PATH = "/checkpoint"  # not a path of this machine: $TFOPERATOR_CHECKPOINT_DIR names the real path

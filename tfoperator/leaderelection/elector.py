@@ -79,7 +79,7 @@ class LeaderElector:
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._candidate = Candidate(lock, lease_duration=lease_duration, clock=self._clock)
-        # Only the thread in `run` writes it, and replaces it whole, so other threads may read without a lock.
+        # Only the thread in `run` sets this field, always to a new object. So other threads may read it without a lock.
         self._seen = SeenLease()
         self._over = False
         self._reported = ""

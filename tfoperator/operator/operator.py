@@ -179,7 +179,7 @@ class Operator:
             self._thread.join(grace if self._working else min(grace, _IDLE_STOP_SECONDS))
         ended = self._drained and not (self._working and self._thread.is_alive())
         if not self._working:
-            # The queue's own thread and the pool run even if the workers never did.
+            # Even if the workers were never started, the threads of the queue and of the controller's pool run.
             self._parts.controller.stop(0)
         if self._parts.archive is not None and self._parts.ended_logs is not None:
             self._parts.ended_logs.stop(0)

@@ -91,8 +91,8 @@ class Saving:
 
     `save` is called with the number of completed steps. It returns after it has saved them. When the end is announced,
     the next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If SIGTERM comes after the
-    last `after_step`, the program continues, and should save its result itself. Enter the context manager in the main
-    thread. Not thread-safe.
+    last `after_step` of the loop, the program continues normally. Enter the context manager in the main thread. Not
+    thread-safe.
 
     The processes of a JAX job enter it after `jax.distributed.initialize`, begin at the same step, and each call
     `after_step` for every step. Then all of them save and end after the same step, even if only one process gets

@@ -115,7 +115,10 @@ class _Collection:
 
 
 class Looker:
-    """Looks at the live state again and again. Call `look` from one thread. Any thread may call `close`."""
+    """Reads the live state and compares it with the caches at each `look`.
+
+    Call `look` from one thread, `close` from any.
+    """
 
     def __init__(
         self,

@@ -177,7 +177,7 @@ class Reconciler:
             except Exception:
                 # The double check must not end because it failed once.
                 logger.exception("comparing with the API server failed unexpectedly")
-            # A little less than the resync period, so that the next resync is not just missed.
+            # A little less than the resync period, so that this thread is ready before the next resync.
             if self._stop.wait(self._clock, self._base * 0.9):
                 return
 
@@ -196,7 +196,7 @@ class Reconciler:
             return 0
         # A Workload whose job is gone waits for pods of that job. The cache may have missed the end of such a pod.
         left = self._controller.look_at_left()
-        # If only the set of jobs is due, the look costs a list of jobs, and a list of the objects that outlive them.
+        # If only the set of jobs is due, the look costs a list of TFJobs, and with Kueue a list of Workloads.
         all_due = bool(left) or due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions
         owned = self._caches_to_compare() if all_due else self._outliving()
         look = self._looker.look(self._informers.jobs, owned)

@@ -49,7 +49,9 @@ class Exchange:
         response before the whole request is sent.
         """
         self.has_more = False
-        """Whether to call `advance()` again without waiting: TLS may have buffered more bytes than were read."""
+        """Whether to call `advance()` again without polling, because TLS may hold received bytes that a poll does not
+        show.
+        """
         began = time.monotonic()
         self.late_at = began + timeout
         """The time on the monotonic clock at which the exchange has timed out. Each received byte postpones it, but

@@ -139,8 +139,8 @@ class Pool:
     def connect(self, certificate: ClientCertificate | None) -> ClientConnection:
         """Open a connection.
 
-        It counts as busy from its first packet on, so `close()` need not wait for a server that does not respond.
-        Raises TransportError. Raises ConfigError if a certificate file is unusable.
+        It counts as busy from the beginning, so `close()` can end it even if the server does not respond. Raises
+        TransportError. Raises ConfigError if a certificate file is unusable.
         """
         host, port = self._destination.address
         tls, proxy = self._destination.tls, self._destination.proxy

@@ -128,7 +128,7 @@ class Session:
     def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
         """Return the response of an exchange that took this number of seconds.
 
-        Its status is always 2xx. Raises ApiError.
+        Raises ApiError if the status is not 2xx.
         """
         answer = self._transport.end(exchange)
         self._observe(call, answer.status, seconds)

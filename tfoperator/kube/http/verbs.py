@@ -56,10 +56,10 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _Page(msgspec.Struct):
-    """A list.
+    """A page of a list. Its items are not decoded.
 
-    Its items are not decoded. Each item is decoded from its own copy of the bytes, so an item does not keep the bytes
-    of the whole page in memory.
+    Each item is decoded from its own copy of the bytes, so that an item does not keep the bytes of the whole page in
+    memory.
     """
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)

@@ -51,7 +51,8 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 class _Line(msgspec.Struct):
     """One line of a watch.
 
-    Raw still refers to the bytes of the line. Decode a copy, or the decoded view may keep the whole line in memory.
+    `object` still refers to the bytes of the line. Decode a copy of it: otherwise the decoded view may keep the whole
+    line in memory.
     """
 
     type: str

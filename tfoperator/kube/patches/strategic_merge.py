@@ -168,7 +168,7 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str,
     """Return the items in the order that Kubernetes uses for a merged list.
 
     Items that are only in the object, and not in the patch, keep their order. Such an item comes before an item of the
-    patch only if it came before this item already in the object.
+    patch only if it already came before this item in the object (`before`).
     """
     if key:
         _check_keys(merged, key, path)
@@ -269,9 +269,9 @@ def _set(obj: _Dict, field: str, value: Any) -> None:
 
 
 def _without_directives(value: Any) -> Any:
-    """Return the value as it is stored, without objects that are directives.
+    """Return a value of the patch as it is stored: without the objects in it that contain `$patch`.
 
-    `$retainKeys` and similar fields stay, as in Go.
+    Other directives, for example `$retainKeys`, stay, as in Kubernetes' Go library.
     """
     if isinstance(value, dict):
         return {

@@ -35,4 +35,6 @@ KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")
 _COUNTS = ("restarts", "job-restarts", "disruptions", "job-disruptions")
 _ANNOTATIONS = (*_COUNTS, "workers", "probe", "restart-mode", "stopped", "spec-hash", "tensorboard-url")
 KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, "kueue.x-k8s.io/workload", *(_OURS + name for name in _ANNOTATIONS)}
-"""The labels and annotations that the operator reads; a test compares both with the names in `tfoperator.api`."""
+"""`KEPT_LABELS` and `KEPT_ANNOTATIONS` are the labels and annotations that the operator reads. A test compares both
+with the names in `tfoperator.api`.
+"""

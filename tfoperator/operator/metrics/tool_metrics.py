@@ -1,7 +1,8 @@
 """Prometheus metrics of the client and the informers.
 
-The client's metrics have the names that dashboards for Go controllers use. Each class overrides the hooks of a package
-(see the hooks' docstrings). Programs that use the SDK load these packages without prometheus_client.
+The client's metrics have the names that dashboards for Go controllers use. The packages `kube` and `informers` define
+hooks for metrics and do not import prometheus_client, so that programs with the SDK don't need it. The classes in this
+module override these hooks.
 """
 
 from __future__ import annotations

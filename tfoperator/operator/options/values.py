@@ -16,7 +16,9 @@ from tfoperator.base.durations import format_duration, parse_duration
 from tfoperator.servers.http.limits import Address
 
 _MAX_DURATION = 20 * 365 * 24 * 3600.0
-"""The maximum duration, in seconds. Waits of threads and the validity of certificates have limits of this magnitude."""
+"""The maximum duration, in seconds: 20 years. Waits of threads and the validity of certificates can't be much
+longer.
+"""
 
 _SIZE = re.compile(r"(\d+)([KMGT]i?)?")
 _SIZE_UNITS = {

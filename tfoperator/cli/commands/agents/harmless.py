@@ -15,7 +15,7 @@ from tfoperator.base.controlchars import in_utf8, plain_text
 from tfoperator.base.masking import MASK, is_secret_name, masked
 
 MAX_TEXT = 4000
-"""The maximum number of characters of one text in an answer: half of a whole answer."""
+"""The maximum number of characters of one text in an answer: half of the default size of an answer."""
 
 _MARGIN = 512
 """The number of characters after the end of a shortened text that are also examined, to find a secret that crosses the
