@@ -3,7 +3,7 @@
 Only this module uses obstore, the library for these stores. A URL is `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or
 `az://CONTAINER/PATH`, without credentials. The credentials come from the environment, or from the identity of the
 machine or the pod. Failed requests are retried for a while. Requests and answers have time limits. The text of an error
-contains no queries (they contain signatures) and no bodies of answers.
+contains no query of a URL, because it may contain a signature, and no body of a response.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_PART = re.compile(r"/\.{1,2}/|[^/]//|[\0-\x1f]")
 
 _REQUEST_TIME, _CONNECT_TIME = "30s", "5s"
 _RETRIES, _RETRY_TIME = 4, timedelta(seconds=15)
-"""After this time, a failed request is not retried any more. So an outage is reported after at most a minute."""
+"""A failed request is retried at most 4 times, for at most 15 s. So an outage is reported after at most a minute."""
 _PART_BYTES, _PARTS = 5 << 20, 2
 """Two limits for the memory of an upload: the size of its largest part, and the number of parts that are sent in
 parallel.
@@ -56,9 +56,9 @@ _ADVICE = {
 
 
 class ObjectStoreError(OSError):
-    """`strerror` contains the URL and the reason.
+    """A request to an object store failed. `strerror` contains the URL and the reason.
 
-    `passing` is true if the store does not answer now, but may answer later.
+    `passing` is true if a later attempt may succeed, for example because the store does not answer now.
     """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
@@ -70,7 +70,7 @@ class ObjectStoreError(OSError):
 
 
 class ObjectChanged(ObjectStoreError):
-    """The object does not have the version that a write expects. So the write was refused."""
+    """The object store refused a write, because the object does not have the version that the write expects."""
 
 
 class ObjectInfo(NamedTuple):
@@ -117,11 +117,14 @@ class Objects:
         return self.url
 
     def below(self, key: str) -> Self:
-        """Return the objects below a key."""
+        """Return an `Objects` for the objects below a key: its URL is `URL/key`."""
         return type(self)(f"{self.url}/{key}")
 
     def find(self, key: str = "") -> ObjectInfo | None:
-        """Return an object, None if it does not exist. Without a key it is the object at the URL itself."""
+        """Return the data about an object; None if it does not exist.
+
+        Without a key, this is the object at the URL itself.
+        """
         with self._in_words():
             try:
                 return self._info(self._store.head(self._full(key)))
@@ -135,7 +138,7 @@ class Objects:
         """
         with self._in_words():
             try:
-                # From its beginning, because Azure has no ranges that only count from the end.
+                # The range counts from the beginning, because Azure has no ranges that count from the end.
                 first = self._store.head(self._full(key))["size"] - last if last else 0
                 found = self._store.get(self._full(key), options={"range": {"offset": first}} if first > 0 else None)
                 if limit and found.meta["size"] > limit:
@@ -164,7 +167,7 @@ class Objects:
                 )
             except (PreconditionError, AlreadyExistsError):
                 raise ObjectChanged(f"another process has written {self.url}/{key}", passing=True) from None
-            except NotSupportedError:  # by the store, as it is set up
+            except NotSupportedError:  # the store, or its configuration, does not support conditional writes
                 self._store.put(self._full(key), content, **options)
 
     def all(self, under: str = "") -> Iterator[ObjectInfo]:
@@ -174,8 +177,9 @@ class Objects:
                 yield from map(self._info, some)
 
     def folders(self, under: str = "") -> list[str]:
-        """Return the sorted names of the folders directly below a key: the next part of all keys that have
-        more parts.
+        """Return the sorted names of the folders directly below a key.
+
+        For example, with the objects `a/b/c` and `a/d`, the only folder below `a` is `b`.
         """
         with self._in_words():
             found = self._store.list_with_delimiter(self._full(under) or None)["common_prefixes"]
@@ -198,9 +202,10 @@ class Objects:
             return sign(self._store, "GET", self._full(key), lifetime)
 
     def check_writable(self) -> ObjectStoreError | None:
-        """Write a test object and remove it.
+        """Check that objects can be written: write a test object and remove it.
 
-        Return the error if the store does not answer, and raise any other error.
+        Return None if this succeeds. Return an error that may pass (the store does not answer), and raise any other
+        error.
         """
         probe = f".writable-{secrets.token_hex(4)}"
         try:
@@ -212,7 +217,7 @@ class Objects:
             return error
         return None
 
-    # An artifact: the object at the URL, or the objects below it.
+    # For artifacts of pipelines, which are one object at the URL, or several objects below it.
 
     def here(self) -> Iterator[ObjectInfo]:
         """Yield the object at the URL if it exists, and the objects below the URL."""
@@ -295,7 +300,7 @@ def _endpoint() -> str:
 
 @lru_cache(maxsize=64)
 def _bucket(url: str, endpoint: str) -> Any:
-    """Return the library's object for a bucket. It keeps connections, and renews credentials."""
+    """Return obstore's client for a bucket, which keeps connections and renews credentials."""
     try:
         from obstore.exceptions import BaseError
         from obstore.store import from_url

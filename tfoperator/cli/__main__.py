@@ -1,6 +1,6 @@
 """Starts the command.
 
-For `tfoperator operator`, it starts the operator before it imports the libraries of the command line.
+`tfoperator operator` starts the operator without importing the libraries of the command line (Typer, rich).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _FIRST_SEARCH = 200_000
 """The number of new container objects after which the garbage collector first searches for reference cycles (700 in
 Python 3.11).
 
-A short run creates 150,000 such objects. Nearly all of them are parts of modules, which are never freed. The searches
-took a tenth of the CPU time of the run.
+A command that ends soon creates 150,000 such objects. Nearly all of them are parts of modules, which are never freed.
+With Python's default the searches took a tenth of the command's CPU time.
 """
 
 _LATER_SEARCHES = 20_000
-"""The threshold for later searches, in a command that continues to run: closed connections may leave cycles with large
-buffers.
+"""The threshold for later searches, in a command that continues to run: closed connections may leave reference cycles
+with large buffers.
 """
 
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Without `arguments`, use the arguments of the process.
     """
-    if arguments is None:  # the process is ours: only then its garbage collector is, too
+    if arguments is None:  # this is the program's own process, not a caller's: its garbage collector may be changed
         _collect_rarely()
         arguments = sys.argv[1:]
     try:
@@ -47,9 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _collect_rarely() -> None:
     """Make the garbage collector of this process run rarely, and never when the process ends.
 
-    When a process ends, the interpreter searches all modules that were ever imported, several times. The operating
-    system frees the memory anyway. Python calls exit functions in reverse order, so this function is registered first:
-    it runs after logs and streams are written.
+    When a process ends, the interpreter searches all imported modules for reference cycles, several times. This is not
+    needed, because the operating system frees the memory. Python calls exit functions in reverse order, so this
+    function is registered first: it runs after logs and streams are written.
     """
     gc.set_threshold(_FIRST_SEARCH, *gc.get_threshold()[1:])
     gc.callbacks.append(_after_first_search)

@@ -22,10 +22,10 @@ _COMPLETION_VARIABLE: Final = "_TFOPERATOR_COMPLETE"
 
 
 def make_app(words: Sequence[str] | None = None) -> typer.Typer:
-    """Return the application.
+    """Return the Typer application.
 
-    `words` are the arguments without options: with them, only the command that they name is loaded. The application
-    then has only the help line of each other command.
+    `words` are the command-line arguments without options. If they are given, only the module of the command that they
+    name is imported. For every other command the application contains only the line for `--help`.
     """
     app = typer.Typer(
         name=_NAME,
@@ -88,7 +88,7 @@ def run_app(arguments: Sequence[str]) -> int:
         # Typer itself reports usage errors, aborts and broken pipes, and ends each of them with SystemExit.
         make_app(_words(arguments))(list(arguments), prog_name=_NAME)
     except SystemExit as done:
-        # By its name, since new releases of Typer have a class of their own in place of Click's.
+        # Compare the name of the class, since new releases of Typer have their own NoSuchOption in place of Click's.
         if type(done.__context__).__name__ == "NoSuchOption":
             _explain(arguments)
         return done.code if isinstance(done.code, int) else 0
@@ -103,7 +103,7 @@ def run_app(arguments: Sequence[str]) -> int:
 
 
 def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
-    """Return the error, or the command-line error that caused it."""
+    """Return the error. If an argument that is not UTF-8 caused it, return a CliError that names the argument."""
     odd = [word for word in arguments if word != in_utf8(word)]
     if not isinstance(error, UnicodeEncodeError) or not odd:
         return error
@@ -113,7 +113,7 @@ def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
 
 
 def _explain(arguments: Sequence[str]) -> None:
-    """Print a hint after the error of an unknown option, which Typer has reported."""
+    """Print a hint after Typer has reported an unknown option: options of the user's program must come after `--`."""
     from tfoperator.cli.program_job import is_program
 
     programs = [word for word in arguments if is_program(word)]

@@ -46,13 +46,13 @@ class ClusterOptions(msgspec.Struct, frozen=True):
         return TFJobClient(self.kubeconfig, self.context, self.namespace, archive_dir=archive_dir)
 
     def api(self) -> Client:
-        """Return a client of the API server, for launchers. Raises ConfigError."""
+        """Return a client of the API server, for `tfoperator launch` and pipelines. Raises ConfigError."""
         from tfoperator.launcher.core.context import connect
 
         return connect(self.kubeconfig, self.context)
 
     def place(self) -> dict[str, str]:
-        """Return the cluster's connection data, for the record of a pipeline's run."""
+        """Return the options that are set, as a dict. The record of a pipeline's run contains them."""
         kubeconfig = str(Path(self.kubeconfig).absolute()) if self.kubeconfig else ""
         place = {"namespace": self.namespace, "kubeconfig": kubeconfig, "context": self.context}
         return {name: value for name, value in place.items() if value}

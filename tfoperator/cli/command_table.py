@@ -1,4 +1,4 @@
-"""The commands of `tfoperator` by name, each with the location of its code and its line in the help.
+"""The commands of `tfoperator` by name, each with its module and its line in `--help`.
 
 The application imports only the module of the command that runs. So the start of a command takes only the time of its
 own imports. To print the list of all commands, `--help` needs none of these modules.

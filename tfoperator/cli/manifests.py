@@ -26,9 +26,10 @@ from tfoperator.kube.protocol.resources import NAMESPACES
 
 
 def is_tfjob(obj: dict[str, Any]) -> bool:
-    """Return whether the author means an object as a TFJob: its kind is TFJob, perhaps misspelt, or it has no kind.
+    """Return whether the author of an object probably means a TFJob.
 
-    TFJob's API group has many other kinds, such as PyTorchJob, Experiment and Profile: such an object is no TFJob.
+    This is so if its kind is TFJob or a misspelling of TFJob, or if it has no kind. TFJob's API group `kubeflow.org`
+    has many other kinds, for example PyTorchJob and Experiment. For these kinds, return False.
     """
     kind, version = obj.get("kind"), obj.get("apiVersion")
     if not isinstance(kind, str) or kind == TFJOBS.kind or older_version(obj) is not None:
@@ -52,7 +53,10 @@ def _is_misspelt(kind: str) -> bool:
 
 
 def conversion_lines(manifest: Manifest, conversion: Conversion) -> Iterator[str]:
-    """Yield a line about the job's conversion, and a line for each note; yield nothing if the job is already v1."""
+    """Yield a line about the job's conversion to v1, and a line for each note.
+
+    If the job is already v1, yield nothing.
+    """
     version = older_version(manifest.obj)
     if version is None or conversion.obj is manifest.obj:
         return
@@ -63,7 +67,7 @@ def conversion_lines(manifest: Manifest, conversion: Conversion) -> Iterator[str
 def note_lines(manifest: Manifest, notes: Iterable[Note]) -> Iterator[str]:
     """Yield a line for each note on an object.
 
-    If a note is about a feature that v1 lacks, its line begins with "warning".
+    The line contains "warning" if v1 has no such field, and otherwise "note".
     """
     for said in notes:
         kind = "warning" if said.lost else "note"
@@ -73,7 +77,7 @@ def note_lines(manifest: Manifest, notes: Iterable[Note]) -> Iterator[str]:
 def checked_manifests(
     files: Sequence[str], *, consequence: str, exit_code: int, idle: Collection[str] = ()
 ) -> list[Manifest]:
-    """Return the objects in the files, in order; `checked` has checked them.
+    """Read manifest files, and return their objects in order, after `checked` has checked them.
 
     It raises the errors of `checked`, and ManifestError.
     """
@@ -85,10 +89,10 @@ def checked_manifests(
 def checked(
     manifests: Sequence[Manifest], source: str, *, consequence: str, exit_code: int, idle: Collection[str] = ()
 ) -> list[Manifest]:
-    """Return the objects in the same order, with TFJobs converted to v1.
+    """Check TFJobs. Return all objects in the same order, with TFJobs converted to v1.
 
-    Warnings about the TFJobs go to standard error, except the warnings in `idle`. If a TFJob is not valid, raises
-    CliError with all problems and with `exit_code`. If there is no TFJob, raises CliError with EXIT_USAGE.
+    Warnings about the TFJobs go to standard error, except warnings with a message in `idle`. If a TFJob is not valid,
+    raises CliError with all problems and with `exit_code`. If there is no TFJob, raises CliError with EXIT_USAGE.
     `consequence` is the hint in both errors.
     """
     bad: list[str] = []
@@ -116,7 +120,7 @@ def checked(
 
 
 def in_namespace(manifest: Manifest, asked: str | None, default: str) -> str:
-    """Return the namespace of an object.
+    """Return the namespace of an object: from the manifest, from the option `--namespace` (`asked`), or `default`.
 
     Raises CliError if the manifest and the command's option name different namespaces.
     """
@@ -129,7 +133,7 @@ def in_namespace(manifest: Manifest, asked: str | None, default: str) -> str:
 
 
 def metadata_text(obj: dict[str, Any], field: str) -> str:
-    """Return a member of the object's metadata that is a text; empty if there is none."""
+    """Return a string field of the object's metadata, for example `name`; "" if it is missing or not a string."""
     metadata = obj.get("metadata")
     value = metadata.get(field) if isinstance(metadata, dict) else None
     return value if isinstance(value, str) else ""
@@ -146,10 +150,10 @@ _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") -> None:
-    """Refuse jobs that never start or never end, so that no command waits for them for ever.
+    """Raise CliError if a job would never start or never end on this machine, or if an object is defined twice.
 
-    Also refuse duplicate objects. `manifests` come from `checked`; `namespace` applies to objects without a namespace.
-    Raises CliError with every reason.
+    Otherwise `tfoperator run` would wait without end. `manifests` come from `checked`; `namespace` applies to objects
+    without a namespace. The error contains every reason.
     """
     if not _NAMESPACE.fullmatch(namespace):
         raise CliError(f"--namespace: {namespace!r} is not a valid name of a namespace", "Nothing was started.")
@@ -174,7 +178,7 @@ _CLAIM = "PersistentVolumeClaim"
 def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[tuple[str, str, str]]:
     """Yield place, kind and message for each object that a job's pods need, but that is not in any of the files.
 
-    On this machine nothing else creates such an object. Without a ConfigMap or a Secret, the pods would wait for ever.
+    In a local run, only the files create objects. Without a ConfigMap or a Secret, the pods would wait for ever.
     Without the service account, the API server refuses the pods. For a missing claim, the run uses an empty directory.
     """
     present = {
@@ -235,14 +239,17 @@ def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str
             yield f"{manifest.place('metadata.namespace')}: {where!r} is not a valid name of a namespace"
         name = metadata.get("name")
         if not name:
-            continue  # it is generated
+            continue  # the API server generates the name
         before = first.setdefault((resource.plural, where, str(name)), manifest)
         if before is not manifest:
             yield f"{manifest.place('metadata.name')}: {title(manifest)} is already defined at {before.place()}"
 
 
 def _obstacles(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the fields because of which a job never begins or never ends, each with an explanation."""
+    """Yield each field that keeps a job from beginning or from ending, with an explanation.
+
+    For example, a job with `spec.runPolicy.suspend` never begins in a local run.
+    """
     policy = spec.get("runPolicy") or {}
     if policy.get("suspend"):
         yield (

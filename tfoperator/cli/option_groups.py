@@ -1,6 +1,7 @@
-"""Groups of options, and options of the form `NAME=VALUE`.
+"""Groups of command-line options as structs, and options of the form `NAME=VALUE`.
 
-If the type of a command's parameter is a struct, the command has an option for each field of the struct.
+If the type of a command's parameter is a msgspec Struct (for example ClusterOptions), the command has an option for
+each field of the struct.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from tfoperator.cli.terminal.errors import CliError
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command in the form that Typer needs: with single options in place of the groups."""
+    """Return a function for Typer that calls the command.
+
+    In place of each parameter whose type is a struct, the function has one parameter for each field of the struct.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, type[msgspec.Struct]] = {}
     parameters: list[inspect.Parameter] = []

@@ -11,7 +11,9 @@ from tfoperator.cli.terminal.errors import CliError
 _NOTEBOOK = ".ipynb"
 _SHELLS = (".sh", ".bash", ".zsh", ".ksh")
 _BEGIN = 256
-"""The number of bytes that are read from a file: a first line that names an interpreter is shorter."""
+"""The number of bytes that are read from the beginning of a file. A first line such as `#!/usr/bin/env bash` is
+shorter.
+"""
 
 
 def refuse_other_programs(file: str) -> None:
@@ -35,7 +37,7 @@ def refuse_other_programs(file: str) -> None:
 
 
 def _from_notebook(file: str) -> str:
-    """Return how to run a notebook: nbconvert turns it into a program first."""
+    """Return the hint how to run a notebook: convert it into a program with nbconvert first."""
     script = shlex.quote(str(PurePath(file).with_suffix(".py")))
     steps = f"python -m nbconvert --to script {shlex.quote(file)} && tfoperator run {script} --workers 2"
     if importlib.util.find_spec("nbconvert") is None:

@@ -51,11 +51,11 @@ def make_page(
 class LastingPage:
     """The page of a run; it may stay after the run has ended.
 
-    The control plane of the run calls the methods of `Page`.
+    The control plane of the run calls `start`, `hold` and `stop`.
     """
 
     def __init__(self, *, stays: bool) -> None:
-        """With `stays`, the page stays after the control plane has ended: then enter `ended`, or call `close`."""
+        """With `stays`, `stop` does not end the page: the caller must then enter `ended`, or call `close`."""
         self._stays = stays
         self._server: UiServer | None = None
 
@@ -72,7 +72,7 @@ class LastingPage:
             self._server.start()
 
     def hold(self) -> None:
-        """Keep the page as it is now, and show no later change."""
+        """Continue to show the present state of the jobs, and no later changes."""
         if self._server is not None:
             self._server.hold()
 
@@ -101,8 +101,9 @@ class LastingPage:
 def is_local(client: Client) -> bool:
     """Return whether the client's server is a control plane on this machine.
 
-    Its address and its version must show this. The version alone is not enough, because any server can report any
-    version: the page of a local control plane may show frames with loopback addresses.
+    This is so if its address is a loopback address and its version is the version of the embedded API server. The
+    version alone is not enough, because any server can report any version. The page grants a local server more: it
+    shows pages at loopback addresses in frames.
     """
     host = urlsplit(client.server).hostname or ""
     if host not in _LOOPBACK:
@@ -114,7 +115,7 @@ def is_local(client: Client) -> bool:
 
 
 def checked_home(place: str) -> Path | str:
-    """Return a directory, or a valid URL. Raises ComponentError."""
+    """Return the absolute path of a directory, or a URL after checking it. Raises ComponentError."""
     if place and "://" not in place:
         return Path(place).absolute()
     from tfoperator.pipeline import Home

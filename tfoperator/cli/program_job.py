@@ -1,7 +1,7 @@
-"""Makes the TFJob for a program whose file the user gives instead of a manifest, as with `torchrun`. No I/O.
+"""Makes the TFJob for a program that the user names instead of a manifest (`tfoperator run train.py`). No I/O.
 
-The process runtime starts the program in the user's directory, with tfoperator's own interpreter (which replaces
-`python` in the command there). In a cluster, the program must be in the image.
+On this machine, the process runtime starts the program in the current directory. It replaces `python` in the command by
+the Python interpreter that runs tfoperator. In a cluster, the program must be in the image.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ valid service name.
 """
 
 LOCAL_GRACE = 10
-"""The grace period of a program on this machine, in seconds. It is short because TensorFlow ignores SIGTERM and a
-person waits.
+"""The grace period of a program on this machine, in seconds. It is shorter than Kubernetes' 30 s, because TensorFlow
+ignores SIGTERM, and the user waits at the terminal.
 """
 
 _CHECKPOINT_PATH = "/checkpoint"  # not a path of this machine: $TFOPERATOR_CHECKPOINT_DIR names the real path
@@ -81,7 +81,7 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: int | None = None
 
     def manifest(self) -> dict[str, Any]:
-        """Return the TFJob."""
+        """Return the TFJob as a dict, in the form of a manifest."""
         workers = (0 if self.chief else 1) if self.workers is None else self.workers
         counts = {
             ReplicaType.CHIEF: int(self.chief),
@@ -94,7 +94,7 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
             "tfReplicaSpecs": {str(kind): self._replicas(kind, count) for kind, count in counts.items() if count},
         }
         if self.evaluator:
-            spec["evaluatorInCluster"] = False  # TensorFlow's rule: no other replica talks to an evaluator
+            spec["evaluatorInCluster"] = False  # TensorFlow's rule: the evaluator is not part of the cluster spec
         if self.elastic is not None:
             spec["elasticPolicy"] = {"minReplicas": self.elastic.least, "maxReplicas": self.elastic.most}
         policy: dict[str, Any] = {}
@@ -164,9 +164,9 @@ def is_program(file: str) -> bool:
 
 
 def job_name(program: str) -> str:
-    """Return a job name with the valid characters of a program's file name.
+    """Return a job name for a program's file name, for example `my-train` for `dir/My_Train.py`.
 
-    Return `job` if there are no valid characters.
+    Return `job` if the file name has no valid characters.
     """
     words = re.sub(r"[^a-z0-9]+", "-", PurePath(program).stem.lower())
     return re.sub(r"^[^a-z]+", "", words)[:_LONGEST_NAME].strip("-") or "job"

@@ -1,4 +1,7 @@
-"""The options of the pod runtime, the options of `run` for a program, and the checks that combine them."""
+"""The options of `run` and `submit`: for the runtime of pods, and for a program.
+
+It also contains the checks that combine these options.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +61,9 @@ class LocalPodOptions(msgspec.Struct, frozen=True):
     ] = False
 
     def chosen(self, work_dir: Path | None = None, *, keep_volumes: bool = False) -> RuntimeOptions:
-        """Return the chosen runtime, for processes that start in `work_dir`.
+        """Return the options as RuntimeOptions. Processes start in `work_dir`.
 
-        With `keep_volumes`, volumes stay after their pod has ended.
+        With `keep_volumes`, emptyDir volumes stay after their pod has ended.
         """
         return RuntimeOptions(self.runtime, work_dir, self.allow_privileged, self.enforce_limits, keep_volumes)
 
@@ -90,7 +93,7 @@ def _worker_numbers(text: str) -> WorkerNumbers:
 
 
 class ScopeOption(StrEnum):
-    """The replicas that are restarted after a failure."""
+    """The value of `--restart-scope`: which replicas are restarted after a failure."""
 
     REPLICA = "replica"
     JOB = "job"
@@ -190,16 +193,17 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
 
     def given(self) -> list[str]:
-        """Return the options whose values are not the defaults, in the form in which the user types them."""
+        """Return the options that differ from their defaults, as the user types them, for example `--max-restarts`."""
         said, default = msgspec.structs.asdict(self), msgspec.structs.asdict(ProgramOptions())
         return ["--" + name.replace("_", "-") for name, value in said.items() if value != default[name]]
 
 
 def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOptions = PROCESSES) -> ProgramJob | None:
-    """Return the job of the program whose file is the first word; the other words are the program's arguments.
+    """Return the job of a program. The first word is the program's file, the other words are its arguments.
 
-    None for manifests. On this machine, an elastic job begins with one worker for each CPU, within the job's limits.
-    For a cluster, it begins with the maximum. The program is found even if processes start elsewhere. Raises CliError.
+    Return None if the words are manifests. On this machine, an elastic job begins with one worker for each CPU, within
+    the job's limits. For a cluster, it begins with the maximum. If processes start in another directory
+    (`pods.work_dir`), the command contains the absolute path of the program. Raises CliError.
     """
     file, *args = words
     if not options.module and not is_program(file):
@@ -248,7 +252,7 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
 
 
 def _workers(numbers: WorkerNumbers | None, cpus: int | None) -> int | None:
-    """Return the number of workers with which the job begins."""
+    """Return the number of workers with which the job begins. `cpus` is None for a job for a cluster."""
     if numbers is None:
         return None
     return numbers.most if cpus is None else max(numbers.least, min(numbers.most, cpus))
@@ -296,7 +300,7 @@ def _command(file: str, options: ProgramOptions, pods: RuntimeOptions) -> list[s
 def _stall_seconds(stall: str) -> int:
     """Return the deadline for progress, in seconds.
 
-    Raises CliError for a deadline that is not allowed for any job, on this machine or in a cluster.
+    Raises CliError if the deadline is shorter than the minimum of `progressDeadlineSeconds`.
     """
     seconds = math.ceil(timeout_seconds(stall, "--stall"))
     if seconds < LEAST_PROGRESS_DEADLINE:
@@ -338,9 +342,9 @@ def _need_this_machine(option: str, field: str, options: ProgramOptions, pods: R
 
 
 def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) -> None:
-    """Refuse to run with the checkpoints of an earlier run, unless the user has requested to resume.
+    """Raise CliError if the folder has checkpoints of an earlier run, and the user has not given `--resume`.
 
-    Raises CliError.
+    Otherwise the job would continue from these checkpoints without the user's intention.
     """
     folder = Path(job.checkpoints, namespace, job.name)
     if not job.checkpoints or options.resume or not folder.is_dir() or not any(folder.iterdir()):

@@ -1,7 +1,7 @@
 """Runs of `tfoperator run` whose records are kept in a folder: lists the runs, and opens one of them for a command.
 
-A word names a run if this folder has a run of that name, or if the word contains a slash, which a job's name can't
-have.
+In commands such as `tfoperator logs WORD`, the word names a run if `.tfoperator/runs` has a run with this name, or if
+the word contains a slash. Names of jobs contain no slash.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tfoperator.sdk import JobFailed, TFJobClient, WaitTimeout
 if TYPE_CHECKING:
     from tfoperator.local.run.recorded_run import RecordedRun
 
-_MAX_CHOICES = 5  # jobs of a run that are named
-_STAMP = len("20260131-235959")  # of a name; in one second several can begin
+_MAX_CHOICES = 5  # the maximum number of jobs of a run in a message
+_STAMP = len("20260131-235959")  # the time at the beginning of a run's name; several runs may begin in one second
 
 
 def kept_runs(limit: int) -> tuple[list[KeptRun], int]:
-    """Return the newest runs of the current directory, and how many there are in all. Raises CliError.
+    """Return the newest runs of the current directory, at most `limit`, and the total number of runs. Raises CliError.
 
     Only the runs that are returned are read, because a folder may have thousands of runs.
     """
@@ -49,7 +49,7 @@ def find_run(word: str) -> KeptRun:
 
 
 def _check_own(place: Path) -> None:
-    """Raise CliError for a path in `.tfoperator` whose files another user may replace."""
+    """Raise CliError if another user may replace files at this path in `.tfoperator`."""
     try:
         check_own_place(place.absolute())
     except PermissionError as error:
@@ -58,7 +58,10 @@ def _check_own(place: Path) -> None:
 
 @contextmanager
 def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None) -> Iterator[tuple[TFJobClient, str]]:
-    """Return a client and the name of a job: of the cluster, or of a run (`RUN` or `RUN/JOB`). Raises CliError."""
+    """Return a client and the name of the job that a word names: a job of the cluster, or a run (`RUN` or `RUN/JOB`).
+
+    Raises CliError.
+    """
     run, job = of_run(word, cluster)
     if run is None:
         with cluster.connect(archive_dir) as client:
@@ -76,7 +79,10 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
 
 @contextmanager
 def client_to_change(word: str, cluster: ClusterOptions) -> Iterator[tuple[TFJobClient, str]]:
-    """Return a client and the name of a job: of the cluster, or of a run that goes on. Raises CliError."""
+    """Return a client that can change the job that a word names: a job of the cluster, or of a run that still runs.
+
+    Raises CliError.
+    """
     run, job = of_run(word, cluster)
     if run is not None:
         if run.state != RUNNING:
@@ -120,7 +126,10 @@ def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
 
 @contextmanager
 def opened(run: KeptRun) -> Iterator[RecordedRun]:
-    """Serve the records of a run to this process, while the block runs. Raises CliError."""
+    """Open the records of a run. In the block, clients can read them like the API server of the run.
+
+    Raises CliError.
+    """
     from tfoperator.local.run.recorded_run import RecordedRun
 
     logs = run.directory / "logs"
@@ -138,9 +147,10 @@ def opened(run: KeptRun) -> Iterator[RecordedRun]:
 
 
 def of_run(word: str, cluster: ClusterOptions) -> tuple[KeptRun | None, str]:
-    """Return the run that a word names, and the name of a job if the word has it.
+    """Return the run that a word names, and the name of the job if the word has the form `RUN/JOB`.
 
-    Return None if the word names a job of a cluster. Raises CliError for a path that is not the directory of a run.
+    Return None in place of the run if the word names a job of a cluster, or if the user has given cluster options.
+    Raises CliError for a path that is not the directory of a run.
     """
     if cluster != ClusterOptions() or not word:
         return None, ""

@@ -37,10 +37,10 @@ _DIRECTORY_HINT = "Choose another directory for the run's logs with --logs-dir."
 
 
 def make_run_dir(wanted: Path | None, job: str) -> Path:
-    """Return the directory `wanted`; without it, return a new directory whose name has the time and the job.
+    """Return the directory `wanted`.
 
-    Raises CliError. Other users can't read a new directory. An existing directory keeps its mode: other users can't
-    read the new files in it.
+    If it is None, create a directory such as `.tfoperator/runs/20260131-235959-mnist`. Raises CliError. A new directory
+    has the mode 0700. An existing directory keeps its mode, but the files of the run in it have the mode 0600.
     """
     try:
         if wanted is not None:
@@ -56,7 +56,7 @@ def make_run_dir(wanted: Path | None, job: str) -> Path:
 def _new_run_dir(job: str) -> Path:
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     for folder in (RUNS.parent, RUNS):
-        folder.mkdir(mode=0o755, exist_ok=True)  # with any umask, other users can't replace a run's directory
+        folder.mkdir(mode=0o755, exist_ok=True)  # even with the umask 0, other users can't replace a run's directory
         check_own(folder)
     ignore = RUNS.parent / ".gitignore"
     with suppress(FileExistsError), open(ignore, "x", opener=private_opener) as stream:
@@ -86,7 +86,8 @@ def _point_latest_to(path: Path) -> None:
 class _RunLog(logging.FileHandler):
     """The log of a run.
 
-    If the disk is full, lines are lost without a message, because messages would hide the job's output.
+    If the disk is full, lines are lost without an error message on stderr, because these messages would hide the job's
+    output.
     """
 
     def _open(self) -> TextIOWrapper:
@@ -137,10 +138,10 @@ def logging_to(path: Path) -> Iterator[None]:
 
 
 def execute(run_dir: Path, engine: JobRun) -> RunResult:
-    """Run the jobs, and write records during the run, so that other commands can show the run, even if it is killed.
+    """Run the jobs. Also write records during the run, so that other commands can show the run even if it is killed.
 
-    At the end of the run, the caller writes the final records. If an error ends the run, this function writes the final
-    records and raises the error: see `JobRun.execute`.
+    After a normal end, the caller writes the final records (`keep_records`). If an error ends the run, this function
+    writes the final records and raises the error: see `JobRun.execute`.
     """
     from tfoperator.local.run.journal import RunJournal
 

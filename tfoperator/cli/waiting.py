@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tfoperator.sdk import TFJobClient
 
 _QUEUE_SECONDS = 3.0
-"""The number of seconds between two reads of a job's queue: Kueue changes the queue's state without
-changing the job.
+"""The number of seconds between two reads of a job's queue: The state of the job in the queue may change without a
+change of the job object.
 """
 
 
@@ -54,7 +54,7 @@ def timeout_seconds(text: str, option: str = "--timeout") -> float:
 
 
 def optional_deadline(wait: bool, timeout: str | None) -> Deadline:
-    """Return the deadline of --wait and --timeout. Raises typer.BadParameter if there is a timeout without --wait."""
+    """Return the deadline for `--timeout`. Raises typer.BadParameter if `--timeout` is given without `--wait`."""
     if timeout and not wait:
         raise typer.BadParameter("needs --wait", param_hint="--timeout")
     return Deadline(timeout_seconds(timeout) if timeout else None)
@@ -79,7 +79,7 @@ def await_conditions(
 
 
 class QueueLooks:
-    """Shows the state of a job and of its queue, each time the job changes and every few seconds.
+    """Calls `show` with a job and its queue, each time the job changes and each time the queue was read (every 3 s).
 
     Use it as a context manager. It sends no request for a job without a queue.
     """
@@ -102,7 +102,7 @@ class QueueLooks:
         self._looks.stop()
 
     def saw_job(self, job: TFJob) -> None:
-        """Record the job's present state."""
+        """Show a new state of the job. If the job is in a queue, begin to read the queue."""
         with self._lock:
             self._job = job
             self._show(job, self._queue)

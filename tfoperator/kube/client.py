@@ -1,6 +1,7 @@
 """A client of an API server over HTTP.
 
-It sends the verbs on one session and watches on separate sessions, and calls subresources of pods.
+It sends requests and single watches on one session. Each `ListWatch` has its own session. The client also calls the
+subresources `log`, `exec` and `stacks` of pods.
 """
 
 from __future__ import annotations
@@ -27,17 +28,22 @@ if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
 
 DEFAULT_BURST = 100
-"""The number of requests that may be sent at once before the rate limit applies, if a limit is set."""
+"""The number of requests that may be sent at once before the rate limit applies. By default a client has no rate limit.
+"""
 
 REQUEST_TIMEOUT = 60.0
-"""The maximum number of seconds without any byte of a response. An API server itself stops after 60 s."""
+"""The maximum number of seconds without any byte of a response. An API server itself aborts a request after 60 s (its
+default `--request-timeout`).
+"""
 WATCH_READ_DEADLINE = 90.0
-"""The maximum number of seconds without an event or a bookmark. API servers send bookmarks every 60 s, plus up to a
-quarter of this time.
+"""The maximum number of seconds in which a watch receives neither an event nor a bookmark. API servers send a bookmark
+every 60 to 75 s.
 """
 
 DEFAULT_PARALLELISM = 16
-"""The number of chains of requests that may run at the same time."""
+"""The number of chains that `Client.send` runs at the same time. A chain is a list of requests that are sent one after
+another.
+"""
 
 
 class RateLimit(msgspec.Struct, frozen=True):
@@ -48,10 +54,10 @@ class RateLimit(msgspec.Struct, frozen=True):
 
 
 class WatchPace(msgspec.Struct, frozen=True):
-    """The timing of watches.
+    """The timing of watches, in seconds.
 
-    A watch ends after a number of seconds without data, and a number of seconds lies between two wake-ups of a busy
-    watch. With a `batch_period` of 0 a watch wakes its thread for each event.
+    A watch that receives no data for `read_deadline` ends with `SilentWatch`. A busy watch wakes its thread once per
+    `batch_period`, for all events since the last time. With a `batch_period` of 0 it wakes its thread for each event.
     """
 
     read_deadline: float = WATCH_READ_DEADLINE
@@ -70,7 +76,8 @@ class Client(HttpVerbs):
     time in the `Retry-After` header of a 429 response. With a `limit` of a positive rate, all requests except watches
     are limited to this rate. `request_timeout` limits the time without any byte of a response. A whole request may take
     five times as long. Leader election uses a short `request_timeout`. `parallelism` is the maximum number of
-    concurrent chains of requests in `send`. Do not call `send` after a fork.
+    concurrent chains of requests in `send`. Do not call `send` after a fork, because its threads exist only in the
+    parent process.
     """
 
     def __init__(
@@ -140,7 +147,7 @@ class Client(HttpVerbs):
     ) -> ByteStream:
         """Return the log of a container (by default of the pod's only container) up to now.
 
-        With `follow`, continue until the log ends. With `previous` it returns the log of the container's previous run,
+        With `follow`, continue until the log ends. With `previous`, return the log of the container's previous run,
         before its last restart. `since` is a time in RFC 3339, or a number of seconds before the current time on the
         server's clock. With `timestamps` each line begins with the time when it was written. Raises KubeError, for
         example with status 400 if the container has not started.

@@ -1,4 +1,4 @@
-"""Elects one leader among several replicas of a program, by a Lease."""
+"""Elects one leader among several replicas of a program, by a Lease object, as client-go's `leaderelection` does."""
 
 from tfoperator.leaderelection.elector import LeaderElector
 from tfoperator.leaderelection.lease import LeaseLock

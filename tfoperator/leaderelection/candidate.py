@@ -1,8 +1,8 @@
-"""One attempt to get or keep the lease: what a candidate reads, decides and writes. The code has no loop and no thread.
+"""One attempt of a candidate to get or renew the lease. The code has no loop and no thread.
 
 Times in the lease come from the clocks of different machines, so the candidate never compares them. Instead, the
-candidate measures on its *local* monotonic clock how long the record in the lease has not changed. If a holder has not
-renewed the lease for the duration that the holder itself wrote, the holder counts as gone.
+candidate measures on its *local* monotonic clock how long the record in the lease has not changed. If the record has
+not changed for `leaseDurationSeconds`, which the holder itself has written, another candidate may take the lease.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from tfoperator.leaderelection.lease import Lease, LeaseLock, LeaseRecord
 logger = logging.getLogger(__name__)
 
 _RELEASE_TRIES = 5
-_FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Lease that can't be read
+_FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Lease that can't be decoded
 
 
 class SeenLease(msgspec.Struct, frozen=True):
-    """The lease in the state that was last seen, and the (local, monotonic) time since which its record has not
-    changed.
+    """The lease in the state that was last seen.
+
+    `since` is the time on the local monotonic clock since which the record in the lease has not changed.
     """
 
     lease: Lease | None = None
@@ -32,15 +33,18 @@ class SeenLease(msgspec.Struct, frozen=True):
 
     @property
     def holder(self) -> str:
-        """The lease's holder. It is empty if there is none, or if the candidate has not seen it yet."""
+        """The identity of the lease's holder.
+
+        It is "" if the lease has no holder, or if the candidate has not read the lease yet.
+        """
         return self.lease.record.holder if self.lease else ""
 
 
 class Candidate:
     """Tries to become the holder of one lease.
 
-    It keeps no state between attempts, so the caller can safely abandon an attempt that hangs. The methods don't raise
-    KubeError: a failure of the server is logged, and the caller retries.
+    It keeps no state between attempts: the caller passes the state `seen`. So the caller can abandon an attempt that
+    hangs. The methods don't raise KubeError: a failure of the server is logged, and the caller retries.
     """
 
     def __init__(self, lock: LeaseLock, *, lease_duration: float, clock: Clock) -> None:
@@ -57,10 +61,11 @@ class Candidate:
 
         Return whether this candidate now holds it, and the state of the lease that was seen.
         """
-        # A lease of this candidate counts from before the request: others can see the renewal no earlier than that.
+        # The time of a renewal is the time before the request. Other candidates see the renewal later, so the lease
+        # never expires earlier for them than for this candidate.
         started = self._clock.monotonic()
         if seen.lease is not None and self.holds(seen) and self._valid(seen, started):
-            # Most renewals find an unchanged lease, so one request is enough.
+            # Write without reading first. Mostly no other client has changed the lease, so one request is enough.
             try:
                 return True, self._write(seen.lease, started)
             except _FAILURES as error:
@@ -69,7 +74,7 @@ class Candidate:
             lease = self._lock.get()
         except NotFoundError:
             if seen.holder and not self.holds(seen) and self._valid(seen, started):
-                # Another client has deleted it. Its holder has not noticed that yet, and still works.
+                # Another client has deleted the lease. Its holder may not have noticed this yet, and may still work.
                 return False, seen
             return self._create(seen, started)
         except _FAILURES as error:
@@ -90,8 +95,8 @@ class Candidate:
         """Release the lease if this candidate holds it, so another candidate can take it at once.
 
         Return False if this failed. Before the candidate releases the lease, it *fetches* the lease and checks its
-        holder. The holder that was last seen may be outdated, and then the release would take the lease from a new
-        leader.
+        holder. The state that was last seen may be outdated: another candidate may be the leader by now, and must keep
+        its lease.
         """
         for _ in range(_RELEASE_TRIES):
             try:
@@ -103,7 +108,7 @@ class Candidate:
             except NotFoundError:
                 return True
             except ConflictError:
-                # Fetching again is enough: other candidates don't compete for a lease that is held.
+                # Another client has changed the lease meanwhile. The loop fetches the lease again.
                 continue
             except _FAILURES as error:
                 logger.warning("lease %s can't be released, and will expire: %s", self._lock, error)
@@ -115,7 +120,7 @@ class Candidate:
 
     def _look(self, lease: Lease, before: SeenLease) -> SeenLease:
         same = before.lease is not None and before.lease.record == lease.record
-        # If the answer to this candidate's renewal was lost, its time is unknown: the renewal before it counts.
+        # If the response to this candidate's renewal was lost, the time of the renewal before it counts.
         if same or lease.record.holder == self._lock.identity:
             return SeenLease(lease, before.since)
         return SeenLease(lease, self._clock.monotonic())

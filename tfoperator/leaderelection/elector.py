@@ -1,8 +1,8 @@
 """Elects one leader among the operator's replicas, so two replicas never act on the same jobs.
 
 A leader renews its lease every `retry_period`. A candidate takes over the lease if it has seen no change of the lease
-for the lease's own duration. A leader that can't renew the lease stops leading `renew_deadline` after its last renewal.
-Other candidates may take over only after `lease_duration`, so the leader's work has time to end before.
+for the lease's own duration. A leader that can't renew the lease stops leading `renew_deadline` (10 s) after its last
+renewal. Other candidates can take over only after `lease_duration` (15 s). In the time between, the leader's work ends.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class _Work:
 
 
 class LeaderElector:
-    """Competes for a lease, works while this process holds the lease, and reports the holder.
+    """Competes for a lease, runs the leader's work while this process holds the lease, and reports each new holder.
 
-    The elector calls `on_new_leader(identity)` when it sees a new holder. The new holder may be this process. It must
-    be quick.
+    The elector calls `on_new_leader(identity)` when it sees a new holder. The new holder may be this process.
+    `on_new_leader` must return quickly.
 
     Durations are in seconds. They must satisfy `lease_duration > renew_deadline > 1.2 * retry_period`, so a leader can
-    miss one renewal, and still notices in time that it has lost the lease. The operator's options are checked for this.
-    Any thread may read the properties.
+    miss one renewal, and still notices in time that it has lost the lease. `operator.options.checks` checks this. Any
+    thread may read the properties.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class LeaderElector:
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._candidate = Candidate(lock, lease_duration=lease_duration, clock=self._clock)
-        # Only the thread in `run` writes it, and replaces it whole, so other threads may read without a lock.
+        # Only the thread in `run` sets this field, always to a new object. So other threads may read it without a lock.
         self._seen = SeenLease()
         self._over = False
         self._reported = ""
@@ -88,7 +88,8 @@ class LeaderElector:
     def is_leader(self) -> bool:
         """Whether this process may act as leader *now*: it holds the lease, and the lease has not run out.
 
-        The value becomes False without any call when the lease runs out, even if `run` is blocked.
+        The value depends on the clock: it becomes False when the lease runs out, even if the thread in `run` is
+        blocked.
         """
         seen = self._seen
         return (
@@ -98,15 +99,15 @@ class LeaderElector:
         )
 
     def run(self, stop: StopSignal, on_started_leading: Callable[[StopSignal], None]) -> None:
-        """Wait for the lease, then lead. Return after a stop, or when the lease is lost.
+        """Wait for the lease, then lead. Return after `stop` was set, or when the lease is lost.
 
         `on_started_leading(stop)` runs in its own thread once this process holds the lease. It must end its work when
         `stop` is set, and must return only after its work has ended: the elector renews the lease until it returns, and
         only then releases the lease. If it raises, the lease is released and `run` raises the same error.
 
-        Blocks. A stop takes effect at once, unless a request hangs. Then it takes effect after at most
-        `renew_deadline`. If the lease was lost, the process should exit, because work that it could not stop in time
-        may still run. `run` must not be called twice.
+        The call blocks. When `stop` is set, it returns as soon as the work has ended. If a request hangs, this can take
+        `renew_deadline` longer. If the lease was lost, the process should exit, because work that it could not stop in
+        time may still run. `run` must not be called twice.
         """
         try:
             if self._acquire(stop):
@@ -125,7 +126,7 @@ class LeaderElector:
 
     def _lead(self, stop: StopSignal, on_started_leading: Callable[[StopSignal], None]) -> None:
         work = _Work(on_started_leading)
-        # The lease is renewed until the work has ended, too: another leader must not start before that.
+        # Renew the lease until the work has ended, because another leader must not start before.
         kept = self._keep(stop, work)
         work.stop.set()
         kept = kept and self._keep(work.ended, work)
@@ -142,7 +143,7 @@ class LeaderElector:
             raise work.error
 
     def _keep(self, until: StopSignal, work: _Work) -> bool:
-        """Renew the lease until the signal is set, or until the work has failed.
+        """Renew the lease until `until` is set, or until the work has failed. Then return True.
 
         Return False as soon as the lease is lost.
         """
@@ -191,17 +192,17 @@ class LeaderElector:
         try:
             self._on_new_leader(holder)
         except Exception:
-            # A listener's failure must not cost the leader its lease.
+            # An error of the callback must not end the thread that renews the lease.
             logger.exception("the callback for a new leader has failed")
 
 
 def call_with_deadline(call: Callable[[], R], *, clock: Clock, deadline: float, name: str) -> R:
-    """Return the result of `call`, or raise its error.
+    """Return the result of `call`, or raise its error, or raise TimeoutError at `deadline`.
 
-    Raise TimeoutError at `deadline` (a time of `clock.monotonic()`). A blocked socket can't be interrupted from
-    outside. So the call runs in its own thread, which is abandoned at the deadline. This thread ends at the client's
-    own time-out. A result after the deadline is discarded. `call` must have no effect except its return value, since it
-    may end after the deadline. `name` is the name of the thread.
+    `deadline` is a time of `clock.monotonic()`. Another thread can't interrupt a call that is blocked in a socket. So
+    the call runs in its own thread, which is abandoned at the deadline. This thread ends at the client's own time-out.
+    A result after the deadline is discarded. `call` must have no effect except its return value, since it may end after
+    the deadline. `name` is the name of the thread.
     """
     outcome: Future[R] = Future()
     ended = StopSignal()

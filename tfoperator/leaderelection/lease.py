@@ -28,7 +28,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, rename=_NAMES):
     """The fields of a lease's `spec`: its holder, the times when it was acquired and renewed, and its duration."""
 
     holder: str = ""
-    """It is empty for a lease without a holder."""
+    """The identity of the holder; "" if the lease has no holder."""
     duration_seconds: int = 0
     acquired: datetime | None = None
     renewed: datetime | None = None
@@ -37,7 +37,9 @@ class LeaseRecord(msgspec.Struct, frozen=True, rename=_NAMES):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """One state of the Lease object: its record, and the whole object with the resourceVersion that the next write
+    """One state of the Lease object.
+
+    `record` has the fields of its `spec`. `manifest` is the whole object, with the resourceVersion that the next write
     needs.
     """
 
@@ -76,7 +78,7 @@ class LeaseLock:
         return self._client.create(LEASES, self._namespace, manifest, _decode)
 
     def update(self, lease: Lease, record: LeaseRecord) -> Lease:
-        """Write a new record, only if the lease is still in this state. The other parts of the lease stay.
+        """Write a new record, if the lease has not changed since it was read. The other parts of the object stay.
 
         Raises ConflictError if the lease has changed since it was read.
         """

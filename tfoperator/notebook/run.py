@@ -32,17 +32,17 @@ class EnvironmentFailed(Exception):
 
 
 def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | None = None) -> Path:
-    """Make an environment with the packages of this process and with these packages. Return the path of its Python.
+    """Create a virtual environment with the packages of this process and with `packages`.
 
-    The user's own environment stays unchanged. pip installs into the new environment, and reuses suitable packages of
-    this process. Raises EnvironmentFailed.
+    Return the path of its Python. The user's own environment stays unchanged. pip installs into the new environment,
+    and reuses suitable packages of this process. Raises EnvironmentFailed.
     """
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     site_packages = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    # The packages of this process come after the new environment's own packages, so that the own packages take
-    # precedence. Don't use system_site_packages: this process may run in an environment itself, and the option would
-    # give the packages of the Python that its environment was made from.
+    # A .pth file adds the packages of this process after the new environment's own packages, which take precedence.
+    # Don't use system_site_packages: if this process itself runs in a virtual environment, the option adds the packages
+    # of the base Python, and not of this process.
     ours = [path for path in sys.path if path and Path(path).is_dir() and "site-packages" in Path(path).parts]
     (site_packages / "tfoperator-parent.pth").write_text("".join(f"{path}\n" for path in ours))
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
@@ -66,9 +66,9 @@ def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | 
 
 
 def variables(python: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that programs of the environment need.
+    """Return the environment variables that activate the virtual environment of `python`.
 
-    These programs pass the variables on to programs that they start.
+    So child processes of the training also use the environment.
     """
     return {
         "VIRTUAL_ENV": str(python.parent.parent),
@@ -77,7 +77,7 @@ def variables(python: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class LocalRunResult(msgspec.Struct, frozen=True):
-    """The result of a run. A notebook shows the result as a table."""
+    """The result of `run_locally`. A notebook shows it as a table."""
 
     run: RunResult
 
@@ -133,12 +133,12 @@ def run_locally(
 ) -> LocalRunResult:
     """Run a function in several processes of this machine, and return the result.
 
-    The processes find each other by TF_CONFIG. `train_func` must be self-contained: it imports all modules that it
-    needs in its body. It is called with `parameters`, a dictionary, as its only argument, or without arguments if there
-    are no `parameters`. The processes start in the current directory. `packages_to_install` are installed in an
-    environment of this run, and never in your own environment. With `restart_together`, each of the `max_restarts`
-    restarts starts all processes again. Collective communication needs this. `timeout` is a number of seconds. The logs
-    are kept in `logs_dir`. Its default is `.tfoperator/runs`.
+    The processes find each other by TF_CONFIG. `train_func` must be self-contained: it uses no names from outside of
+    it, and contains its own imports. It is called with `parameters`, a dictionary, as its only argument, or without
+    arguments if there are no `parameters`. The processes start in the current directory. `packages_to_install` are
+    installed in an environment of this run, and never in your own environment. With `restart_together`, each of the
+    `max_restarts` restarts starts all processes again. Collective communication needs this. `timeout` is a number of
+    seconds. The logs are kept in `logs_dir`. Its default is `.tfoperator/runs`.
 
     Raises LocalRunFailed if the run fails, is interrupted or takes too long. Raises FunctionSourceError if the function
     can't be sent, EnvironmentFailed if a package can't be installed, PermissionError if another user may replace the

@@ -41,7 +41,10 @@ class CellView(View):
         sys.stdout.flush()
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """Keep deleted pods in the table from now on, because they are deleted only because the run is over."""
+        """Keep deleted pods in the table from now on.
+
+        The end of the run deletes the pods, and the table should show their last state.
+        """
         self._stopping = True
         super().stopping(outcome)
 
@@ -60,7 +63,7 @@ class CellView(View):
             self._handle.update(_Html(table))
 
     def close(self) -> None:
-        """Show the last state of the replicas."""
+        """Update the table with the last state of the replicas."""
         self.tick()
 
     def _with_bar(self, uid: str, row: ReplicaRow) -> ReplicaRow:
@@ -110,7 +113,7 @@ def result_table(result: RunResult) -> str:
 
 
 def _display() -> Any:
-    """Return IPython's `display` function if a notebook shows its output. Otherwise return None."""
+    """Return IPython's `display` function if this process is the kernel of a notebook. Otherwise return None."""
     module = sys.modules.get("IPython")  # a notebook has imported it
     shell = module.get_ipython() if module is not None else None
     if shell is None or not hasattr(shell, "kernel"):

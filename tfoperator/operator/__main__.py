@@ -1,5 +1,6 @@
-"""Makes `python -m tfoperator.operator` do the same as `tfoperator operator`, but without the command
-line's libraries.
+"""The entry point of `python -m tfoperator.operator`, which does the same as `tfoperator operator`.
+
+It does not import the libraries of the command line (Typer, rich).
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from tfoperator.base.file_limit import raise_file_limit
 from tfoperator.operator.process import run
 
 MAX_NESTING = 25_000
-"""API servers accept JSON with up to 10,000 levels, so an object can be that deep. The decoder needs one level of
-recursion for each level of JSON, and a few hundred bytes of the C stack for each level of recursion. Some versions of
-Python have a lower limit, whatever this value is. For them, `kube/http/nesting.py` helps.
+"""The recursion limit of the process (`sys.setrecursionlimit`). API servers accept JSON with up to 10,000 levels, and
+the JSON decoder needs one level of recursion for each level of JSON. Each level takes a few hundred bytes of the C
+stack. Some versions of Python have a lower fixed limit. For these versions, `kube/http/nesting.py` removes the deep
+levels.
 """
 
 
 _GC_THRESHOLD = 20_000
 """The number of new container objects after which Python's garbage collector searches for cycles (700 in Python 3.11).
-Hardly any object is in a cycle. With a burst of 8 jobs of 100 replicas, the search took 4 % of the CPU.
+Hardly any object is in a cycle. With Python's default, the searches took 4 % of the CPU during a burst of 8 jobs of 100
+replicas.
 """
 
 
@@ -29,11 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     By default, it takes the arguments of the process.
     """
-    raise_file_limit()  # connections wait at its servers
+    raise_file_limit()  # each open connection to the operator's servers needs a file descriptor
     sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_NESTING))
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     gc.collect()
-    gc.freeze()  # the remaining objects, modules and classes, are permanent
+    gc.freeze()  # the present objects are mostly modules and classes, which are never freed
     return run(sys.argv[1:] if arguments is None else arguments)
 
 

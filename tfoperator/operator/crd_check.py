@@ -1,8 +1,8 @@
 """Compares the CRD in the API server with the fields of this release, at the start and then each hour.
 
 After an upgrade, the Deployment may be new while the CRD is still old, for example after `kubectl apply --server-side`
-without `--force-conflicts`. Then the API server removes new fields from jobs, and from their status. The operator shows
-this in its log, in a metric, and in events on the jobs that use such fields.
+without `--force-conflicts`. Then the API server prunes (removes) fields that are new in this release from jobs and from
+their status. The operator shows this in its log, in a metric, and in events on the jobs that use such fields.
 
 The check reads the CRD's fields from the API server's OpenAPI document. For this, the operator needs no rights on CRDs,
 and it writes nothing. So the check also works if the operator is installed for a single namespace.
@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 
 _CHECK_SECONDS = 3600.0
 _AGAIN_SECONDS = 60.0
-"""Seconds until the next check if fields are missing. The API server renews the document some seconds after the CRD has
-changed, and people who apply the CRD expect to see the result soon.
+"""Seconds until the next check while fields are missing. So an administrator who applies the new CRD sees the result
+within a minute.
 """
 
 _CONFIRM_SECONDS = 5.0
-"""Seconds for which fields must be missing before this is reported. After an upgrade, the operator may start before the
-API server serves the new CRD.
+"""Seconds for which fields must be missing before the operator reports this. After an upgrade, the operator may start
+before the API server serves the new CRD.
 """
 
 _JOBS_SECONDS = 600.0
@@ -63,15 +63,18 @@ class _Metadata(ObjectMeta, frozen=True, rename="camel"):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """The records of the fields that people wrote in a job. The API server does not prune these records."""
+    """The metadata of a job that shows which fields clients wrote, also the fields that the API server pruned.
+
+    These are `managedFields` and the annotation `kubectl.kubernetes.io/last-applied-configuration`.
+    """
 
     metadata: _Metadata
 
 
 def missing_fields_of(fetch: Callable[[str], bytes]) -> tuple[str, ...]:
-    """Return the paths of this release's fields that the API server does not serve. `fetch` GETs a path.
+    """Return the paths of this release's fields that the API server does not serve.
 
-    Raises KubeError, and raises ValueError if the answer can't be decoded.
+    `fetch` returns the body of a GET of a path. Raises KubeError, and raises ValueError if the answer can't be decoded.
     """
     from tfoperator.api.schema.served import missing_fields
 
@@ -81,7 +84,7 @@ def missing_fields_of(fetch: Callable[[str], bytes]) -> tuple[str, ...]:
 def _trees(fetch: Callable[[str], bytes]) -> tuple[FieldTree, FieldTree]:
     """Return the fields of this release, and the fields that the API server serves.
 
-    Raises the same exceptions as `missing_fields_of`.
+    Raises KubeError, and raises ValueError if the answer can't be decoded.
     """
     # Imported late: the module is needed once an hour.
     from tfoperator.api.schema.served import OPENAPI_PATH, needed_fields, served_fields
@@ -106,7 +109,10 @@ class CrdCheck(Repetition):
         metrics: OperatorMetrics,
         clock: Clock,
     ) -> None:
-        """Initialize; `fetch` GETs a path, and `report` records an event on a job. Only the leader reports events."""
+        """Initialize. `fetch` returns the body of a GET of a path, and `report` records an event on a job.
+
+        Only the leader reports events.
+        """
         super().__init__(self._check, seconds=_CHECK_SECONDS, clock=clock, name="crd-check")
         self._time = clock
         self._client = client
@@ -151,7 +157,7 @@ class CrdCheck(Repetition):
             logger.warning("%s", message)
 
     def _look_at_jobs(self, needed: FieldTree, served: FieldTree) -> None:
-        """Report an event on each job that uses fields that the API server removes. Raises KubeError."""
+        """Report an event, once per job, on each job with fields that the API server prunes. Raises KubeError."""
         decode = msgspec.json.Decoder(_Written).decode
         found = set()
         for namespace in self._namespaces:
@@ -167,7 +173,7 @@ class CrdCheck(Repetition):
 
 
 def _pruned(job: _Written, needed: FieldTree, served: FieldTree) -> tuple[str, ...]:
-    """Return the sorted paths of the fields in a job's spec that people wrote and that the API server removes."""
+    """Return the sorted paths of the fields in a job's spec that clients wrote, and that the API server prunes."""
     from tfoperator.api.schema.served import pruned_fields, value_of_fields
 
     applied = _decoded(job.metadata.annotations.get(_APPLIED, "").encode())
@@ -181,7 +187,7 @@ def _pruned(job: _Written, needed: FieldTree, served: FieldTree) -> tuple[str, .
 
 
 def _decoded(data: msgspec.Raw | bytes) -> object:
-    """Return JSON as plain data. Return None if the bytes are not JSON, because anybody may write an annotation."""
+    """Return JSON as plain data. Return None if the bytes are not JSON: users can write any text into an annotation."""
     try:
         return msgspec.json.decode(data)
     except UNDECODABLE:
@@ -196,7 +202,7 @@ def _pruned_text(paths: Sequence[str]) -> str:
 
 
 def outdated(missing: Sequence[str]) -> str:
-    """Return a sentence that reports that the CRD lacks these fields, with the remedy."""
+    """Return a message: the CRD lacks these fields, and how to update the CRD."""
     return (
         f"the CRD of TFJobs is older than tfoperator {tfoperator.__version__}: "
         f"the API server removes {_listed(missing)} from jobs; "

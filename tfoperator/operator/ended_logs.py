@@ -1,9 +1,9 @@
-"""Archives the logs of containers when they end, no matter which client deletes their pods later.
+"""Copies the logs of containers to the archive when the containers end.
 
-A handler of pods puts a pod into a queue if the archive needs its logs. A few workers take the pods from the queue.
-Syncs don't wait for this, and deletions by other clients don't wait either. The work is level-triggered. When a process
-begins to lead, it checks all existing pods, so it finds containers that ended while no process led. It also finds the
-pods that did not fit into the queue.
+Then the logs stay if a client deletes the pods. An event handler puts a pod into a queue if the archive needs its logs.
+A few workers take pods from the queue and copy the logs. Syncs don't wait for the copies, and other clients can delete
+a pod before its logs are copied. When a process becomes the leader, it checks all existing pods. So it finds containers
+that ended while there was no leader.
 """
 
 from __future__ import annotations
@@ -25,24 +25,26 @@ _CONCURRENT_PODS = 4
 syncs.
 """
 _MAX_WAITING = 10_000
-"""The maximum number of pods in the queue. Pods that do not fit are found in the cache when the queue is empty."""
+"""The maximum number of pods in the queue. When the queue is empty, the operator looks in the cache for the pods that
+did not fit.
+"""
 _MAX_TRIES = 5
 _RETRY_BASE = 10.0
 _RETRY_CAP = 300.0
-"""Seconds. The maximum delay in seconds. If a node restarts its kubelet, the kubelet answers again within these
-retries. If a node doesn't answer within 2 1/2 minutes, it is gone.
+"""The maximum delay between two attempts, in seconds. The 5 attempts (`_MAX_TRIES`) take 2.5 minutes. This is enough
+for a restart of the kubelet.
 """
 
 _LOOK_KEY = ""
-"""A special key in the queue, besides the keys of pods. It makes a worker check all pods again."""
+"""A key in the queue that is not the key of a pod. The worker that takes it checks all pods in the cache again."""
 
 _LOOK_SECONDS = 1.0
 
 
 class EndedLogs:
-    """The constructor registers a handler with the informer of pods.
+    """Archives the logs of ended containers. The constructor registers an event handler with the pod informer.
 
-    Call `start()` when this process begins to lead. `stop()` waits for the threads.
+    Call `start()` when this process becomes the leader. `stop()` waits for the threads.
     """
 
     def __init__(
@@ -62,19 +64,20 @@ class EndedLogs:
         )
         self._workers = Workers(self._queue, self._process, _CONCURRENT_PODS, thread_name="ended-logs")
         self._leading = False  # set once, by start()
-        self._overflowed = False  # whether pods were left out, which the next look finds
+        self._overflowed = False  # whether pods did not fit into the queue; `_look` finds them later
         handler = Callbacks(changed=self._offer, gone=self._gone)  # a new pod may have ended before it was observed
         pods.add_handler(handler, resync_period=0, name="archive")
 
     def start(self) -> None:
-        """Start with all existing pods. Call it only once, when the caches are complete."""
+        """Start the workers, and check all existing pods. Call it only once, when the caches are complete."""
         self._leading = True
         self._look()
         self._workers.start()
 
     def stop(self, timeout: float) -> bool:
-        """Take no new pod, and wait up to `timeout` seconds of real time for the pods in work; return False if a pod is
-        left.
+        """Take no new pod, and wait up to `timeout` seconds of real time for the copies in progress.
+
+        Return False if a copy is still in progress.
         """
         return self._workers.stop(timeout)
 
@@ -83,7 +86,7 @@ class EndedLogs:
             self._offer(pod)
 
     def _gone(self, pod: Pod) -> None:
-        """Forget a deleted pod. The parts of its logs that were not archived are lost."""
+        """Forget a deleted pod. Logs that were not copied yet are lost with the pod."""
         self._archive.forget(pod)
         self._queue.forget(pod.metadata.key)
 
@@ -96,7 +99,7 @@ class EndedLogs:
                     "%d pods wait until their logs are kept, so the operator looks for more pods later", _MAX_WAITING
                 )
             self._overflowed = True
-            # The last of the waiting pods may have triggered the look at the others already.
+            # The queue may have become empty meanwhile. This key ensures that a worker calls `_look`.
             self._queue.add_after(_LOOK_KEY, _LOOK_SECONDS)
             return
         self._queue.add(pod.metadata.key)
@@ -129,7 +132,8 @@ class EndedLogs:
     def _job_of(self, pod: Pod) -> ObjectMeta | None:
         """Return the TFJob that controls the pod, even if the TFJob no longer exists.
 
-        Return None if no TFJob of this operator controls it.
+        Return None if the pod's controller is not a TFJob, or another controller manages the TFJob
+        (`spec.runPolicy.managedBy`).
         """
         meta, owner = pod.metadata, pod.metadata.controller
         if owner is None or owner.kind != TFJOBS.kind or owner.api_version.partition("/")[0] != TFJOBS.group:

@@ -1,9 +1,9 @@
-"""Log lines. Each line states a fact, as text for people or as JSON for machines, and names the job that it concerns.
+"""Formats log lines as text or as JSON. A line about a job contains the job's namespace and name.
 
 A line may contain text from untrusted sources (a name, a message), but it never contains a character that controls a
 terminal.
 
-Code that logs about a job passes `extra={"job": "namespace/name"}`. The lines go to stderr only.
+For this, the code that logs passes `extra={"job": "namespace/name"}`. The lines go to stderr only.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """Formats each line as a JSON object with `time`, `level`, `logger`, `message` and further fields.
 
-    `namespace` and `name` are the namespace and the name of the job. `reconcileID` is the same in all lines of a sync.
-    `error` is a traceback.
+    `namespace` and `name` are the namespace and the name of the job. `reconcileID` is the same in all lines of one
+    sync. `error` is a traceback.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, whatever the message contains."""
+        """Return one line of JSON. Line breaks in the message are escaped."""
         entry = {
             "time": _time(record),
             "level": record.levelname.lower(),

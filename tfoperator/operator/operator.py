@@ -1,8 +1,8 @@
 """Starts and stops an operator within a process: `start()` and `stop()`.
 
-The module starts no process, handles no signals and opens no ports. `process` runs the operator as a process of a
-cluster. The local runner starts the same object in its own process. `wiring` makes the operator's parts. This file sets
-the order in which they start and stop. The order of the start: the API server serves TFJobs, the caches fill, this
+The module starts no process and handles no signals. `process` runs the operator as a process, for example in a pod.
+`tfoperator run` starts the same object in its own process. `wiring` makes the operator's parts. This file sets the
+order in which the parts start and stop. The order of the start: the API server serves TFJobs, the caches fill, this
 replica becomes the leader (if there is an election), the workers start. The order of the stop: the workers take no new
 key, the running syncs finish, the operator releases the lease, the informers end.
 """
@@ -42,29 +42,32 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WATCH_BATCH_PERIOD = 0.05
-"""Seconds. The maximum seconds that an event of a watch waits, so that it is handled together with later events. The
-first event after a pause does not wait. With a burst of jobs, this saves more than a third of the CPU (a period of 0.02
-s saves half as much).
+"""The maximum number of seconds for which an event of a watch waits, so that it is handled together with later events.
+The first event after a pause does not wait. With a burst of jobs, this saves more than a third of the CPU (a period of
+0.02 s saves half as much).
 """
 
 _CERTIFICATE_SECONDS = 10.0
-"""The maximum seconds for which work waits for the progress server's certificate. The certificate is mostly ready
-within a tenth of a second. Pods that are created without it can't report their progress.
+"""The maximum number of seconds for which the operator waits for the progress server's certificate before it works on
+jobs. The certificate is mostly ready within a tenth of a second. Pods that are created without it can't report their
+progress.
 """
 
 _EVENT_FLUSH_SECONDS = 5.0
 _IDLE_STOP_SECONDS = 2.0
 
 _QUEUES_SECONDS = 10.0
-"""The maximum seconds to wait for the caches of Kueue's objects. After that, work begins without them."""
+"""The maximum number of seconds to wait for the caches of Kueue's objects. Then the operator works without these
+caches.
+"""
 
 
 class Operator:
     """One replica of the operator. Thread-safe. Call `start()` and `stop()` once each.
 
-    `start()` returns at once. A thread waits for the API server, for the caches and for leadership. That thread calls
-    `on_failure(reason)` if the operator can't continue (it lost its lease, or an informer has failed, for example). The
-    caller should then stop the operator.
+    `start()` returns at once. A thread waits for the API server, for the caches and for leadership. This thread calls
+    `on_failure(reason)` if the operator can't continue, for example because it lost its lease or an informer failed.
+    Then the caller should call `stop()`.
     """
 
     def __init__(
@@ -117,12 +120,15 @@ class Operator:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the caches are complete and the operator isn't stopping. A standby replica is ready, too."""
+        """Whether the caches are complete and the operator neither stops nor has failed.
+
+        A standby replica is ready, too.
+        """
         return self._caches_complete and not self._stop.is_set() and not self.failure
 
     @property
     def takes_reports(self) -> bool:
-        """Whether programs can report their progress. It is true if the options don't enable reports."""
+        """Whether the progress server is ready. It is True if the options don't enable the progress server."""
         return self._parts.progress is None or self._parts.progress.is_ready
 
     @property
@@ -144,7 +150,10 @@ class Operator:
     # Lifecycle.
 
     def reload(self, options: Options) -> None:
-        """Use, from now on, the accelerators and scheduling rules of these options for pods and PodGroups."""
+        """Use the fields `accelerators` and `scheduling` of these options for new pods and PodGroups.
+
+        Other fields have no effect.
+        """
         self._parts.plan_with(accelerators=options.accelerators, scheduling=options.scheduling)
 
     def start(self) -> None:
@@ -155,7 +164,8 @@ class Operator:
         """Take no new work, let running syncs finish for up to `timeout` seconds of real time, and end every thread.
 
         The default of `timeout` is `shutdown_grace_period`. Idempotent. Returns whether all work has ended within
-        `timeout`. Close the client after this call. Closing it also ends a request that is still waiting for an answer.
+        `timeout`. After this call, the caller should close the client, which ends requests that still wait for an
+        answer.
         """
         grace = self._options.shutdown_grace_period if timeout is None else timeout
         self._stop.set()
@@ -164,11 +174,12 @@ class Operator:
         if not self._caches_complete:
             self._parts.factory.stop(grace)
         if self._thread.ident is not None:
-            # Only running syncs get the whole grace period: otherwise the thread waits for a request without an answer.
+            # Only running syncs get the whole grace period. Before the workers start, the thread can only wait for a
+            # request or for the lease.
             self._thread.join(grace if self._working else min(grace, _IDLE_STOP_SECONDS))
         ended = self._drained and not (self._working and self._thread.is_alive())
         if not self._working:
-            # The queue's own thread and the pool run even if the workers never did.
+            # Even if the workers were never started, the threads of the queue and of the controller's pool run.
             self._parts.controller.stop(0)
         if self._parts.archive is not None and self._parts.ended_logs is not None:
             self._parts.ended_logs.stop(0)
@@ -233,10 +244,10 @@ class Operator:
             )
 
     def _work(self, stop: StopSignal) -> None:
-        """Work until `stop` is called, and return when the running syncs have finished.
+        """Work on jobs until `stop` is set, and return when the running syncs have finished.
 
-        The elector calls this method while this replica leads. In contrast to `stop()`, it waits without a limit,
-        because the lease must not be released while a sync runs.
+        The elector calls this method when this replica becomes the leader. In contrast to the method `stop()`, it waits
+        for the syncs without a time limit, because the lease must not be released while a sync runs.
         """
         self._working = True
         self._drained = False
@@ -266,14 +277,17 @@ class Operator:
             self._on_failure(reason)
 
     def _stalled_jobs(self) -> Mapping[str, int]:
-        """Return the number of stalled jobs by namespace. The result is empty if another replica reports them."""
+        """Return the number of stalled jobs by namespace.
+
+        The result is empty if this replica does not lead, because the leader counts them.
+        """
         if not self.is_leader:
             return {}
         jobs = self._parts.informers.jobs.lister.list()
         return Counter(job.metadata.namespace for job in jobs if has_condition(job, ConditionType.STALLED))
 
     def _usages(self) -> list[tuple[TFJob, JobUsage]] | None:
-        """Return the jobs with their newest usage. Return None if another replica leads."""
+        """Return the jobs with their newest usage. Return None if this replica does not lead."""
         if not self.is_leader:
             return None
         jobs, newer = self._parts.informers.jobs.lister.list(), self._parts.controller.newer_usage

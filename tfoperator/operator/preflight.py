@@ -1,6 +1,6 @@
 """Waits until the API server serves the operator's resources. Logs a clear line about each missing resource.
 
-Without this, an operator that is deployed before a CRD would fill its log with its informers' 404 errors.
+Otherwise, an operator that starts before the CRD is installed would fill its log with 404 errors of its informers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _RESTART_RULES_SINCE = (1, 35)
 class Need(NamedTuple):
     """A resource that the API server must serve.
 
-    It has a name for messages, the remedy if it is missing, and the file that grants the rights.
+    `name` is for messages, `install` is the hint if the server does not serve it, and `rights` is the file with the
+    RBAC rules.
     """
 
     resource: Resource
@@ -69,8 +70,8 @@ KUEUE_NEEDS = (
     Need(WORKLOADS, f"Workloads ({WORKLOADS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
     Need(FLAVORS, f"ResourceFlavors ({FLAVORS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
 )
-"""The resources that jobs in queues need. If they are missing, these jobs wait, and the operator works on all other
-jobs.
+"""The resources that jobs in queues of Kueue need. If a resource is missing, only these jobs wait, and the operator
+works on all other jobs.
 """
 
 
@@ -111,11 +112,11 @@ def await_resources(
     clock: Clock,
     needs: Sequence[Need] = (_TFJOBS_NEED,),
 ) -> bool:
-    """Return True when all needed resources can be listed in all namespaces. Return False if it is stopped before.
+    """Return True when all needed resources can be listed in all namespaces. Return False if `stop` is set before.
 
     The function tries every 0.5 s at first, then less and less often, and at last every 10 s. It logs the problem when
-    the problem changes, and again every 5 minutes. The function does not use tenacity: tenacity does not show which
-    resource is missing, or how long ago that was logged.
+    the problem changes, and again every 5 minutes. The function has its own loop, and does not use the library
+    tenacity, because it must remember which problem it logged, and when.
     """
     pause = _FIRST_PAUSE
     said, said_at = "", float("-inf")
@@ -164,10 +165,10 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 def has_restart_rules(fetch: Callable[[str], bytes]) -> bool:
-    """Return whether kubelets of the API server's release restart containers by rules.
+    """Return whether the API server's release supports `restartPolicyRules` of containers by default.
 
-    Return True if the release is unknown. `fetch` GETs a path. Some cloud providers append a `+` to their minor
-    version.
+    Return True if the release is unknown. `fetch` GETs a path. Some cloud providers append a `+` to the minor version,
+    for example `35+`.
     """
     try:
         version = msgspec.json.decode(fetch("/version"), type=_Version)

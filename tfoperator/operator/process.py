@@ -53,13 +53,16 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 ACCESS_REVIEW_SECONDS = 5.0
-"""The maximum seconds without a byte of the answer. The answer is for an access review, which checks whether a client
-may read metrics.
+"""The `request_timeout` of the client that sends access reviews: the maximum number of seconds without a byte. An
+access review is a request that checks whether a client may read metrics.
 """
 
 
 class _Signals:
-    """Puts "" into the queue when SIGTERM or SIGINT comes. A second signal ends the process at once."""
+    """In its `with` block, the first SIGTERM or SIGINT puts "" into the queue.
+
+    A second signal ends the process at once.
+    """
 
     def __init__(self, stop_reasons: queue.SimpleQueue[str]) -> None:
         self._stop_reasons = stop_reasons
@@ -80,7 +83,7 @@ class _Signals:
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
-    """Run the operator until a signal comes; return the exit code. Call it only in the main thread."""
+    """Run the operator until SIGTERM, SIGINT or a failure; return the exit code. Call it only in the main thread."""
     try:
         options = parse_options(arguments, environ)
     except OptionsError as error:
@@ -108,7 +111,8 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
             logger.info("stopping: waiting up to %.0f s for running syncs", options.shutdown_grace_period)
         stopped = operator.stop()
         if not stopped:
-            # As above, and before the webhook's delay: a sync that still runs is not awaited.
+            # As above: a sync that still runs must not write any more. This comes before the cleanup, because the
+            # webhook's stop may take some time.
             client.close()
     if failure:
         return EXIT_FAILED
@@ -124,7 +128,7 @@ def _complain(message: str) -> int:
 def _assemble(
     options: Options, environ: Mapping[str, str], cleanup: ExitStack, on_failure: Callable[[str], None]
 ) -> tuple[Client, Operator, ConversionWebhook | None]:
-    """Make the parts that can fail at their start.
+    """Make the client, the operator and the webhook, and start the servers. `cleanup` stops the servers.
 
     Raises KubeError, OptionsError or OSError (if a port can't be opened).
     """
@@ -151,7 +155,7 @@ def _assemble(
     options = msgspec.structs.replace(options, progress_namespace=options.progress_namespace or namespace)
     log_client: Client | None = None
     if options.archive_dir:
-        # A separate client: where requests are limited, the logs of a thousand pods that end must not delay the syncs.
+        # A separate client has its own rate limit. So the logs of a thousand pods that end don't delay the syncs.
         log_client = cleanup.enter_context(limited(user_agent=f"{agent} log-archive"))
     try:
         operator = Operator(
@@ -173,7 +177,7 @@ def _assemble(
         raise OptionsError(f"--archive-dir {options.archive_dir}: {error.strerror or error}") from None
     reviewer: Client | None = None
     if options.metrics_secure and options.metrics_bind_address is not None:
-        # A separate client with a short time-out: a scrape waits for its answers, and syncs must not wait behind them.
+        # A separate client, so that syncs don't wait for its requests. Its time-out is short, because a scrape waits.
         reviewer = cleanup.enter_context(
             connect(user_agent=f"{agent} access-review", request_timeout=ACCESS_REVIEW_SECONDS)
         )
@@ -191,7 +195,7 @@ def _make_webhook(
     options: Options, address: Address, client: ApiClient, registry: CollectorRegistry, namespace: str
 ) -> ConversionWebhook:
     """Return the webhook for these options. `namespace` is the operator's own namespace. Raises ListenError."""
-    # Imported late: an operator for v1 alone needs no certificates.
+    # Imported late: an operator without the webhook does not need these modules.
     from tfoperator.servers.webhook.metrics import WebhookMetrics
     from tfoperator.servers.webhook.webhook import ConversionWebhook, WebhookConfig
 

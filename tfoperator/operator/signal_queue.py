@@ -1,8 +1,8 @@
 """Waits in the main thread for items in a queue. Signal handlers and other threads put items into the queue.
 
 Python runs a signal handler when its main thread next executes bytecode. The kernel may deliver a signal to another
-thread, or shortly before the main thread begins to wait. Such a signal doesn't end the wait: a wait without a timeout
-would ignore a SIGTERM until a second signal comes.
+thread, or shortly before the main thread begins to wait. Such a signal doesn't interrupt the wait of the main thread.
+Without a timeout, the process would not react to a SIGTERM until a second signal comes.
 """
 
 from __future__ import annotations

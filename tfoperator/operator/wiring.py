@@ -49,31 +49,30 @@ if TYPE_CHECKING:
 
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
-"""Seconds. If a job can't be synced (a name is taken, a quota is used up), it is retried at least every two minutes,
-because events don't show that the reason is gone.
+"""Seconds. A job whose sync fails is retried at least every two minutes. For some reasons (a name is taken, a quota is
+used up) no event shows that the reason is gone.
 """
 
 _RETRY_RATE, _RETRY_BURST = 10.0, 100
-"""The rate of retries per second for all jobs together, and the burst. Both have the values of client-go's
-controllers.
-"""
+"""The maximum number of retries per second for all jobs together, and the burst. These are client-go's values."""
 
 WRITE_DELAYS = {"first_status_period": 1.0, "counts_period": 1.0, "queue_text_period": 30.0}
-"""Three delays in seconds. The first applies to the status Created, while a job's pods have not started. The second
-applies between two writes of a job's status that only raise the counts of active or ready replicas. The third applies
-between two writes that only change numbers in the text about why the job waits in its queue.
+"""Delays of status writes, in seconds. So the API server gets fewer writes. `first_status_period` delays the first
+status (Created) while a job's pods have not started. `counts_period` lies between two writes that only increase the
+counts of active or ready replicas. `queue_text_period` lies between two writes that only change numbers in the text
+about why the job waits in its queue.
 """
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """The operator's connections in addition to its client. A connection that the operator doesn't have is None.
+    """The optional connections of an operator in addition to its client. None means that there is no such connection.
 
     `lease_client` is used only for the lease, so that a renewal of the lease never waits behind other requests.
     `log_source` supplies the logs that the option `archive_dir` keeps. For jobs with a progress deadline, `newest_line`
     reads logs and `stacks` takes stacks. If `stacks` is None and the option `stall_stacks` is set, `log_source` takes
-    the stacks and puts them into the archive. `fetch` GETs a path of the API server. The option `progress_bind_address`
-    needs it: it fetches the keys that verify tokens. `checks_crd` is true if the API server may have an older CRD. Then
-    `fetch` is used to compare the CRD.
+    the stacks and puts them into the archive. `fetch` returns the body of a GET of a path of the API server. The
+    progress server needs it to fetch the keys that verify tokens. If `checks_crd` is true, the operator also uses
+    `fetch` to compare the CRD with this release.
     """
 
     lease_client: ApiClient | None = None
@@ -85,7 +84,7 @@ class Reach(msgspec.Struct, frozen=True):
 
 
 class Parts:
-    """The parts of an operator.
+    """The parts of an operator: informers, controller, reconciler, archive, progress server and others.
 
     `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker` and `crd_check` are None if they are disabled.
 
@@ -133,8 +132,8 @@ class Parts:
         self.ended_logs = None if self.archive is None else self._follow_ends(self.archive)
         self.log_looker = None if reach.newest_line is None else LogLooker(reach.newest_line, clock=clock)
         self.stack_taker = None if reach.stacks is not None else self._make_stack_taker(reach.log_source)
-        # The store of reports comes first: the controller reads it, and the progress server, which fills it, asks the
-        # controller about the usage of jobs.
+        # The store of reports is made before the controller, which reads it. The progress server fills the store. It
+        # is made after the controller, because it calls the controller.
         reports = self._make_report_store(reach.fetch)
         expectations = Expectations(clock=clock)
         witnesses = PodWitnesses(logs=self.log_looker, stacks=reach.stacks or self.stack_taker)
@@ -144,15 +143,15 @@ class Parts:
         self.crd_check = self._make_crd_check(reach.fetch, is_leader) if reach.checks_crd else None
 
     def plan_with(self, **changes: object) -> None:
-        """Use, from now on, these values for members of the plan's options. Thread-safe."""
+        """Replace fields of `PlanOptions`, for example `restart_rules`, for all later syncs. Thread-safe."""
         with self._plan_lock:
             self._plan_options = msgspec.structs.replace(self._plan_options, **changes)
             self.controller.plan_with(self._plan_options)
 
     def _trust(self, url: str, authorities: str) -> None:
-        """Make new pods report to this URL of the progress server from now on.
+        """Set the URL of the progress server for new pods, and the CA certificates with which they verify it.
 
-        Make them trust these certificate authorities.
+        The progress server calls it when its certificates have changed.
         """
         self.plan_with(progress=ProgressAccess(url, authorities, for_all=self._options.progress_default))
 
@@ -201,7 +200,7 @@ class Parts:
         options, address = self._options, self._options.progress_bind_address
         if address is None or fetch is None or reports is None:
             return None
-        # Imported late: an operator without it needs no certificates and tokens.
+        # Imported late: an operator without a progress server does not need these modules.
         from tfoperator.servers.progress.metrics import ProgressMetrics
         from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer, Surroundings
 

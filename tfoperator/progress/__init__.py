@@ -16,8 +16,9 @@ delays a training step: a thread sends the newest report, at most one report in 
     from tfoperator.progress import report
     report(step=500, total_steps=10_000, loss=0.23)
 
-SIGTERM announces the end of a training. The training can then save its state: with `Saving` in your own loop, with
-`SavingCallback` in Keras, and with `serve_chief` for the parameter servers and workers of a chief that saves.
+Kubernetes sends SIGTERM some time before it kills a program. A training can save its state in this time: with `Saving`
+in your own loop, with `SavingCallback` in Keras, and with `serve_chief` for the parameter servers and workers of a
+chief that saves.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Keras is imported only for programs that use it, and has mostly been imported by then.
+    # Imported late: only programs that use Keras need it, and they have mostly imported it already.
     if name in ("ProgressCallback", "SavingCallback"):
         from tfoperator.progress import keras_callbacks
 

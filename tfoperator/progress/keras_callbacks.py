@@ -1,4 +1,4 @@
-"""Two Keras callbacks: one reports the progress of `fit`, the other also saves the training before its end."""
+"""Keras callbacks: `ProgressCallback` reports the progress of `fit`, `SavingCallback` also saves on SIGTERM."""
 
 from __future__ import annotations
 
@@ -27,26 +27,29 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
     """Reports the progress of `fit(callbacks=[ProgressCallback()])`. The program needs no other call.
 
     Steps are batches. They are counted over all epochs. With a generator, the number of steps may be unknown until the
-    first epoch has ended. Then the progress counts epochs. If `fit` begins at an `initial_epoch`, the count continues
-    from there.
+    first epoch has ended. Until then, the percentage is computed from epochs. If `fit` begins at an `initial_epoch`,
+    the count continues from there.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._began = 0.0
-        self._first = 0  # steps before this fit
+        self._first = 0  # the step at which this fit began, more than 0 with `initial_epoch`
         self._step = 0
         self._epoch = 0
         self._metrics: dict[str, object] = {}
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Reset the count; the first epoch reports 0 %, or the progress at `initial_epoch`."""
+        """Reset the count of steps."""
         self._began = time.monotonic()
         self._metrics = dict(logs or {})
         self._first = self._step = -1
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Count steps from this epoch on."""
+        """Set the step to the beginning of this epoch.
+
+        At the first epoch, report it: 0 %, or the progress at `initial_epoch`.
+        """
         del logs
         self._epoch = epoch
         begins = epoch * (self._steps_per_epoch() or 0)
@@ -57,7 +60,7 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
         self._step = max(self._step, begins)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Count and report one step. With `steps_per_execution`, count several steps."""
+        """Count and report one step. With Keras' `steps_per_execution`, this counts several steps."""
         self._step = max(self._step + 1, self._epoch * (self._steps_per_epoch() or 0) + batch + 1)
         self._metrics.update(logs or {})
         self._send()
@@ -90,7 +93,7 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
         if percentage is None and not total and epochs:
             percentage = 100 * self._epoch / epochs
         metrics = {name: value for name, value in self._metrics.items() if isinstance(name, str)}
-        # Keras has metric names that are parameters of `report`, so they can't be passed as keywords.
+        # Metrics with the name of a parameter of `report` are left out, because they can't be passed as keywords.
         names = {"step", "total_steps", "percentage", "remaining_seconds", "at_once", "epoch"}
         report(
             step=self._step,
@@ -107,13 +110,13 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
     """Extends BackupAndRestore of Keras 3 or later.
 
     On SIGTERM it also saves after the current batch, and then ends the program. The callback restores and saves as
-    BackupAndRestore does, but with two copies, because a kill can spoil a copy. The default of `backup_dir` is a folder
-    in `TFOPERATOR_CHECKPOINT_DIR`. Keras begins an interrupted epoch again, with the saved weights. Call `fit` in the
-    main thread. Otherwise NotInMainThread is raised.
+    BackupAndRestore does, but keeps two copies, because a kill during a save can leave an incomplete copy. The default
+    of `backup_dir` is a folder in `TFOPERATOR_CHECKPOINT_DIR`. Keras begins an interrupted epoch again, with the saved
+    weights. Call `fit` in the main thread. Otherwise NotInMainThread is raised.
 
     With the JAX backend on several processes, all processes save, because Keras saves by operations in which all
-    processes take part. Only the files of process 0 are kept. If the end of one process is announced, all processes are
-    notified. They save and exit after the same batch.
+    processes take part. Only the files of process 0 are kept. If one process gets SIGTERM, all processes save and exit
+    after the same batch.
     """
 
     def __init__(self, backup_dir: str | None = None, double_checkpoint: bool = True, **options: Any) -> None:
@@ -128,7 +131,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
             **options,
         )
         self._end = Announcement()
-        self._batches = 0  # of this fit
+        self._batches = 0  # the number of batches since this fit began
         self._thrown_away: tempfile.TemporaryDirectory[str] | None = None
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
@@ -144,7 +147,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
         self._end.listen()
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Save if it is time, or if the end was announced. In the second case, end the program after that."""
+        """Save if `save_freq` requires it, or if the program got SIGTERM. In the second case, then end the program."""
         self._batches += 1
         last = self._end.ends_after(self._batches)
         if last:

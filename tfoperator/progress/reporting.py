@@ -9,11 +9,13 @@ from typing import Any
 from tfoperator.progress.sender import flush_all, metric_list, sender
 
 _kept: dict[str, object] = {}
-"""Metrics that are in each report. The whole dictionary is replaced at each change, so that any thread can read it."""
+"""Metrics that every report contains. A change replaces the whole dictionary, so any thread can read it
+without a lock.
+"""
 
 
 def keep_reporting(**metrics: object) -> None:
-    """Add metrics to every report from now on.
+    """Add metrics to every later report, for example the step that was saved.
 
     They must be in every report, because a new report replaces a report that was not sent yet.
     """
@@ -34,9 +36,9 @@ def report(
 
     All arguments are optional. For an omitted argument, the last reported value stays. `percentage` is from 0 to 100.
     If it is omitted, it is computed from the steps. `metrics` are numbers or short texts. A thread sends the newest
-    report, at most one report in five seconds. With `at_once`, it sends this report now. Returns whether the job
-    requests reports. On a laptop without a job, it returns False. The function never raises an exception, and never
-    waits for the network.
+    report, at most one report in five seconds. With `at_once`, it sends this report now. Return whether the job
+    requests reports; without a job, return False. The function never raises an exception, and never waits for the
+    network.
     """
     to = sender()
     if to is None:
@@ -92,13 +94,13 @@ class Progress:
         flush_all()
 
     def update(self, step: int, **metrics: object) -> None:
-        """Set the number of completed steps."""
+        """Set the number of completed steps, and report it with these metrics."""
         self._step = step
         self._metrics.update(metrics)
         self._send(percentage=None, remaining=self._remaining(), at_once=False)
 
     def advance(self, steps: int = 1, **metrics: object) -> None:
-        """Add to the number of completed steps."""
+        """Add to the number of completed steps, and report it with these metrics."""
         self.update(self._step + steps, **metrics)
 
     def _remaining(self) -> float | None:

@@ -1,8 +1,7 @@
-"""Saves a training at intervals, and once more when its end is announced.
+"""Saves a training at intervals, and once more after SIGTERM, before the program is killed.
 
-SIGTERM announces the end some time before the program is killed. A drain, an eviction, a suspension, scaling down, a
-deletion, and Ctrl-C of `tfoperator run` all send SIGTERM in this way. The time until the kill is the pod's
-`terminationGracePeriodSeconds`, which is 30 s by default.
+A drain, an eviction, a suspension, scaling down, a deletion, and Ctrl-C of `tfoperator run` all send SIGTERM first:
+this announces the end. The time until the kill is the pod's `terminationGracePeriodSeconds`, which is 30 s by default.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ ended. So restart policies restart the program.
 
 
 class NotInMainThread(RuntimeError):
-    """A program can set a handler of SIGTERM only in its main thread."""
+    """The code was called in another thread: Python can set a handler of SIGTERM only in the main thread."""
 
 
 class Announcement:
-    """Finds out whether the program's end was announced. Use it in the main thread.
+    """Detects SIGTERM, which announces the program's end. Use it in the main thread.
 
     The processes of a JAX job compute each step together. If a process ended alone, it would block the other processes
     in the next step. So if JAX's processes are connected (`jax.distributed.initialize`), JAX's preemption service
@@ -44,7 +43,7 @@ class Announcement:
         self._agrees: Callable[[int], bool] | None = None  # whether all JAX processes end after a step
 
     def listen(self) -> None:
-        """Let SIGTERM announce the end. Without this, SIGTERM ends the program at once. Raises NotInMainThread."""
+        """Set the handler of SIGTERM, so that SIGTERM does not end the program at once. Raises NotInMainThread."""
         if jax_processes() > 1:
             from jax.experimental.multihost_utils import reached_preemption_sync_point
 
@@ -57,7 +56,7 @@ class Announcement:
         self._before = signal.signal(signal.SIGTERM, self._hear)
 
     def ends_after(self, step: int) -> bool:
-        """Return whether the training ends after this step. Call it once for each step, in each process."""
+        """Return whether the program must save and end after this step. Call it once for each step, in each process."""
         if self._agrees is not None:
             self.heard = self._agrees(step)
         return self.heard
@@ -88,12 +87,12 @@ def end(step: int) -> NoReturn:
 
 
 class Saving:
-    """A context manager for a loop of steps. It saves every `every` steps, and before the program ends.
+    """A context manager for a loop of steps. It calls `save` every `every` steps, and before the program ends.
 
     `save` is called with the number of completed steps. It returns after it has saved them. When the end is announced,
-    the next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If the loop ends before the
-    next `after_step`, the program continues: then everything is already saved. Enter the context manager in the main
-    thread. Not thread-safe.
+    the next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If SIGTERM comes after the
+    last `after_step` of the loop, the program continues normally. Enter the context manager in the main thread. Not
+    thread-safe.
 
     The processes of a JAX job enter it after `jax.distributed.initialize`, begin at the same step, and each call
     `after_step` for every step. Then all of them save and end after the same step, even if only one process gets
@@ -120,9 +119,9 @@ class Saving:
         return self._end.heard
 
     def after_step(self, step: int) -> None:
-        """Save if it is time, or if the end was announced.
+        """Call `save` if `every` steps have passed since the last save, or if the program got SIGTERM.
 
-        In the second case, end the program after that. If `save` raises an exception, the exception ends the loop.
+        In the second case, then end the program. If `save` raises an exception, the exception ends the loop.
         """
         if self._last is None:
             self._last = step - 1
@@ -137,11 +136,12 @@ class Saving:
 
 
 def serve_chief() -> NoReturn:
-    """Serve until the end is announced and the chief has ended; then exit with `EXIT_CODE`.
+    """Wait until this process got SIGTERM and the chief has ended; then exit with `EXIT_CODE`.
 
-    The chief may need this time to save. Use it for workers and parameter servers of ParameterServerStrategy, in place
-    of `tf.distribute.Server.join()`. Without it, SIGTERM ends such a server at once. A chief that gets SIGTERM at the
-    same time then can't save any more. Raises NotInMainThread.
+    A worker or parameter server calls it, so that its TensorFlow server still runs while the chief saves. Use it for
+    workers and parameter servers of ParameterServerStrategy, in place of `tf.distribute.Server.join()`. Without it,
+    SIGTERM ends such a server at once. A chief that gets SIGTERM at the same time then can't save any more. Raises
+    NotInMainThread.
     """
     announced = Announcement()
     announced.listen()
@@ -153,7 +153,7 @@ def serve_chief() -> NoReturn:
         now = time.monotonic()
         if port and now >= look_again and not (announced.heard and address):
             look_again = now + 30.0
-            with suppress(OSError):  # its name goes with the job's services: then the last address counts
+            with suppress(OSError):  # if the chief's service is deleted, its last address is used
                 address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][:2]
         if announced.heard:
             try:

@@ -31,10 +31,10 @@ CA_VARIABLE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 TOKEN_VARIABLE = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 
 INTERVAL = 5.0
-"""Seconds between two reports of a process. Other clients of the protocol use the same value."""
+"""Seconds between two reports of a process. The clients of Kubeflow Trainer use the same value."""
 
 TIMEOUT = 5.0
-"""Seconds that a server may take for a response."""
+"""The maximum number of seconds for which the sender waits for a response."""
 
 _MAX_METRICS, _MAX_TEXT = 256, 64
 """The server's limits: the number of metrics in a report, and the characters of a metric's name and of its value."""
@@ -51,7 +51,7 @@ class Sender:
         self._ca_file = ca_file
         self._token_file = token_file
         self._interval = interval
-        self._changed = threading.Condition()  # guards all fields below but _complaint, which belongs to the thread
+        self._changed = threading.Condition()  # guards all fields below except _complaint, which only the thread uses
         self._next: dict[str, Any] | None = None
         self._hurry = False
         self._sending = False
@@ -61,7 +61,10 @@ class Sender:
         self._complaint = ""
 
     def put(self, status: Mapping[str, Any], *, at_once: bool = False) -> None:
-        """Send this report soon. With `at_once`, send it now. The call returns without waiting."""
+        """Give a report to the sending thread, and return at once.
+
+        With `at_once`, the thread sends it without waiting.
+        """
         with self._changed:
             self._next = {**(self._next or {}), **status}
             self._hurry = self._hurry or at_once
@@ -118,7 +121,8 @@ class Sender:
             token = Path(self._token_file).read_text(encoding="ascii").strip()
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             request = urllib.request.Request(self._url, data=body, headers=headers, method="POST")
-            _opener(self._ca_file).open(request, timeout=TIMEOUT).close()  # its body is not read: it may have no end
+            # The body of the response is not read, because it may be endless.
+            _opener(self._ca_file).open(request, timeout=TIMEOUT).close()
         except urllib.error.HTTPError as error:
             with error:
                 raise _NotSent(f"{error.code} {_message(error)}", may_pass=error.code >= 500) from None
@@ -136,7 +140,7 @@ class _NotSent(Exception):
 
 def _opener(ca_file: str) -> urllib.request.OpenerDirector:
     context = ssl.create_default_context(cafile=ca_file or None)
-    # Python 3.13 has stricter rules for an authority's certificate than Go and older Pythons: use theirs.
+    # Python 3.13 checks CA certificates more strictly than Go and older versions of Python. Turn this off.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     # No proxy, even if the environment sets one: the server is in this cluster or on this machine.
     return urllib.request.build_opener(
@@ -159,9 +163,9 @@ def _message(error: urllib.error.HTTPError) -> str:
 
 
 def metric_list(metrics: Mapping[str, object]) -> list[dict[str, str]]:
-    """Return metrics in the protocol's form.
+    """Return metrics in the form of the protocol: `{"name": "loss", "value": "0.23"}`.
 
-    Names and values are short texts, and there are at most as many metrics as a server accepts.
+    Long names and values are cut, and metrics beyond the server's limit are left out.
     """
     listed = []
     for name, value in metrics.items():
@@ -182,7 +186,7 @@ def _number(value: object) -> str:
 
 _senders: dict[tuple[str, str, str], Sender] = {}
 """The senders of this process. The key is the URL, the CA and the token. Each operation on this dictionary is atomic,
-so it needs no lock. At a fork, another thread could hold a lock for ever.
+so it needs no lock. A lock could be held by another thread at a fork, and would then stay locked in the child process.
 """
 
 
@@ -202,5 +206,5 @@ def flush_all(timeout: float = TIMEOUT) -> bool:
 
 atexit.register(flush_all)
 if hasattr(os, "register_at_fork"):
-    # Their threads are gone, and their locks may be held for ever.
+    # In a forked process, the threads of the senders do not exist, and their locks may be locked.
     os.register_at_fork(after_in_child=lambda: _senders.clear())

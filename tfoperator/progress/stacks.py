@@ -38,16 +38,16 @@ _SLACK = 2.0  # seconds: `ps` prints whole seconds, and counts from the start of
 _MAX_BYTES = 4 << 20  # of one process's stacks: faulthandler writes at most 100 threads of 100 frames
 
 _registered: dict[int, TextIO] = {}
-"""The open files by process ID. faulthandler needs the file to be open. A forked process has a copy of this dictionary,
-so the process ID is needed as the key.
+"""The open stack files, by process ID. faulthandler needs an open file. A forked process has a copy of this dictionary,
+but must open its own file, so the key is the process ID.
 """
 
 
 def register() -> bool:
     """Make this process write its stacks when it gets SIGUSR1.
 
-    The call is idempotent. It returns True if the process will write its stacks. The call returns False if there is no
-    such signal (Windows), if the program handles the signal itself, or if no file can be made. Never raises.
+    Return True if the process will write its stacks. Return False if the system has no SIGUSR1 (Windows), if the
+    program handles the signal itself, or if the file can't be created. Idempotent. Never raises.
     """
     if os.getpid() in _registered:
         return True
@@ -59,7 +59,7 @@ def register() -> bool:
     try:
         path = _directory() / f"{os.getpid()}{_SUFFIX}"
         path.unlink(missing_ok=True)
-        # Opened for appending, so that a reader can rely on the existing content.
+        # Opened for appending, because a reader relies on the existing content staying unchanged.
         stream = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600), "w")
         faulthandler.register(number, file=stream, all_threads=True, chain=False)
     except (OSError, ValueError, RuntimeError):
@@ -71,8 +71,8 @@ def register() -> bool:
 def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -> Iterator[tuple[int, str]]:
     """Yield the ID and the stacks of every process that has registered in this folder, one process after the other.
 
-    If a process can't write its stacks, the reason is yielded instead. With `group`, only processes of this process
-    group count, because any program may create a file with any name. The signal is sent only to a process that handles
+    If a process can't write its stacks, the reason is yielded instead. With `group`, processes of other process groups
+    are left out, because any program may create a file with any name. The signal is sent only to a process that handles
     it, because the signal would end any other process. The process must also have the file open. For other programs,
     the signal may have another meaning.
     """
@@ -83,7 +83,7 @@ def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -
 
 
 def stacks_directory() -> Path:
-    """Return the directory for the stack files of this user's processes. The environment determines it."""
+    """Return the directory for the stack files of this user's processes, from $TFOPERATOR_STACKS_DIR or the default."""
     named = os.environ.get(STACKS_VARIABLE, "")
     user = os.getuid() if hasattr(os, "getuid") else 0
     return Path(named) if named else Path(tempfile.gettempdir()) / f"tfoperator-stacks-{user}"
@@ -115,7 +115,7 @@ def main() -> int:
 
 
 def _directory() -> Path:
-    """Return the directory. Make it if it does not exist. Raises OSError if it belongs to another user.
+    """Return `stacks_directory()`. Create it if it does not exist. Raises OSError if it belongs to another user.
 
     Missing parent directories are also made private. `mkdir(parents=True)` would apply the umask to them, and a user
     who may write to a parent may replace the directory.
@@ -176,20 +176,22 @@ def _take(pid: int, path: Path, timeout: float) -> str:
 
 
 def _has_registered(pid: int, path: Path) -> bool:
-    """Return whether the file belongs to this process.
+    """Return whether this process has the file open, which means that this process has registered.
 
-    If that is not visible, accept any process except the first process of the machine or container.
+    If the open files of the process are not readable, accept the process, unless it is process 1 or younger than the
+    file.
     """
     try:
         own, opened = path.stat(), _open_files(pid)
     except OSError:
-        # A container's first process is the training, and is visible. A machine's first process may halt it.
+        # Process 1 is refused: in a container, its open files are readable. On a machine, it is init, and the signal
+        # may have another meaning.
         return pid > 1 and not _is_younger(pid, path)
     return any(os.path.samestat(own, one) for one in opened)
 
 
 def _is_younger(pid: int, path: Path) -> bool:
-    """Return whether a process started after the file was made, so that another process must have made the file.
+    """Return whether a process started after the file was created, so that another process must have created the file.
 
     Return False if it is unknown.
     """

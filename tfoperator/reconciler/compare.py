@@ -1,15 +1,15 @@
-"""Finds the changes that a cache has missed. It uses the API server's answers at two looks at the live state. Pure.
+"""Finds the changes that a cache has missed, by comparing the cache with the live state at two looks. Pure.
 
 A single difference between the server and the cache proves nothing, because the cache may be slightly behind or already
-ahead. The difference is certain in two cases. Two looks show it and the cache has not changed between them. Or the
-cache has received later changes without this change. A cache that receives changes and has not reached this change yet
-is only late, however long that takes. Another list would delay it more. If resourceVersions can't be compared, the
-second look decides alone.
+ahead. The cache has certainly missed a change in two cases. In the first case, two looks show the same difference, and
+the cache has received nothing between them. In the second case, the cache has received changes that are later than the
+missing change. A cache that receives changes, but has not reached this change yet, is only late. Another list would
+delay it more. If resourceVersions can't be compared, the second look alone decides.
 
-If they can be compared, the first look already shows that a cache is ahead: the cache has a version that is younger
-than the whole list. A cache is not ahead just because its version is younger than the version of the object in the
-list. If a server was restored from a backup, its objects are older than the objects in the cache, and watches don't
-report that.
+If they can be compared, the first look already shows that a cache is ahead: the version of its object is newer than the
+version of the whole list. It is not enough that this version is newer than the object's version in the list. After a
+restore of the server from a backup, the server's objects are older than the cached objects, and watches don't report
+this.
 
 The server's answer comes in pieces: pages of a list, or events of a watch. Each piece is compared with the cache at
 once, and only the differences are kept. So a look at a hundred thousand objects needs memory for only one page of them.
@@ -26,7 +26,7 @@ from tfoperator.controller import is_older
 from tfoperator.kube.views.objects import HasMetadata
 
 Lookup = Callable[[Sequence[str]], Sequence[HasMetadata | None]]
-"""Returns the cache's objects for these keys, in the order of the keys."""
+"""A function that returns the cached objects for these keys, in the order of the keys (None: not in the cache)."""
 
 
 class Version(NamedTuple):
@@ -39,8 +39,8 @@ class Version(NamedTuple):
 class Difference(NamedTuple):
     """An object for which the server and the cache show different states.
 
-    A state is None if the object is missing there. `as_of` is the version of the server's answer. `reached` is the
-    version that the cache had reached at this look.
+    `live` is None if the server does not have the object, and `cached` is None if the cache does not have it. `as_of`
+    is the version of the server's answer. `reached` is the version that the cache had reached at this look.
     """
 
     live: Version | None
@@ -49,7 +49,10 @@ class Difference(NamedTuple):
     reached: str
 
     def proves_a_loss(self, now: Difference) -> bool:
-        """Return whether the cache has missed a change. `now` is the difference at the next look."""
+        """Return whether the cache has certainly missed a change.
+
+        `now` is the difference of this object at the next look.
+        """
         if (self.live, self.cached) != (now.live, now.cached):
             return False
         stands_still = now.reached == self.reached
@@ -58,8 +61,10 @@ class Difference(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """The server's last state of an object (None if it does not exist), the object's owner, and the version of the
-    answer.
+    """The server's last answer about an object.
+
+    `live` is its state (None if it does not exist), `owner` is the UID of its controller, and `as_of` is the version of
+    the answer.
     """
 
     live: Version | None
@@ -68,18 +73,21 @@ class Sighting(NamedTuple):
 
 
 Differences = Mapping[str, Mapping[str, Difference]]
-"""Differences. The first key is the UID of the controlling owner ("" if there is none), the second is the
-object's key.
+"""Differences by owner and object. The first key is the UID of the controlling owner ("" if there is none), the second
+is the object's key.
 """
 
 NO_DIFFERENCES: Differences = {}
 
 
 class Suspicion(msgspec.Struct):
-    """The differences of a job at the last look. The next look may confirm them."""
+    """The differences of a job's objects at the last look, which are not certain yet.
+
+    The next look may confirm them.
+    """
 
     found: Mapping[str, Mapping[str, Difference]] = {}  # by resource and key
-    waiting: bool = False  # for expected events, although the caches are right
+    waiting: bool = False  # whether expectations are open, although the caches equal the live state
 
     def confirmed(self, found: Mapping[str, Mapping[str, Difference]]) -> dict[str, set[str]]:
         """Return, by resource, the keys whose difference is certain after this look."""
@@ -88,10 +96,10 @@ class Suspicion(msgspec.Struct):
 
 
 class Collation:
-    """A collection of the server, compared with the cache of this collection. Not thread-safe.
+    """Compares one collection of the server (for example pods) with its cache, and keeps the differences.
 
-    A whole list restarts the comparison: `list_begins`, `listed` for each page, `list_ended`. Later changes continue it
-    (`happened`), as long as the server sends them.
+    Not thread-safe. A whole list starts the comparison again: call `list_begins`, `listed` for each page, and
+    `list_ended`. Later watch events continue it: call `happened` for each event.
     """
 
     def __init__(self, lookup: Lookup) -> None:
@@ -105,7 +113,7 @@ class Collation:
         self._odd = {}
 
     def listed(self, items: Sequence[HasMetadata], version: str) -> None:
-        """Add a page of the list. It shows its objects at this version."""
+        """Compare a page of the list with the cache. `version` is the list's resourceVersion."""
         keys = [item.metadata.key for item in items]
         self._unlisted.difference_update(keys)
         for key, item, cached in zip(keys, items, self._lookup(keys), strict=True):
@@ -113,20 +121,21 @@ class Collation:
                 self._odd[key] = Sighting(_version(item), _owner(item), version)
 
     def list_ended(self, version: str) -> None:
-        """End the list at this version. All other objects in the cache do not exist on the server."""
+        """End the list. Cached objects that were on no page do not exist on the server at this `version`."""
         for key in self._unlisted:
             self._odd[key] = Sighting(None, "", version)
         self._unlisted = set()
 
     def happened(self, item: HasMetadata, *, deleted: bool) -> None:
-        """Add a later change from the server. For each object, only the newest change counts."""
+        """Add an object from a later watch event. For each object, only the newest event counts."""
         meta = item.metadata
         self._odd[meta.key] = Sighting(None if deleted else _version(item), _owner(item), meta.resource_version)
 
     def differences(self, reached: str) -> Differences:
-        """Return the current differences; `reached` is a version that the cache has reached by now.
+        """Return the current differences.
 
-        An object is forgotten if the cache shows the same state as the server, or a newer state.
+        `reached` is the resourceVersion up to which the cache has received all events. An object is forgotten if the
+        cache shows the same state as the server, or a newer state.
         """
         found: dict[str, dict[str, Difference]] = {}
         odd = {}
@@ -161,8 +170,8 @@ def _owner(obj: HasMetadata | None) -> str:
 
 
 def _is_ahead(sighting: Sighting, cached: Version | None) -> bool:
-    """Return whether the cache has a change that is later than the server's answer.
+    """Return whether the cached object is certainly newer than the server's answer.
 
-    True means that this is certain. Otherwise the result is False.
+    If the versions can't be compared, return False.
     """
     return cached is not None and is_older(sighting.as_of, cached.resource_version) is True

@@ -1,13 +1,13 @@
 """Computes the time of a job's last comparison from the job's status.
 
 Another process may have made the comparison. Pure. `status.lastReconcileTime` records when the job was last compared.
-The other times in the status show when the job last changed. The time without a change before that comparison
-determines the interval until the next comparison, so another field is not needed. A quiet job is compared 15, 45, 105,
-225 ... s after its last change. After each comparison comes an interval: the time without a change, and 15 s more.
+The other times in the status show when the job last changed. The interval until the next comparison is the time without
+a change before the last comparison, plus 15 s. So these times suffice, and the status needs no other field. A quiet job
+is compared 15, 45, 105, 225 ... s after its last change.
 
-A change without a recorded time (an edit of the spec, a count) is forgotten at a change of the leader. Then the next
-comparison comes later than in the earlier process, but never later than the longest interval. That does no harm: a
-process begins with a list of all objects, so its caches have missed nothing until then.
+The status has no time for some changes (an edit of the spec, a count). After a change of the leader, such a change is
+not known any more. Then the next comparison comes later than in the earlier process, but never later than the longest
+interval. This does no harm, because the caches of a new process begin with a list of all objects.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between, utc
 
 _CLOCK_DIFFERENCE = 300.0
-"""Seconds by which the clock of another machine may be ahead."""
+"""Seconds by which the clock of another machine may be ahead. A later time in the status is ignored."""
 
 
 class LastComparison(NamedTuple):
-    """A comparison that was made `ago` seconds ago. Before it, the job had not changed for `quiet` seconds."""
+    """A job was compared `ago` seconds ago. At that time, it had not changed for `quiet` seconds."""
 
     ago: float
     quiet: float
 
 
 def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
-    """Return the last comparison of a job. Return None if the job's interval starts again at the shortest.
+    """Return the last comparison of a job from its status. Return None if the job's interval must start again at 15 s.
 
     The interval starts again if the job was not compared yet, or if its record is further in the future than clocks may
     differ. The comparisons of a finished job are not recorded any more, so it counts as compared now.
@@ -49,7 +49,7 @@ def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
 def record_age(job: TFJob, now: datetime) -> float | None:
     """Return the seconds since the comparison that the job's status records.
 
-    Return None if there is no record, or if the record can't be true.
+    Return None if there is no record, or if its time is more than 5 minutes in the future.
     """
     last = job.status.last_reconcile_time
     ago = None if last is None else seconds_between(last, now)
@@ -57,10 +57,10 @@ def record_age(job: TFJob, now: datetime) -> float | None:
 
 
 def has_changed(old: TFJob, new: TFJob) -> bool:
-    """Return whether the two versions of a job differ.
+    """Return whether a job has changed between these two versions, except in its lastReconcileTime, progress and usage.
 
-    Our own record, the training's progress and its usage are ignored. Reports of progress come every few seconds. They
-    are no sign that a cache has missed something.
+    Programs report their progress every few seconds. These changes must not make the comparisons of the job more
+    frequent.
     """
     if old.metadata.generation != new.metadata.generation or old.spec != new.spec:
         return True

@@ -1,22 +1,23 @@
 """Reads the live state of all the operator's objects, and compares it with the caches.
 
-It does this at the lowest cost for the API server. A *look* reads the live state. A *whole* look lists each collection:
-TFJobs, pods, services, and PodGroups if there is a gang scheduler. The lists are paged, contain only metadata, and are
-selected by our label. Each page is compared when it arrives, and then dropped.
+A *look* is one reading of the live state. A *whole* look lists each collection: TFJobs, pods, services, and PodGroups
+if there is a gang scheduler. The lists are paged, contain only metadata, and select objects by the operator's label.
+Each page is compared when it arrives, and then dropped.
 
-Between whole looks, only the changes since the last look are requested, if a list would need more than one page. A
-watch from the last version on requests them. It has its own connection, and shares nothing with the cache except the
-server. The changes are compared with the cache like a page of a list. The server ends such a watch after a few seconds.
+Between whole looks, a collection of more than one page is not listed. Instead, a short watch from the last version on
+reads the changes since the last look. It has its own connection, so it is independent of the watch that fills the
+cache. The changes are compared with the cache like a page of a list. The server ends such a watch after a few seconds.
 If there is a newer version, it first sends a bookmark. (It sends no bookmark for a version that the watch has already
-reached.) If a server is behind, it sends the changes at the next look. If the watch can't be opened, ends early or
+reached.) If a server is behind etcd, it sends the changes at the next look. If the watch can't be opened, ends early or
 breaks (because the version is too old, for example), the look becomes a whole look. So the cost of a look grows with
 the number of changes, and not with the number of objects. Each state that the server sent is compared. A look at the
 changes can't find objects that the cache lost without a change on the server, and it can't find changes that the server
 omits from a watch. The whole looks find both.
 
 If a list is older than the version that the cache had before the request, the server was restored from a backup.
-Otherwise a list is never older than the events of a watch. From the backup on, the server's history is different. The
-watches of the caches wait for versions that the server has not reached yet, and receive nothing until then.
+Otherwise a list is never older than the events of a watch. After a restore, the server's versions continue from the
+backup's version. The watches of the caches wait for versions that the server has not reached yet, and receive nothing
+until then.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference,
 logger = logging.getLogger(__name__)
 
 _SELECTIONS = {TFJOBS: EVERYTHING, WORKLOADS: OF_JOBS}
-"""The selections for collections that do not have our label."""
+"""The selections for collections whose objects do not have the operator's label."""
 
 _WATCH_SECONDS = 3
 """The time limit of a watch in seconds. The server sends changes for this time. The server sends a bookmark 2 s before
@@ -53,17 +54,19 @@ the end, or no bookmark.
 """
 
 _EARLY_SECONDS = 0.5
-"""If a watch ends more than this many seconds early, its time limit was not the reason."""
+"""If a watch ends more than this many seconds before its time limit, the time limit was not the reason."""
 
 _PARALLEL_NAMESPACES = 8
 """The number of namespaces that are read in parallel. One after the other, each would take a second or two."""
 
 _FRUITLESS_LIMIT = 3
-"""If this number of watches in a row end early, collections are listed instead for some time."""
+"""If this number of watches of a collection end early in a row, the collection is listed instead for
+`_FRUITLESS_PAUSE`.
+"""
 
 _FRUITLESS_PAUSE = 3600.0
-"""The length of this time in seconds. Servers end watches early while they are rolled out, and proxies end them early
-while they are drained.
+"""Seconds for which a collection is listed after its watches ended early. API servers end watches early during a
+rollout, and proxies during a drain.
 """
 
 
@@ -71,9 +74,9 @@ class Look(msgspec.Struct, frozen=True):
     """The differences that a look found.
 
     `jobs` has them by key. `owned` has them by the resource's plural, the owner's UID, and the key. The state of the
-    namespaces in `closed` is unknown, because the operator has no right to read them, or no longer has it. With
-    `went_back`, the server's history has ended earlier than the caches: the caches have states that are later than the
-    server's newest state.
+    namespaces in `closed` is unknown, because the operator has no right to read them, or no longer has it. If
+    `went_back` is true, the caches have versions that are later than the server's newest version, as after a restore of
+    the server from a backup.
     """
 
     jobs: Mapping[str, Difference]
@@ -101,18 +104,21 @@ class _Collection:
         self.live = ListWatch(client, resource, namespace, decode_metadata, selection)
         self.version = ""  # version up to which the server has sent everything; empty before the first whole list
         self.listed_at = 0.0
-        self.size = 0  # of the last whole list
+        self.size = 0  # the number of objects in the last whole list
         self.opened_at = 0.0
         self.fruitless = 0  # watches in a row that were ended early; counted anew after a long time without a watch
         self.went_back = False  # whether the last whole list was older than the cache's version
 
     def differences(self) -> Differences:
-        """Return the current differences. Meanwhile, the cache may receive later changes, but never goes back."""
+        """Return the current differences between the server's answers and the cache."""
         return self.collation.differences(self.group.version_of(self.namespace))
 
 
 class Looker:
-    """Looks at the live state again and again. Call `look` from one thread. Any thread may call `close`."""
+    """Reads the live state and compares it with the caches at each `look`.
+
+    Call `look` from one thread, `close` from any.
+    """
 
     def __init__(
         self,
@@ -123,7 +129,7 @@ class Looker:
         clock: Clock,
         news_above: int = PAGE_SIZE,
     ) -> None:
-        """Initialize; each of `namespaces` is read separately, and "" means all namespaces.
+        """Initialize. Each of `namespaces` is read separately, and "" means all namespaces.
 
         A look is a whole look if `whole_every` seconds have passed since the last whole look. If a collection has at
         most `news_above` objects, it is always listed, because such a list costs less than a new connection.
@@ -147,10 +153,11 @@ class Looker:
             watch.close()
 
     def look(self, jobs: InformerGroup[Any], owned: Mapping[Resource, InformerGroup[Any]]) -> Look | None:
-        """Compare these collections. Return None if `close` was called meanwhile. Raises KubeError.
+        """Read the live state of these collections, and compare it with the caches.
 
-        If the operator may not read a namespace (perhaps it was deleted together with our role), the other namespaces
-        are still compared. ForbiddenError is raised only if no namespace may be read.
+        Return None if `close` was called meanwhile. Raises KubeError. If the operator may not read a namespace (for
+        example because it was deleted, with the operator's Role in it), the other namespaces are still compared.
+        ForbiddenError is raised only if the operator may read none of them.
         """
         groups = {TFJOBS: jobs, **owned}
         found: dict[Resource, list[Differences]] = {resource: [] for resource in groups}
@@ -182,12 +189,12 @@ class Looker:
     def _updated(
         self, namespaces: Sequence[str], groups: Mapping[Resource, InformerGroup[Any]]
     ) -> Iterator[tuple[str, Sequence[_Collection] | ForbiddenError]]:
-        """Update the known state of these namespaces, except namespaces that the operator may not read.
+        """Yield each namespace with its updated collections, or with the error if the operator may not read it.
 
         The iteration ends early if `close` was called. Raises KubeError.
         """
         known = {name: [self._collection(one, name, group) for one, group in groups.items()] for name in namespaces}
-        # All watches are open before the first is read: the server's response times then overlap.
+        # All watches are opened before the first watch is read, so that their waiting times overlap.
         opened = {one: self._open(one) for collections in known.values() for one in collections}
         try:
             for namespace, collections in known.items():
@@ -236,7 +243,7 @@ class Looker:
         return watch
 
     def _read(self, one: _Collection, watch: WatchStream[PartialObject]) -> bool:
-        """Apply the events of the watch.
+        """Pass the events of the watch to the collation.
 
         Return False if the watch does not end normally, because changes may then be missing.
         """

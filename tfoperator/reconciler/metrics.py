@@ -8,7 +8,7 @@ from tfoperator.base.metrics import Makers
 
 
 class ReconcilerMetrics:
-    """Counts looks at the live state, and repairs. They are shown only if there is a registry. Thread-safe."""
+    """Counts looks at the live state, and repairs. Without a registry, the counts are not exported. Thread-safe."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         make = Makers(registry)
@@ -31,8 +31,8 @@ class ReconcilerMetrics:
         self._failures.inc()
 
     def repaired(self, resource: str, objects: int) -> None:
-        """Record that a cache missed changes of `objects` objects.
+        """Record that the cache of a resource missed changes of this number of objects.
 
-        If expected events are missing, `resource` is `expectations`.
+        `resource` is `expectations` if an expected event of a job did not arrive.
         """
         self._repairs.labels(resource).inc(objects)

@@ -1,10 +1,10 @@
-"""The double check of the event-driven controller. A resync handler compares the caches with the live state.
+"""The double check of the event-driven controller: an event handler that compares the caches with the live state.
 
 Informers can't detect some errors, such as a watch event that was lost. The periodic resync of the informers passes
 every job to this reconciler. If a job is due (`schedule`), the reconciler compares the job's objects in the cache with
 the live state (`live`). If the watch has missed changes, the reconciler repairs the cache by another list. Then the job
-is synced, which compares it with its spec. If the last sync of a job left nothing to do, and the job's objects have not
-changed since, another sync would make the same plan. Such a job is synced only at the longest interval.
+is synced. If the last sync of a job left nothing to do, and the job's objects have not changed since, another sync
+would make the same plan. Such a job is synced only at the longest interval.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tfoperator.reconciler.schedule import Intervals, Schedule
 logger = logging.getLogger(__name__)
 
 _JOBS_KEY = ""
-"""The key in the schedule that stands for the set of all jobs. All other keys are UIDs."""
+"""The key in the schedule for the comparison of the set of all jobs. All other keys are UIDs of jobs."""
 
 _Found = Mapping[str, Mapping[str, Difference]]
 """The differences of one owner's objects, by resource and by key."""
@@ -43,8 +43,8 @@ _Found = Mapping[str, Mapping[str, Difference]]
 class Reconciler:
     """Compares the caches with the live state, and repairs them.
 
-    The constructor registers the handlers. Call `start()` when this process begins to lead. `stop()` waits for the
-    thread.
+    The constructor registers the event handler. Call `start()` when this process becomes the leader. `stop()` waits for
+    the thread.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Reconciler:
         self._expectations = expectations
         self._base, self._cap = intervals
         self._clock = clock or SystemClock()
-        # A little less than the cap, so that each look is a whole look while nothing happens for long.
+        # A little less than the cap: if all jobs are quiet, there is a look once per cap, and each is a whole look.
         self._looker = Looker(client, namespaces, whole_every=self._cap * 0.9, clock=self._clock)
         self._metrics = metrics or ReconcilerMetrics()
         self._lock = threading.Condition()  # guards _schedule and _wanted
@@ -81,7 +81,7 @@ class Reconciler:
         self._thread: threading.Thread | None = None
         # Used by the thread only:
         self._suspicions: dict[str, Suspicion] = {}
-        self._left: Set[str] = frozenset()  # the keys of Workloads that had outlived their jobs at the last look
+        self._left: Set[str] = frozenset()  # the keys of Workloads without a job at the last look
         informers.jobs.add_handler(self, resync_period=self._base, name="reconciler")
 
     # The resync handler.
@@ -89,7 +89,7 @@ class Reconciler:
     def on_add(self, obj: TFJob) -> None:
         """Schedule a new job.
 
-        It is due after the shortest interval, or at the time that its earlier comparison determines.
+        It is due after the shortest interval, or at the time that follows from the last comparison in its status.
         """
         with self._lock:
             self._begin(obj, self._clock.monotonic())
@@ -138,7 +138,7 @@ class Reconciler:
                 raise RuntimeError("this reconciler was already started once")
             now = self._clock.monotonic()
             self._schedule.compared(_JOBS_KEY, now, matched=False)
-            # The state from when a job was first seen is old by now: until now another process has compared it.
+            # Until now another process has compared the jobs, so begin again from the records in their status.
             waited_long = now - self._created >= self._cap
             for job in jobs:
                 self._begin(job, now, within=self._base if waited_long else None)
@@ -177,26 +177,26 @@ class Reconciler:
             except Exception:
                 # The double check must not end because it failed once.
                 logger.exception("comparing with the API server failed unexpectedly")
-            # A little less than the resync period, so that the next resync is not just missed.
+            # A little less than the resync period, so that this thread is ready before the next resync.
             if self._stop.wait(self._clock, self._base * 0.9):
                 return
 
     # The comparison.
 
     def reconcile(self) -> int:
-        """Compare the jobs that are due, and return their number.
+        """Compare the jobs that are due, repair the caches, and return the number of compared jobs.
 
         If no job is due, it makes no API call. Raises KubeError.
         """
         started = self._clock.monotonic()
         with self._lock:
-            # Jobs due before the next look are included: they cost nothing now, and a look then.
+            # Jobs that are due soon are included: in this look they cost nothing, later they would need another look.
             due, records = self._schedule.take(started, slack=self._base / 2)
         if not due:
             return 0
         # A Workload whose job is gone waits for pods of that job. The cache may have missed the end of such a pod.
         left = self._controller.look_at_left()
-        # If only the set of jobs is due, the look costs a list of jobs, and a list of the objects that outlive them.
+        # If only the set of jobs is due, the look costs a list of TFJobs, and with Kueue a list of Workloads.
         all_due = bool(left) or due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions
         owned = self._caches_to_compare() if all_due else self._outliving()
         look = self._looker.look(self._informers.jobs, owned)
@@ -210,7 +210,7 @@ class Reconciler:
         lost: Counter[str] = Counter()
         self._compare_jobs(look, uids, lost, outlived=bool(left - self._left))
         self._left = left
-        # Jobs with a suspicion are included, too.
+        # Jobs with differences are compared, too, even if they are not due.
         odd = {owner for found in look.owned.values() for owner in found}
         known = [job for job in jobs if job.metadata.namespace not in look.closed]
         wanted = due | odd
@@ -226,7 +226,7 @@ class Reconciler:
         with self._lock:
             self._schedule.keep_only(uids)
             for job in jobs:
-                # If jobs that can't be read stayed due for ever, every look would be at all others as well.
+                # Jobs in namespaces that can't be read must not stay due, because each due job causes a look.
                 if job.metadata.namespace in look.closed and job.metadata.uid in due:
                     self._schedule.compared(job.metadata.uid, now, matched=True)
                     self._schedule.recorded(job.metadata.uid, now)
@@ -234,8 +234,9 @@ class Reconciler:
         return len(compared)
 
     def _begin_again(self, jobs: Sequence[TFJob]) -> None:
-        """Start again after the server was restored from a backup, because the caches can't be compared
-        with its state.
+        """Read everything again after the server was restored from a backup.
+
+        The versions in the caches are later than the server's versions, so a comparison is impossible.
         """
         logger.warning(
             "the API server's versions are older than the caches, as after a restored backup: listing everything again"
@@ -253,21 +254,24 @@ class Reconciler:
                 self._schedule.compared(uid, now, matched=False)
 
     def _caches_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
-        """Return the caches to compare. Include the cache of deployments only if a job has or had a TensorBoard."""
+        """Return the caches of owned objects to compare. Include Deployments only if a job has or had a TensorBoard."""
         boards = self._informers.deployments
         wanted = any(job.spec.tensor_board is not None for job in self._jobs.list()) or bool(boards.lister.list())
         return {**self._owned, **self._outliving(), **({DEPLOYMENTS: boards} if wanted else {})}
 
     def _outliving(self) -> dict[Resource, InformerGroup[Any]]:
-        """Return the cache of objects that outlive jobs, if it is filled. Before that, Kueue may not be installed."""
+        """Return the cache of Workloads, which may exist longer than their jobs.
+
+        Return {} if the cache is not filled.
+        """
         kueue = self._informers.kueue
         return {} if kueue is None or not kueue.are_complete else {WORKLOADS: kueue.workloads}
 
     def _compare_jobs(self, look: Look, uids: Set[str], lost: Counter[str], *, outlived: bool) -> None:
-        """Compare the set of all jobs. Only this comparison finds a job that the cache lacks.
+        """Compare the set of all jobs with the live state. Only this comparison finds a job that the cache lacks.
 
-        This comparison also finds objects whose owner is not a job in the cache. If more Workloads have `outlived`
-        their jobs than at the last look, the next look comes after the shortest interval.
+        It also finds differences of objects whose owner is not a job in the cache. `outlived` means that there are new
+        Workloads without a job. In this case, the next look comes after the shortest interval.
         """
         found = {
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned
@@ -298,8 +302,8 @@ class Reconciler:
             self._metrics.repaired("expectations", 1)
             self._expectations.forget_owner(uid)
         elif not missed and (not right or waiting):
-            # Missed changes fulfil the expectations when they are listed; forgetting the expectations earlier would
-            # mean to trust a cache that is known to be wrong.
+            # Expectations are not forgotten here: if a change was missed, the next list fulfils them. Until then, the
+            # controller must not trust the cache.
             self._suspicions[uid] = Suspicion(found, waiting)
         now = self._clock.monotonic()
         with self._lock:
@@ -307,7 +311,7 @@ class Reconciler:
             if record_in is not None:
                 self._schedule.recorded(uid, now)
             seldom = self._schedule.is_slowest(uid)
-        # Recorded with the next status write, unless it gets its own. The sync compares the job with its spec.
+        # The time is written with the next status write of the job, or (`write`) by its own status write.
         comparison = Comparison(time=self._clock.now(), write=record_in is not None)
         self._controller.note_comparison(uid, comparison)
         if waiting or not right:

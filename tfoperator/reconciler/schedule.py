@@ -1,15 +1,15 @@
 """Computes when to compare each job with the live state, and when to record the comparison. It is a pure state machine.
 
 A job that was just created, changed or repaired is compared after 15 s. Later comparisons come after 30 s, 60 s ... up
-to every 5 minutes (the intervals of the design document). Each interval is 15 s longer than the time for which the job
-had not changed at its last comparison. So the interval follows from times that the job's status also contains, and
-another process can continue with it. A *look* reads the live state for all jobs at once. So jobs at the longest
-interval are compared together if that saves a look.
+to every 5 minutes, as the first design document requires. Each interval is 15 s longer than the time for which the job
+had not changed at its last comparison. The job's status contains these times, so another process can continue with the
+same interval. A *look* is one reading of the live state of all jobs. So jobs at the longest interval are compared
+together, which saves looks.
 
-A comparison is recorded in the job's status in two cases: the job has no record yet, or its record would be older than
-the longest interval at the next comparison. At most five records a second are written, the oldest first. Jobs whose
-records have to wait are due again at the next look. So with more than 1,500 active jobs, all records become older to
-the same degree: 10,000 jobs are recorded every 2,000 s.
+The time of a comparison is recorded in the job's `status.lastReconcileTime` in two cases: the job has no record yet, or
+its record would be older than the longest interval at the next comparison. At most five records a second are written,
+the oldest first. Jobs whose records have to wait are due again at the next look. So with more than 1,500 active jobs,
+all records become older to the same degree: 10,000 jobs are recorded every 2,000 s.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ import msgspec
 from tfoperator.reconciler.last_comparison import LastComparison
 
 _RECORDS_PER_SECOND = 5.0
-"""The maximum number per second, for all jobs together, of writes of a status only for its `lastReconcileTime`. Each
+"""The maximum number of status writes per second, for all jobs together, that change only `lastReconcileTime`. Each
 such write costs an API server about 3 ms of CPU.
 """
 
 
 class _Job(msgspec.Struct):
-    """`recorded` is the time at which the last record was made or ordered.
+    """The times of one job on the monotonic clock. `recorded` is the time of the last record in its status.
 
-    It is -inf if there was none, and inf for a job that needs no records.
+    `recorded` is -inf if there is no record, and inf for a finished job, which needs no records.
     """
 
     changed: float  # the first change since `compared`, or else the last change before it
@@ -42,15 +42,19 @@ class _Job(msgspec.Struct):
 
 
 class Round(NamedTuple):
-    """The jobs to compare at one look. For some of them, also the seconds after which to write their records."""
+    """The UIDs of the jobs to compare at one look.
+
+    `records` has the jobs whose comparison must be recorded, with the seconds to wait before the write.
+    """
 
     jobs: frozenset[str] = frozenset()
     records: Mapping[str, float] = {}
 
 
 class Intervals(NamedTuple):
-    """Seconds between two looks at a job: `base` after a change, and `cap` when the job has been quiet for
-    a long time.
+    """The shortest and the longest interval between two comparisons of a job, in seconds.
+
+    `base` applies after a change, and `cap` when the job has been quiet for a long time.
     """
 
     base: float
@@ -58,7 +62,7 @@ class Intervals(NamedTuple):
 
 
 class Schedule:
-    """The due time of each job, by the job's UID.
+    """Computes when each job is due for a comparison. The key of a job is its UID.
 
     Not thread-safe. `now` and all other times are readings of a monotonic clock in seconds.
     """
@@ -74,7 +78,7 @@ class Schedule:
         self._taken_at = -math.inf
 
     def track(self, uid: str, now: float, *, records: bool = True) -> None:
-        """Start to track a job that was never compared. Do nothing if the job is tracked already."""
+        """Add a job that was never compared. Do nothing if the schedule already contains the job."""
         if uid not in self._jobs:
             self._jobs[uid] = _Job(now, -math.inf, now + self._base, -math.inf if records else math.inf)
 
@@ -87,10 +91,10 @@ class Schedule:
         records: bool = True,
         within: float | None = None,
     ) -> None:
-        """Track a job anew, from its last comparison, which another process may have made.
+        """Add a job, or replace its times, with its last comparison, which another process may have made.
 
-        `last` is None if it was never compared. For any values, the job is due after `within` seconds at most (the
-        default is the cap), but not before the shortest interval has passed.
+        `last` is None if it was never compared. The job is due after at least the shortest interval, and after at most
+        `within` seconds (default: the longest interval).
         """
         self.forget(uid)
         self.track(uid, now, records=records)
@@ -104,7 +108,7 @@ class Schedule:
             job.recorded = job.compared
 
     def changed(self, uid: str, now: float) -> None:
-        """Restart a changed job with the shortest interval. If a job is due earlier, this time stays."""
+        """Record a change of the job: it is due after the shortest interval, unless it is due earlier."""
         job = self._jobs.get(uid)
         if job is not None:
             if job.changed <= job.compared:
@@ -112,7 +116,7 @@ class Schedule:
             job.due = min(job.due, now + self._base)
 
     def recorded(self, uid: str, compared: float) -> None:
-        """Record that a comparison of the time `compared` is in the job's status, or will be.
+        """Note that the job's status contains, or will contain, a comparison of the time `compared`.
 
         The call changes nothing if a later comparison is known, or if the job needs no records.
         """
@@ -125,15 +129,15 @@ class Schedule:
             job.due = max(job.due, compared + self._interval(job))
 
     def ended(self, uid: str) -> None:
-        """Record that the job needs no more records."""
+        """Note that the job has finished, so its comparisons are not recorded any more."""
         job = self._jobs.get(uid)
         if job is not None:
             job.recorded = math.inf
 
     def compared(self, uid: str, now: float, *, matched: bool) -> None:
-        """Record that the job was compared.
+        """Note that the job was compared. `matched` is whether the caches had the live state.
 
-        If the job differed, the next comparison comes after the shortest interval. Otherwise it comes after about twice
+        If they did not, the next comparison comes after the shortest interval. Otherwise, it comes after about twice
         the last interval.
         """
         job = self._jobs.get(uid)
@@ -143,7 +147,7 @@ class Schedule:
             job.due = now + self._interval(job)
 
     def take(self, now: float, *, slack: float = 0.0) -> Round:
-        """Return the jobs to compare now. Return nothing unless a job or a record is due.
+        """Return the jobs to compare now. Return an empty Round if neither a comparison nor a record is due.
 
         Jobs that will be due within `slack` seconds are included: now they cost nothing, and later they would cost a
         look. The writes of records are distributed over half the shortest interval.
@@ -163,7 +167,7 @@ class Schedule:
         return Round(frozenset(due.union(records)), delays)
 
     def due_at(self, uid: str) -> float | None:
-        """Return the time at which this job must be compared. Return None if it is not tracked."""
+        """Return the time at which this job must be compared. Return None if the schedule does not contain it."""
         job = self._jobs.get(uid)
         return None if job is None else job.due
 
@@ -188,14 +192,15 @@ class Schedule:
             del self._jobs[uid]
 
     def _interval(self, job: _Job, compared: float | None = None) -> float:
-        """Return the seconds to the next comparison, from the job's last comparison or from a comparison at the time
-        `compared`.
+        """Return the seconds from a comparison to the next comparison.
+
+        `compared` is the time of the comparison (default: the job's last comparison).
         """
         quiet = (job.compared if compared is None else compared) - job.changed
         return min(max(quiet, 0.0) + self._base, self._cap)
 
     def _is_record_too_old(self, job: _Job, now: float) -> bool:
-        """Return whether the record would be too old at the comparison after the current comparison."""
+        """Return whether, at the next comparison, the present record would be older than the longest interval."""
         return job.recorded + self._cap < now + self._interval(job, now)
 
     def _record_due(self, job: _Job) -> float:

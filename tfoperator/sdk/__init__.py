@@ -1,12 +1,9 @@
 """The Python client: a program can create, watch and control TFJobs with it.
 
->>> from tfoperator.sdk import TFJobClient
->>> with TFJobClient() as client:  # doctest: +SKIP
-...     client.create_job("job.yaml")
-...     client.wait_for_job_conditions("mnist")
+>>> from tfoperator.sdk import TFJobClient >>> with TFJobClient() as client: # doctest: +SKIP ...
+client.create_job("job.yaml") ... client.wait_for_job_conditions("mnist")
 
-Each name is imported from its module when it is first used. So a command that needs only one name does not load the
-others.
+A name is imported from its module when a program first uses it. So a program loads only the modules that it needs.
 """
 
 from __future__ import annotations
@@ -125,8 +122,8 @@ _PLACES = {
         "total",
     ),
 }
-"""The module for each name, for `__getattr__`. Type checkers read the imports above instead. A test checks that both
-agree.
+"""The module of each name, for `__getattr__`. Type checkers read the imports under TYPE_CHECKING instead. A test checks
+that both contain the same names.
 """
 
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

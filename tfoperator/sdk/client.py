@@ -29,27 +29,27 @@ class TFJobClient(JobReader):
 
     `config_file` and `context` choose the cluster, as kubectl's `--kubeconfig` and `--context` do. Without them, the
     client uses KUBECONFIG, `~/.kube/config`, or the cluster in which this process runs. `namespace` is the namespace
-    for calls that name no namespace. Its default is the namespace of the context. `client` is an existing connection.
-    `close()` leaves it open. `archive_dir` is the operator's log archive: a directory or a URL. Its default is
-    `$TFOPERATOR_ARCHIVE_DIR`.
+    for calls that name no namespace. Its default is the namespace of the context. `client` is an existing
+    `tfoperator.kube.Client`, which `close()` leaves open. `archive_dir` is the operator's log archive: a directory or a
+    URL. Its default is `$TFOPERATOR_ARCHIVE_DIR`.
 
     Errors about a job are `TFJobError`s that name the job. All other errors (no connection, no rights) are
     `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`.
     """
 
-    _local: ExitStack | None = None  # ends the control plane of one made by `local`
+    _local: ExitStack | None = None  # for a client from `local` or `of_run`: ends its control plane
 
     @classmethod
     def local(
         cls, run_dir: str | os.PathLike[str] | None = None, *, work_dir: str | os.PathLike[str] | None = None
     ) -> TFJobClient:
-        """Return a client with its own control plane in this process: jobs run as processes of this machine.
+        """Return a client with its own control plane (API server, operator, node agent) in this process.
 
-        This client needs neither a cluster nor a kubeconfig. `run_dir` is the directory for logs and volumes, which are
-        kept. Without `run_dir`, `close()` deletes them. `close()` also stops running jobs. Processes start in
-        `work_dir`. Its default is the current directory. Raises OSError.
+        The jobs run as processes of this machine. This client needs neither a cluster nor a kubeconfig. `run_dir` is
+        the directory for logs and volumes, which are kept. Without `run_dir`, `close()` deletes them. `close()` also
+        stops running jobs. Processes start in `work_dir`. Its default is the current directory. Raises OSError.
         """
-        # Imported here: the whole engine.
+        # Imported late: most clients never need the control plane and its libraries.
         from tfoperator.local.controlplane import ControlPlane
         from tfoperator.local.runtime.selection import RuntimeOptions
 
@@ -74,7 +74,7 @@ class TFJobClient(JobReader):
         not ended when its run ends counts as Failed. The condition's reason is RunTimedOut, RunInterrupted or RunDied.
         Raises OSError. Raises ValueError if the directory has no readable records.
         """
-        # Imported here: an API server.
+        # Imported late: most clients never need the API server for records of runs.
         from tfoperator.local.run.recorded_run import RecordedRun
 
         with ExitStack() as undo:
@@ -121,12 +121,12 @@ class TFJobClient(JobReader):
         the namespace in `job` overrides the client's namespace. With `dry_run` the server checks everything but stores
         nothing.
 
-        In place of `job`, `train_func` can be a self-contained function: it imports all modules that it needs in its
-        body. Each replica runs the function's source in `base_image`, and calls the function with `parameters`, a
-        dictionary, as its only argument. Without `parameters`, it calls the function without an argument.
-        `resources_per_worker` is a mapping such as `{"cpu": 2, "memory": "4Gi", "gpu": 1}`. `env_vars` is a mapping, or
-        a list of entries as in a container's `env`. First, pip installs `packages_to_install`. Without any numbers of
-        replicas, the job has one worker.
+        In place of `job`, `train_func` can be a self-contained function: a function that uses no names from outside of
+        it, and contains its own imports. Each replica runs the function's source in `base_image`, and calls the
+        function with `parameters`, a dictionary, as its only argument. Without `parameters`, it calls the function
+        without an argument. `resources_per_worker` is a mapping such as `{"cpu": 2, "memory": "4Gi", "gpu": 1}`.
+        `env_vars` is a mapping, or a list of entries as in a container's `env`. First, pip installs
+        `packages_to_install`. Without any numbers of replicas, the job has one worker.
 
         `workdir` is a folder of this machine with at most 100 MiB. Each replica runs its command or the function in a
         copy of this folder, without the files that git or `.tfoperatorignore` ignores. Before the command starts, pip
@@ -185,7 +185,10 @@ class TFJobClient(JobReader):
         return self.patch_job(str(metadata["name"]), patch, namespace or metadata.get("namespace"))
 
     def patch_job(self, name: str, patch: Mapping[str, Any], namespace: str | None = None) -> TFJob:
-        """Apply a JSON merge patch: a null value removes a member. Raises JobNotFound or JobInvalid."""
+        """Apply a JSON merge patch (RFC 7386) to the job: None as a value removes a field.
+
+        Raises JobNotFound or JobInvalid.
+        """
         where = self._where(namespace)
         with job_errors(where, name):
             return self._client.patch(TFJOBS, where, name, patch, decode_tfjob)
@@ -201,14 +204,14 @@ class TFJobClient(JobReader):
         where = self._where(namespace)
         with job_errors(where, name):
             self._client.delete(TFJOBS, where, name, uid=uid, propagation_policy=propagation_policy)
-        with suppress(OSError, KubeError):  # of the store: the next one sweeps
+        with suppress(OSError, KubeError):  # if the object store fails, the next deletion sweeps
             sweep(self._client, where)
 
     def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
         """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded or JobQueued.
 
-        If Kueue's own framework manages the job, it would revert the change. Such a job is stopped by its Workload, and
-        JobQueued names the Workload.
+        If Kueue's built-in TFJob integration manages the job, Kueue would revert the change, so the method raises
+        JobQueued. To stop such a job, set `spec.active` of its Workload to false. JobQueued names the Workload.
         """
         return self._set_suspend(name, namespace, True)
 
@@ -247,7 +250,10 @@ class TFJobClient(JobReader):
         return self._change_spec(name, namespace, change)
 
     def _change_spec(self, name: str, namespace: str | None, change: Callable[[TFJob], Mapping[str, Any]]) -> TFJob:
-        """Patch the spec of a job that has not ended. Retry if the job was changed meanwhile."""
+        """Patch the spec of a job that has not ended. `change` returns the patch of the spec for a job.
+
+        Retry if the server responds with 409, because the job has changed meanwhile.
+        """
 
         def attempt() -> TFJob:
             job = self.get_job(name, namespace)

@@ -1,8 +1,8 @@
 """The errors of operations on jobs. The message of each error contains the job's name and namespace.
 
-If a job, a namespace or the CustomResourceDefinition is missing, an API server answers 404 in all three cases. But a
-user must react differently to each. Errors that are not about jobs (no connection, no rights) are not converted: they
-are `KubeError`s.
+If a job, a namespace or the CustomResourceDefinition is missing, an API server answers 404 in all three cases. But the
+user needs a different hint for each case. Errors that are not about jobs (no connection, no rights) are not converted:
+they are `KubeError`s.
 """
 
 from __future__ import annotations
@@ -38,18 +38,19 @@ class NamespaceNotFound(TFJobError):
 
 
 class FunctionSourceError(TFJobError):
-    """A training function can't be sent to a cluster: its source is missing, or it depends on code outside of the
-    function.
+    """A training function can't be sent to a cluster.
+
+    For example, its source is missing, or it uses names from outside of the function.
     """
 
 
 class WorkdirError(TFJobError):
-    """A folder can't be sent together with a job."""
+    """A folder (`workdir`) can't be sent together with a job, for example because it is too large."""
 
 
 class _AboutJob(TFJobError):
     def __init__(self, namespace: str, name: str, what: str, message: str = "") -> None:
-        """`what` is a predicate about the job (`has failed`).
+        """`what` follows the job's name in the message, for example `has failed`.
 
         `message` replaces the whole text, including the job's name.
         """
@@ -61,7 +62,7 @@ class _AboutJob(TFJobError):
 class JobNotFound(_AboutJob):
     """There is no such job.
 
-    `archived` names the replicas (`worker-0`) of a deleted job for which the archive has logs.
+    `archived` names the replicas (`worker-0`) of a deleted job whose logs are in the operator's log archive.
     """
 
     def __init__(self, namespace: str, name: str, what: str = "", archived: Sequence[str] = ()) -> None:
@@ -106,10 +107,10 @@ class JobEnded(_AboutJob):
 
 
 class JobQueued(_AboutJob):
-    """The job is in a queue of Kueue.
+    """The job can't be suspended or resumed by the user, because Kueue manages it.
 
-    Only Kueue's framework suspends and resumes it. `queue` is the state of the job in its queue. For the requested
-    change, a user must set the member `active` of the job's Workload to the value `active`.
+    `queue` is the state of the job in its queue. In place of the requested change, the user must set `spec.active` of
+    the job's Workload to the value of `active`.
     """
 
     def __init__(self, job: TFJob, queue: JobQueue, *, active: bool) -> None:
@@ -143,7 +144,7 @@ class JobElsewhere(_AboutJob):
 
 
 class JobFailed(JobEnded):
-    """The job has failed while the client waited for another condition. `condition` has the reason.
+    """The job has failed while the client waited for another condition. `condition` is the job's condition Failed.
 
     `culprit` is the replica that failed first, with its last log lines if they are still available.
     """
@@ -160,7 +161,7 @@ class JobFailed(JobEnded):
 
 
 class WaitTimeout(_AboutJob, TimeoutError):
-    """The job did not reach the condition in time; `job` is its last known state."""
+    """The job did not reach the condition within the time limit. `job` is its last known state."""
 
     def __init__(self, namespace: str, name: str, what: str, job: TFJob | None = None) -> None:
         self.job = job
@@ -169,7 +170,7 @@ class WaitTimeout(_AboutJob, TimeoutError):
 
 @contextmanager
 def job_errors(namespace: str, name: str = "") -> Iterator[None]:
-    """Convert the API server's errors about TFJobs that are raised within the block into the errors above."""
+    """Convert 404, 409 and 422 responses about a TFJob, which the block raises, into the errors above."""
     try:
         yield
     except NotFoundError as error:

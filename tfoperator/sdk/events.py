@@ -1,4 +1,4 @@
-"""Events about a job: its own events, and the events of its pods, services and pod group."""
+"""Selects the events about a job: about the TFJob, its pods, its services and its PodGroup."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _MAX_NAME = 253  # of an object
 
 
 def job_named(event: JobEvent) -> str:
-    """Return the name of the job to which an event may refer. Return "" if there is no such job.
+    """Return the name of the job to which an event refers; "" if the event is not about a job or a part of a job.
 
-    The parts of a job are found by their name, because a part may be deleted.
+    The parts of a job (pods, services, PodGroup) are recognized by their names, for example `mnist-worker-0`, because
+    the part may already be deleted.
     """
     about = event.involved_object
     if about.kind in ("TFJob", "PodGroup"):
@@ -28,7 +29,7 @@ def job_named(event: JobEvent) -> str:
 
 
 def concerns(job: TFJob, event: JobEvent) -> bool:
-    """Return whether the event is about the job or about a part of the job."""
+    """Return whether the event is about the job, or about a pod, a service or the PodGroup of the job."""
     meta, about = job.metadata, event.involved_object
     # An earlier job of this name had parts with the same names.
     if meta.creation_timestamp is not None and event.last_seen < meta.creation_timestamp:
@@ -37,5 +38,5 @@ def concerns(job: TFJob, event: JobEvent) -> bool:
 
 
 def events_of(job: TFJob, events: Iterable[JobEvent]) -> list[JobEvent]:
-    """Return the events about the job or about its parts, the oldest first."""
+    """Return the events about the job and its pods, services and PodGroup, the oldest first."""
     return sorted((event for event in events if concerns(job, event)), key=lambda event: event.last_seen)

@@ -1,8 +1,8 @@
 """Makes a TFJob from a Python function. The function's source becomes a script that every replica runs.
 
 Only source text is sent, and no objects. A pickle would need the same Python and the same libraries on both sides. So
-the function must be self-contained. This module finds names from outside of the function before the job is created, so
-that the function does not crash in the cluster.
+the function must be self-contained: it must not use names from outside of the function. This module checks this before
+the job is created, because otherwise the function would fail in the cluster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ DEFAULT_BASE_IMAGE = "tensorflow/tensorflow:2.18.0"
 _RESOURCES = {"gpu": GPU, "storage": "ephemeral-storage"}
 """Short names for resources, the same as in TrainingClient."""
 
-# A file, because tracebacks and child processes need a file. Backquotes, because $( ) is the kubelet's.
+# The script is written to a file, because tracebacks and child processes need a file. The shell script has backquotes,
+# because a kubelet would replace $( ).
 _START_SCRIPT = 'folder=`mktemp -d`\nprintf "%s" "$1" > "$folder/{name}.py"\nexec python3 -u "$folder/{name}.py"'
 
 
@@ -56,7 +57,7 @@ class FunctionJob(msgspec.Struct, frozen=True):
 
     def manifest(self) -> dict[str, Any]:
         """Return the manifest of the TFJob. Raises FunctionSourceError."""
-        # A proxy that Istio adds to the pod would run for ever, and the pod with it.
+        # Without this annotation, Istio adds a proxy container, which never ends, so the pod never ends either.
         template = {
             "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
             "spec": {"containers": [self._container()]},
@@ -93,7 +94,7 @@ class FunctionJob(msgspec.Struct, frozen=True):
             quantities = {_RESOURCES.get(key.lower(), key): value for key, value in self.resources_per_worker.items()}
             container["resources"] = {"requests": quantities, "limits": quantities}
             if GPU in quantities and is_cpu_image(self.base_image):
-                # The warning is about the line that calls `create_job`.
+                # `stacklevel` makes the warning name the line that calls `create_job`.
                 warnings.warn(f"base_image: {self.base_image} {NO_CUDA}", stacklevel=4)
         return container
 
@@ -148,7 +149,7 @@ def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
     tree = ast.parse(header + text)
     node = next(found for found in ast.walk(tree) if isinstance(found, ast.FunctionDef))
     lines = (header + text).splitlines()
-    # Decorators are the caller's: they do not exist on the other side.
+    # Decorators are left out: their names do not exist in the script.
     return header + "\n".join(lines[node.lineno - 1 : node.end_lineno]), node
 
 
@@ -174,7 +175,7 @@ def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> 
 
 
 def _globals(code: CodeType, verb: Literal["LOAD", "STORE"]) -> Iterator[str]:
-    """Return the names from outside of a function that the function, or a function in it, reads or sets."""
+    """Return the global names that a function, or a function inside it, reads (LOAD) or sets (STORE)."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in (f"{verb}_GLOBAL", f"{verb}_NAME"):
             yield str(instruction.argval)
@@ -205,13 +206,13 @@ def _env(env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]]) -> list[dict
 
 
 JobSource = Mapping[str, Any] | TFJob | str | Path
-"""A manifest. It is a mapping, a typed TFJob, the path of a YAML or JSON file, or YAML or JSON text with more than one
-line.
+"""The forms in which a caller can pass a manifest: a mapping, a TFJob, the path of a YAML or JSON file, or YAML or JSON
+text with more than one line.
 """
 
 
 def job_manifest(job: JobSource, name: str | None = None) -> dict[str, Any]:
-    """Return a new manifest, which the caller may change. `name` overrides the name in it.
+    """Return the manifest of a job as a new dict, which the caller may change. `name` overrides the name in `job`.
 
     Raises ManifestError if a file can't be read, or if it does not contain exactly one TFJob. Raises ValueError for any
     other kind of object.
@@ -235,7 +236,7 @@ def job_manifest(job: JobSource, name: str | None = None) -> dict[str, Any]:
 
 
 def _from_view(job: TFJob) -> dict[str, Any]:
-    # Only the fields that a user writes: the others of a job read from the server are the server's.
+    # Only the fields that a user writes. The API server sets the other fields, for example `uid`.
     meta = job.metadata
     metadata = {
         "name": meta.name,

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class JobAccess:
-    """See `TFJobClient`."""
+    """The part of `TFJobClient` with the connection, and with the methods that read jobs, pods and logs."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class JobAccess:
 
     @property
     def namespace(self) -> str:
-        """The default namespace of all methods."""
+        """The namespace that methods use if the caller names no namespace."""
         return self._namespace
 
     @property
     def api(self) -> Client:
-        """The client of the API server that this client uses. Use it for other operations."""
+        """The client of the API server that this object uses. Use it for operations that this class does not have."""
         return self._client
 
     def get_job(self, name: str, namespace: str | None = None) -> TFJob:
@@ -125,7 +125,7 @@ class JobAccess:
         pods = self.get_job_pods(name, namespace, is_master, replica_type, replica_index)
         return [pod.metadata.name for pod in pods]
 
-    # Logs: from the API server, and from the archive where a pod is gone.
+    # Logs: from the API server, or from the operator's log archive if the pod is deleted.
 
     def get_job_logs(
         self,
@@ -145,13 +145,13 @@ class JobAccess:
     ) -> dict[str, str]:
         """Return the logs of pods, by pod name; pods that have not started are left out.
 
-        By default, only the log of the pod that leads the job is read. With a replica type or index, the logs of these
-        replicas are read, and `is_master` has no effect. With only `is_master=False`, the logs of all pods are read.
-        The default of `container` is `tensorflow`. `previous` selects the run before the container's last restart.
-        `since_seconds` omits earlier lines. With `timestamps`, each line begins with the time at which it was written
-        (RFC 3339).
+        By default, only the log of the pod that leads the job is read (chief, master or worker 0). With a replica type
+        or index, the logs of these replicas are read, and `is_master` has no effect. With `is_master=False` and no type
+        or index, the logs of all pods are read. The default of `container` is `tensorflow`. `previous` selects the run
+        before the container's last restart. `since_seconds` omits earlier lines. With `timestamps`, each line begins
+        with the time at which it was written (RFC 3339).
 
-        With an archive, the logs of deleted pods are included: see `get_replica_logs`.
+        If the client has a log archive, the logs of deleted pods are included: see `get_replica_logs`.
 
         With `follow`, each line is passed to `on_line` when it is written, until the job has ended. By default,
         `on_line` prints the line to standard output, after the name of its pod. At the end, the method returns the
@@ -187,7 +187,7 @@ class JobAccess:
         timestamps: bool = False,
         tail_bytes: int | None = None,
     ) -> list[ReplicaLog]:
-        """Return the logs that `get_job_logs` returns without `follow`.
+        """Return the same logs as `get_job_logs`, with their pods and sources.
 
         There is a `ReplicaLog` for each replica, with its pod and the source of the log. `archive_dir` (or
         `$TFOPERATOR_ARCHIVE_DIR`) is the operator's log archive. With it, the method also finds the logs of deleted
@@ -284,7 +284,7 @@ class JobAccess:
         return [record for record in archived if record.archived >= since]
 
     def _gone(self, error: JobNotFound) -> JobNotFound:
-        """Return the error, extended by the job's archived logs that the user can request instead."""
+        """Return the error. If the archive has logs of other replicas of this job, return an error that names them."""
         records = self._archived(error.name, error.namespace, None, ReplicaFilter())
         replicas = list(
             dict.fromkeys(map(replica_name, sorted((record.as_pod() for record in records), key=pod_order)))

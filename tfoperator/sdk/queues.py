@@ -1,8 +1,8 @@
 """The state of a job in its queue.
 
-It comes from Kueue's Workload, if the cluster has Kueue and the user may read Workloads. Only jobs with a queue's
-label, or jobs that MultiKueue manages, cause requests. If data is not available, the result contains the reason. An
-error is not raised.
+It comes from the job's Workload, an object of Kueue, if the cluster has Kueue and the user may read Workloads. Only
+jobs with the label `kueue.x-k8s.io/queue-name`, and jobs that MultiKueue manages, cause requests. If data are not
+available, the result contains the reason, and the functions raise no error.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class QueueState(StrEnum):
     EVICTED = "Evicted"
     """The job's running pods are being stopped. Then the job returns to its queue."""
     INACTIVE = "Inactive"
-    """Kueue ignores the job until a user sets `active` in its Workload again."""
+    """Kueue ignores the job until a user sets `spec.active` of its Workload to true."""
     FINISHED = "Finished"
     UNKNOWN = "Unknown"
     """The job has no Workload, or the Workload can't be read."""
     NO_KUEUE = "NoKueue"
-    """The cluster has no Workloads, so the job's label has no effect."""
+    """The cluster has no Kueue (no resource `workloads`), so the job's queue label has no effect."""
 
 
 class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,10 +61,10 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
 
     `name` is the LocalQueue. It is empty if the job names only MultiKueue. `message` is Kueue's reason for the state.
     `workload` is the name of the Workload. It is empty if there is no Workload. `cluster_queue` is the ClusterQueue
-    that has the quota. With `multikueue`, the job runs on another cluster, and the operator of this cluster ignores it.
-    When Kueue has chosen the other cluster, `cluster` is its name. `problem` is the reason why the other cluster can't
-    be reached, if it is known. Then this cluster's data about the job may be old. With `by_operator`, users suspend and
-    resume the job like any job. Kueue's own framework would undo this, but it has no Workload for the job.
+    that has the quota. If `multikueue` is true, the job runs on another cluster, and the operator of this cluster
+    ignores it. When Kueue has chosen the other cluster, `cluster` is its name. `problem` is the reason why Kueue can't
+    reach the other cluster. In this case, this cluster's data about the job may be old. If `by_operator` is true, users
+    can suspend and resume the job, because Kueue's built-in TFJob integration does not manage it.
     """
 
     name: str
@@ -98,7 +98,7 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def in_queue(job: TFJob) -> bool:
-    """Return whether the job has a queue's label, or MultiKueue manages it."""
+    """Return whether the job has the label `kueue.x-k8s.io/queue-name`, or MultiKueue manages it."""
     return bool(queue_name(job.metadata.labels)) or is_multikueue(job)
 
 
@@ -111,7 +111,7 @@ def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
     """Return the states of jobs in their queues, by UID. Jobs that have no queue are left out. Never raises.
 
     The function makes one request for each fifty jobs of a namespace that have not ended, and one request for each
-    cluster on which MultiKueue runs some of them. If Kueue is older than 0.15, it makes one more request.
+    cluster on which MultiKueue runs some of these jobs. If Kueue is older than 0.15, it makes one more request.
     """
     states: dict[str, JobQueue] = {}
     asked: dict[str, dict[str, TFJob]] = {}
@@ -216,7 +216,7 @@ def _list(client: ApiClient, resource: Resource, namespace: str, selection: Sele
 
 
 def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
-    """Return a job's state in its queue, computed from Kueue's objects. The function does no I/O."""
+    """Return a job's state in its queue, computed from the job's Workloads. The function does no I/O."""
     if not workloads:
         message = (
             "Kueue has no Workload for it. Either the job is suspended, or the job's events show the reason, or "
@@ -225,7 +225,7 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
         )
         found = _without_workload(job, QueueState.UNKNOWN, message)
         return msgspec.structs.replace(found, by_operator=not found.multikueue)
-    # An elastic job that asks for more workers has a second Workload, which waits.
+    # An elastic job that requests more workers has a second Workload, which waits for quota.
     workload = max(workloads, key=lambda one: (not one.is_true("Finished"), one.is_true("QuotaReserved"), *_age(one)))
     state, message = _state(workload)
     admission = workload.status.admission
@@ -242,7 +242,7 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
 
 
 def _one_line(text: str) -> str:
-    """Return another component's text on one line, so that it can't look like several messages of this program."""
+    """Return a text that Kueue wrote on one line, so that it can't look like several messages of tfoperator."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]} ..."
 
@@ -278,7 +278,7 @@ def _state(workload: Workload) -> tuple[QueueState, str]:
 def _why_it_waits(workload: Workload, quota: WorkloadCondition, evicted: WorkloadCondition) -> str:
     """Return Kueue's reason about the quota.
 
-    If the job was running before, also return why it is not running any more.
+    If Kueue has evicted the job before, the text also contains the reason of the eviction.
     """
     said = [quota.message or "Kueue has not processed its Workload yet"]
     if evicted.status == "True" and evicted.message == quota.message:
@@ -296,7 +296,7 @@ def _sentence(condition: WorkloadCondition) -> str:
 
 
 def _checks(workload: Workload) -> str:
-    """Return the admission checks that have not passed."""
+    """Return a text about the admission checks that have not passed."""
     waiting = [check for check in workload.status.admission_checks if check.state != "Ready"]
     return ", ".join(
         f"admission check {check.name} is {check.state}" + (f": {check.message}" if check.message else "")

@@ -1,4 +1,4 @@
-"""The methods of the client that read: a job's conditions, the wait for conditions, and the reasons for them."""
+"""The methods of `TFJobClient` that read and wait: conditions, reports, stacks, events and usage of a job."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from tfoperator.sdk.usage import PodUsage, measured_pods
 from tfoperator.sdk.waiting import checked_conditions, is_reached, late
 
 DEFAULT_WAIT_TIMEOUT = 600.0
-"""Seconds; the same as in TrainingClient."""
+"""The default `wait_timeout`, in seconds. It is the same as in the Go operator's TrainingClient."""
 
 
 class JobReader(JobAccess):
-    """See `TFJobClient`."""
+    """The part of `TFJobClient` with the methods that read and wait."""
 
     # Conditions.
 
@@ -45,13 +45,13 @@ class JobReader(JobAccess):
     ) -> list[JobCondition]:
         """Return the conditions of a job that the Go operator also has.
 
-        The latest condition is the last. With `job`, read them from this object. Conditions that only this operator has
-        are in `job.status.operator_conditions`.
+        The latest condition is the last. If `job` is given, they come from this object without a request. Conditions
+        that only tfoperator has are in `job.status.operator_conditions`.
         """
         return list((job or self.get_job(name, namespace)).status.conditions)
 
     def is_job_created(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Return whether the operator has noticed the job."""
+        """Return whether the job has the condition Created, which the operator sets when it first sees the job."""
         return self._has(ConditionType.CREATED, name, namespace, job)
 
     def is_job_running(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
@@ -59,19 +59,19 @@ class JobReader(JobAccess):
         return self._has(ConditionType.RUNNING, name, namespace, job)
 
     def is_job_restarting(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Return whether replicas are being restarted."""
+        """Return whether the job has the condition Restarting."""
         return self._has(ConditionType.RESTARTING, name, namespace, job)
 
     def is_job_suspended(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Return whether the job is suspended."""
+        """Return whether the job has the condition Suspended."""
         return self._has(ConditionType.SUSPENDED, name, namespace, job)
 
     def is_job_succeeded(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Return whether the job has succeeded."""
+        """Return whether the job has the condition Succeeded."""
         return self._has(ConditionType.SUCCEEDED, name, namespace, job)
 
     def is_job_failed(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Return whether the job has failed."""
+        """Return whether the job has the condition Failed."""
         return self._has(ConditionType.FAILED, name, namespace, job)
 
     # Waiting.
@@ -86,8 +86,8 @@ class JobReader(JobAccess):
     ) -> TFJob:
         """Watch the job until one of the conditions is true. Return the state that the job then has.
 
-        `wait_timeout` is in seconds. None means no limit, and 0 means that the job is read only once. `callback` gets
-        every state of the job. If a job has succeeded, it also counts as a job that has been Running.
+        `wait_timeout` is in seconds. None means no limit, and 0 means that the job is read only once. `callback` is
+        called with every state of the job. A wait for Running or Created also ends if the job has already succeeded.
 
         Raises WaitTimeout (a TimeoutError). Raises JobFailed if the job fails and the caller does not wait for Failed;
         the error has the last log lines of the replica that failed first, if they are available. Raises JobEnded if the
@@ -129,7 +129,7 @@ class JobReader(JobAccess):
 
     @contextmanager
     def _changes(self, where: str, name: str, timeout: float | None) -> Iterator[Iterator[Change[TFJob]]]:
-        """Follow a job for this many seconds."""
+        """Return the changes of a job, as `Follower` yields them, for at most `timeout` seconds (None: no limit)."""
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         selection, clock = by_name(name), self._clock
         follower = Follower(self._client, TFJOBS, where, decode_tfjob, selection, deadline=deadline, clock=clock)
@@ -152,8 +152,8 @@ class JobReader(JobAccess):
         """Return a report that shows why the job failed or does not continue: see `tfoperator.report`.
 
         Raises JobNotFound. Raises OSError if the archive can't be read. Logs of deleted pods come from the archive.
-        There is no report on a deleted job. If a run of `tfoperator run` has ended, the method returns the report that
-        the run made. That report used more data than the run's records contain.
+        There is no report about a deleted job. For an ended run of `tfoperator run`, the method returns the report that
+        the run itself made, which used more data than the run's records contain.
         """
         job = self.get_job(name, namespace)
         kept = None if self._run is None else self._run.reports.get(job.metadata.uid)
@@ -161,7 +161,7 @@ class JobReader(JobAccess):
             return kept
         pods = self._pods_of(job, ReplicaFilter())
         archived = self._archived(name, namespace, job.metadata.uid, ReplicaFilter())
-        # Only what a report may need them for is worth a list of the namespace's events.
+        # The events of the namespace are listed only if the report may need them.
         may_have_events = job.status.disruptions or any(is_prepared(pod, job, self._clock.now()) for pod in pods)
         events = self.get_job_events(name, namespace) if may_have_events else []
         place = kubectl_logs if self._run is None else self._run.log_place

@@ -19,7 +19,7 @@ _PARALLEL_PODS = 8
 
 
 class ReplicaStacks(msgspec.Struct, frozen=True):
-    """The stacks of a replica's threads, or a sentence with the reason why there are none."""
+    """The stacks of a replica's threads as text, or the reason (`problem`) why they could not be read."""
 
     replica: str
     text: str = ""
@@ -45,7 +45,8 @@ def _told(client: Client, pod: Pod) -> PodStacks:
     container = status.name if status is not None else ""
     try:
         try:
-            # Only the control plane of `tfoperator local up` has it; it reads from outside, also stopped processes.
+            # Only the control plane of `tfoperator local up` serves `pods/stacks`. It uses py-spy, which also works for
+            # programs that do not react to signals.
             return stacks_told(client.pod_stacks(meta.namespace, meta.name, container))
         except NotFoundError:
             return stacks_printed(client.pod_exec(meta.namespace, meta.name, container, STACKS_COMMAND))

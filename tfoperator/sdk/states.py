@@ -50,7 +50,7 @@ def ready_text(job: TFJob) -> str:
 
 
 def restart_count(job: TFJob) -> int | None:
-    """Return the number of replica restarts.
+    """Return the total number of restarts of the job's replicas.
 
     Return None if MultiKueue runs the job, because MultiKueue does not report this number.
     """
@@ -58,9 +58,9 @@ def restart_count(job: TFJob) -> int | None:
 
 
 def replica_key(specs: Mapping[str, object], replica_type: str) -> str | None:
-    """Return the key of `tfReplicaSpecs` for this replica type.
+    """Return the key of this replica type in `tfReplicaSpecs`; None if it has no such key.
 
-    The letter case does not matter (`worker`, `Worker`).
+    The letter case of `replica_type` does not matter: `worker` finds `Worker`.
     """
     return next((key for key in specs if key.lower() == replica_type.lower()), None)
 
@@ -93,7 +93,7 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
 
     @classmethod
     def or_master(cls, is_master: bool, replica_type: str | None, replica_index: int | None) -> ReplicaFilter:
-        """Return the filter for logs. `is_master` has an effect only if neither a type nor an index is given."""
+        """Return a filter in which `is_master` has an effect only if neither a type nor an index is given."""
         return cls(is_master and replica_type is None and replica_index is None, replica_type, replica_index)
 
     @property
@@ -120,19 +120,20 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
 
 
 def was_stopped(pod: Pod) -> bool:
-    """Return whether the pod was stopped because its job ended.
+    """Return whether the operator stopped the pod because its job ended.
 
-    Then its exit code does not show how its program ended.
+    The exit code of such a pod shows only that it was stopped.
     """
-    # A user may annotate a pod that was not stopped, but only a pod that was stopped has this deadline.
+    # The annotation alone is not enough, because a user may set it. To stop a pod, the operator also sets
+    # activeDeadlineSeconds.
     by_job = pod.metadata.annotations.get(ANNOTATION_STOPPED) if pod.spec.active_deadline_seconds is not None else None
     return bool(by_job) and by_job != STOPPED_WITH_REPLICA
 
 
 def replica_state(pod: Pod) -> str:
-    """Return a pod's state as a word.
+    """Return a pod's state as a word, for example `Running`, `Stopping` or `ImagePullBackOff`.
 
-    It is whether the pod is stopped, or the reason for which its containers wait, or else its phase.
+    This is `Stopped` or `Stopping`, or the reason for which a container waits, or else the pod's phase.
     """
     phase = replica_phase(pod) or "Pending"
     if was_stopped(pod) and phase != "Succeeded":
@@ -144,9 +145,9 @@ def replica_state(pod: Pod) -> str:
 
 
 def waiting_state(pod: Pod) -> ContainerStateWaiting | None:
-    """Return why the first container of the pod that is not running waits.
+    """Return the waiting state of the first container that waits, for example with the reason `ImagePullBackOff`.
 
-    Return None if such containers are only being started.
+    Containers that are just being started (`ContainerCreating`) do not count. Return None if no other container waits.
     """
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     states = (status.state.waiting for status in statuses if status.state is not None)
@@ -176,10 +177,11 @@ def has_started(status: ContainerStatus | None) -> bool:
 def waiting_reason(
     pod: Pod, job: TFJob | None = None, now: datetime | None = None, events: Iterable[Event] = ()
 ) -> str:
-    """Return why the pod is not running, with a next step, in the words of the job's condition.
+    """Return why the pod is not running, with a next step, in the same words as the job's conditions.
 
-    Return "" if it is running. `job` has the template, which names the images and volumes. With `now`, there is also a
-    reason if a pod has been starting for a long time. Only `events` show why a volume is not mounted.
+    Return "" if it is running. `job` has the pod template, which names the images and volumes. With `now`, a pod that
+    has been starting for a long time also has a reason. Pass `events` to include the reason why a volume is not
+    mounted.
     """
     reason = _reason_of(pod, job, now)
     if reason is None:
@@ -194,7 +196,10 @@ def waiting_reason(
 
 
 def is_prepared(pod: Pod, job: TFJob, now: datetime) -> bool:
-    """Return whether the pod's node has been preparing the pod for a long time. Only events show the cause."""
+    """Return whether the kubelet has been preparing the pod (volumes, network) for a long time.
+
+    Only events show the cause.
+    """
     reason = _reason_of(pod, job, now)
     return reason is not None and reason.kind is ReasonKind.PREPARED
 
@@ -206,7 +211,7 @@ def _reason_of(pod: Pod, job: TFJob | None, now: datetime | None) -> Reason | No
 
 
 def reasons_without_pods(job: TFJob) -> Mapping[str, str]:
-    """Return why replicas wait, as far as the job's status shows it. The keys are names such as `worker-1`."""
+    """Return the reasons in `status.waiting` why replicas have no running pod, by replica name (`worker-1`)."""
     return {f"{kind.lower()}-{index}": str(reason) for (kind, index), reason in reasons_of(job.status.waiting).items()}
 
 

@@ -1,8 +1,8 @@
-"""The resource usage of pods.
+"""The present usage of CPUs, memory and GPUs by pods.
 
-It comes from the metrics API: from metrics-server in a cluster, and from the control plane on one machine. Many
-clusters have no metrics API, and many users have no right to read it. So values that are not available are left out.
-That is not an error, and the attempt costs one request.
+It comes from the API `metrics.k8s.io`, which metrics-server serves in a cluster, and the local control plane on one
+machine. Many clusters have no such API, and many users have no right to read it. So values that are not available are
+left out without an error.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _GPU, _GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"
 class PodUsage(msgspec.Struct, frozen=True, rename="camel"):
     """The usage of a pod.
 
-    It has the average number of CPUs in the last window of measurement, the bytes of memory, and the pod's GPUs if they
-    are known. `gpu` is the number of the pod's busy devices, e.g. 1.5 of 2. Only `tfoperator run` and `local up` report
-    the use of GPUs.
+    `cpu` is the average number of CPUs in the last measurement interval, `memory` and `gpu_memory` are in bytes. `gpu`
+    is the average number of busy GPUs, for example 1.5 of 2. Only `tfoperator run` and `local up` report the use of
+    GPUs.
     """
 
     cpu: float = 0.0
@@ -65,7 +65,10 @@ class PodMetrics(HasMetadata, frozen=True):
     containers: tuple[_ContainerMetrics, ...] = ()
 
     def used(self) -> dict[str, float]:
-        """Return the sum over the containers, by the resource's name. Values that can't be read are left out."""
+        """Return the usage of all containers together, by the name of the resource, for example `cpu`.
+
+        Values that can't be read are left out.
+        """
         used: dict[str, float] = {}
         for container in self.containers:
             for name, value in container.usage.items():
@@ -88,9 +91,9 @@ class MeasuredPod(msgspec.Struct, frozen=True):
 
 
 def measured_pods(client: ApiClient, namespace: str, selector: str) -> list[MeasuredPod]:
-    """Return the measured pods that a label selector matches. Return nothing if there is no metrics API. Never raises.
+    """Return the usage of the pods that a label selector matches. If it can't be read, return an empty list.
 
-    An empty namespace means all namespaces.
+    Never raises. An empty namespace means all namespaces.
     """
     try:
         page = client.list(POD_METRICS, namespace, decode_pod_metrics, ListOptions(label_selector=selector))

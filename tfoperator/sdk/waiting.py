@@ -1,6 +1,6 @@
-"""The result of a wait for a job: a condition is true, can no longer become true, or did not become true in time.
+"""Decides when a wait for a condition of a job ends.
 
-The module does no I/O.
+The condition is true, or it can't become true any more, or the time limit is over. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.sdk.errors import JobEnded, JobFailed, WaitTimeout
 
 _PASSED_BY_SUCCESS = frozenset((ConditionType.CREATED, ConditionType.RUNNING))
-"""Conditions that a succeeded job must have had before. A short job may have had them before a client first observed
-its state.
+"""Conditions that every succeeded job has had. A wait for them ends when the job has succeeded, because a short job may
+succeed before the client reads its state.
 """
 
 
@@ -51,9 +51,9 @@ def is_reached(job: TFJob, expected: frozenset[ConditionType]) -> bool:
 
 
 def late(namespace: str, name: str, what: str, timeout: float | None, job: TFJob | None, why: str = "") -> WaitTimeout:
-    """Return the error after a wait for the job `name`.
+    """Return the error for a wait for the job `name` whose time is over.
 
-    `what` describes the state (`is not Running`). The error has the job's last known state and the reason.
+    `what` follows the job's name in the message, for example `is not Running`. `why` follows at the end.
     """
     text = f"{what} after {round(timeout or 0, 2):.12g} s"
     if job is not None:

@@ -74,9 +74,9 @@ def convert(
 
 
 class ConvertedManifest(msgspec.Struct, frozen=True):
-    """A manifest as v1.
+    """An object that was converted to `kubeflow.org/v1`.
 
-    `notes` and `errors` are lines, each with the place of the field; errors keep a job from running.
+    `notes` and `errors` are lines for the user, each with the place of the field. A job with errors can't run.
     """
 
     obj: dict[str, Any]
@@ -86,7 +86,7 @@ class ConvertedManifest(msgspec.Struct, frozen=True):
 
 
 def converted(manifest: Manifest) -> ConvertedManifest:
-    """Return the object to print; an object that is not a TFJob stays unchanged. Raises ConversionError."""
+    """Convert an object to `kubeflow.org/v1`. An object that is not a TFJob stays unchanged. Raises ConversionError."""
     obj = manifest.obj
     if not is_tfjob_kind(obj):
         return ConvertedManifest(obj)

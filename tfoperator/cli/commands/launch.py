@@ -31,7 +31,7 @@ EXIT_RETRYABLE: Final = 75  # EX_TEMPFAIL of sysexits.h
 
 
 class CleanUpPolicy(StrEnum):
-    """The action for a container that has ended."""
+    """The value of `--clean-up`: when to remove a container that has ended."""
 
     ALWAYS = "always"
     ON_SUCCESS = "on-success"
@@ -39,7 +39,10 @@ class CleanUpPolicy(StrEnum):
 
 
 class Launching(msgspec.Struct, frozen=True):
-    """The options of commands that launch components, and of commands that compile such commands."""
+    """The options for the launch of a component.
+
+    `launch`, `pipeline run`, `pipeline step` and `pipeline compile` have them.
+    """
 
     attempts: Annotated[
         int,
@@ -65,7 +68,7 @@ class Launching(msgspec.Struct, frozen=True):
     ] = ""
 
     def context(self, cluster: ClusterOptions, **others: Any) -> LaunchContext:
-        """Return the context of a launch; `others` are its further fields."""
+        """Return the context of a launch with these options. `others` are other fields of the context."""
         from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
 
         return LaunchContext(
@@ -178,7 +181,10 @@ def _load(file: str) -> ComponentFile:
 
 
 def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchContext) -> BaseComponentLauncher:
-    """Return the launcher that the user has chosen, or the first that accepts the component with a given config."""
+    """Return the launcher that `wanted` names.
+
+    Otherwise, return the first launcher that accepts the component with a platform config of the file.
+    """
     from tfoperator import launcher as launchers
     from tfoperator.launcher import ComponentError, LocalComponentRunner, TFJobPlatformConfig, named_launcher
 
@@ -222,7 +228,7 @@ def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
         in_thread(launcher.cancel)()
         in_handler = threading.current_thread() is threading.main_thread()
         if in_handler and isinstance(launcher, InProcessComponentLauncher) and launcher.busy:
-            raise KeyboardInterrupt  # in the component's own code, which runs in this thread
+            raise KeyboardInterrupt  # interrupts the component's own code, which runs in this thread
 
     interruptions = Interruptions(cancel)
     log.when_lost(interruptions.hang_up)

@@ -80,7 +80,7 @@ def up(
         command.append("--enforce-limits")
     if not detach:
         note(f"for kubectl in another shell: {_export(state)}")
-        # Replace this process: with one in between, Ctrl-C would reach both, and one would not wait for the other.
+        # Replace this process. A child process would get the same Ctrl-C, and this process would not wait for it.
         os.execv(command[0], command)
     running = _started(state, command)
     note(f"the control plane is running: {running.url} (pid {running.process.pid}); its log is {state.log}")
@@ -90,7 +90,7 @@ def up(
 
 
 def _started(state: StateDirectory, command: list[str]) -> DaemonState:
-    """Start a control plane, unless another command has started it or is starting it, and wait until it is ready.
+    """Start a control plane, and wait until it is ready. If another command starts it at the same time, wait for that.
 
     Raises CliError.
     """
@@ -121,7 +121,8 @@ def _started(state: StateDirectory, command: list[str]) -> DaemonState:
 
 
 def _start(state: StateDirectory, command: list[str]) -> subprocess.Popen[bytes]:
-    # Append: it may be the log of another control plane that started first. The holder of the lock truncates it.
+    # Append, because the file may be the log of a control plane that started first. The process that gets the lock
+    # truncates the file.
     with state.log.open("ab") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -142,7 +143,8 @@ def down(
     if found is not None and found.alive:
         signal_process(found.process, signal.SIGTERM)
         if now:
-            signal_process(found.process, signal.SIGINT)  # another signal: the system may merge two equal signals
+            # Not a second SIGTERM, because the system may merge two equal signals into one.
+            signal_process(found.process, signal.SIGINT)
         if not _await_end(found):
             note(f"the control plane has not stopped within {_STOP_SECONDS:.0f} s, so it is killed")
             signal_process(found.process, signal.SIGKILL)

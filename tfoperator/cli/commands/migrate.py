@@ -1,4 +1,4 @@
-"""`tfoperator migrate [FILE ...]`: shows the changes for TFJobs if this operator replaces the Go operator.
+"""`tfoperator migrate [FILE ...]`: shows the changes for TFJobs if tfoperator replaces the Go operator.
 
 The command changes nothing.
 """
@@ -27,7 +27,7 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 class Subject(msgspec.Struct, frozen=True):
     """The object to which findings belong: a job, or the cluster.
 
-    A job with `generateName` has the name "" until it is created.
+    The `name` of a job with `generateName` is "".
     """
 
     title: str
@@ -130,7 +130,7 @@ def _print(subjects: list[Subject]) -> None:
 
 
 def migration_report(subjects: list[Subject]) -> dict[str, Any]:
-    """Return all data of the findings, for programs."""
+    """Return the report of `tfoperator migrate -o json`."""
     return {
         "actions": _actions(subjects),
         "cluster": [

@@ -1,7 +1,7 @@
 """`tfoperator run FILE ...`: run TFJobs on this machine, without a cluster, and watch them.
 
-The engine and the console are imported when they are needed. The command validates manifests before it imports them. So
-it reports an error in a manifest within a fraction of a second.
+The command validates the manifests first. Then it imports the control plane and the console view, which takes a second.
+So it reports an error in a manifest at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Tracker(StrEnum):
-    """The target to which `--track` writes a run."""
+    """The value of `--track`: where the run is also recorded."""
 
     MLFLOW = "mlflow"
 
@@ -108,7 +108,7 @@ def run(
     Exit code 0: all jobs succeeded. 1: a job failed. 2: bad input. 124: the time limit is over. 130: interrupted.
     """
     limit = timeout_seconds(timeout) if timeout else None
-    Path.cwd()  # raises FileNotFoundError, which the command line reports, if it was removed
+    Path.cwd()  # raises FileNotFoundError if the current directory was removed; the command line reports this
     chosen = pods.chosen(work_dir, keep_volumes=keep)
     _check_work_dir(chosen)
     job = program_job(files, program, chosen)
@@ -144,9 +144,9 @@ def run(
 
 
 def _tracking() -> MlflowTracking:
-    """Return the object that writes to MLflow; its import takes a second.
+    """Return the object that writes to MLflow.
 
-    Raises CliError before the job starts, so that no training runs without its records.
+    It is made before the job starts. So if MLflow is missing, the CliError comes before the training, and not after it.
     """
     from tfoperator.local.run.mlflow_tracking import MlflowTracking, TrackingError
 
@@ -178,7 +178,10 @@ def _check_work_dir(pods: RuntimeOptions) -> None:
 
 
 def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
-    """Report where processes start, if that is not the current directory: relative paths in a manifest begin there."""
+    """Print a note if a manifest is not in the current directory, in which the processes start.
+
+    Relative paths in the manifest start from the current directory.
+    """
     if pods.work_dir is not None or pods.in_containers:
         return
     here = Path.cwd()
@@ -193,16 +196,19 @@ def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
 
 
 def _of_program(job: ProgramJob, file: str) -> list[Manifest]:
-    """Return the job of a program, after checking it. Raises CliError."""
+    """Return the manifest of a program's job, after checking it. Raises CliError."""
     return checked([Manifest(job.manifest(), file, 1)], file, consequence="Nothing was started.", exit_code=EXIT_USAGE)
 
 
 def _load(files: list[str]) -> list[Manifest]:
-    """Return the checked objects to run; leave out kinds unknown on this machine, with a warning. Raises CliError."""
+    """Return the checked objects of the files.
+
+    Objects of kinds that a local run does not use are left out with a warning. Raises CliError.
+    """
     from tfoperator.local.manifest_resources import KNOWN, resource_of
 
     usable: list[Manifest] = []
-    idle = (STOCK_PARAMETER_SERVER,)  # the operator started here has an image for it
+    idle = (STOCK_PARAMETER_SERVER,)  # no warning: the operator of this run has an image for the stock server
     for manifest in checked_manifests(files, consequence="Nothing was started.", exit_code=EXIT_USAGE, idle=idle):
         if is_tfjob(manifest.obj) or resource_of(manifest.obj) is not None:
             usable.append(manifest)
@@ -219,7 +225,7 @@ def _jobs(manifests: list[Manifest]) -> list[str]:
 
 
 def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
-    """Print the result on standard output; if that fails, return the message about it, so that the result is not lost.
+    """Print the result on standard output. If this fails, return an error that names the file with the result.
 
     It never raises an error of a stream.
     """
@@ -265,7 +271,7 @@ def _execute(
     verbose: bool,
 ) -> int:
     with ExitStack() as until_said:
-        with Interruptions() as interruptions:  # from now on: what is imported and made here takes a second
+        with Interruptions() as interruptions:  # also handles a Ctrl-C during the imports below, which take a second
             until_said.enter_context(logging_to(log := run_dir / LOG))
             from tfoperator.cli.views.run.choice import make_view
             from tfoperator.cli.views.run.summary import summary

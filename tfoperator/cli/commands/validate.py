@@ -19,7 +19,7 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
 class CheckedObject(msgspec.Struct, frozen=True):
-    """An object and its errors; `problems` is None for an object that isn't a TFJob.
+    """An object and its problems. `problems` is None if the object is not a TFJob.
 
     If a TFJob has an older version, it was converted to v1 and then checked. Its problems name the fields of the older
     version.
@@ -61,7 +61,7 @@ def validate(
 
 
 def judged(manifest: Manifest) -> CheckedObject:
-    """Return the problems of an object; return None if the object is not a TFJob."""
+    """Check an object. If it is not a TFJob, `problems` of the result is None."""
     if not is_tfjob(manifest.obj):
         return CheckedObject(manifest, None, Conversion(manifest.obj))
     conversion, problems = check(manifest.obj)
@@ -99,7 +99,7 @@ def _plain(manifest: Manifest, said: Problem | Note) -> dict[str, Any]:
 
 
 def validation_report(findings: list[CheckedObject], failures: list[ManifestError], *, strict: bool) -> dict[str, Any]:
-    """Return all data of the findings, for programs. With `strict`, warnings count as errors."""
+    """Return the report of `tfoperator validate -o json`. With `strict`, warnings count as errors."""
     return {
         "valid": not failures and all(_is_good(finding, strict=strict) for finding in findings),
         "objects": [

@@ -3,8 +3,8 @@
 Users never see a traceback. Errors in the input are `CliError` (exit 2 by default). Any other error is a bug: its
 traceback goes to a file that the message names.
 
-The module imports all lower packages, because it handles the errors of all of them. So commands import it only after
-something has failed.
+This module imports the packages whose errors it handles, and this takes time. So other modules import it only after an
+error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfoperator.sdk import errors as sdk
 
 
 def explained(error: Exception) -> CliError | None:
-    """Return an error of a lower package as a message for users; return None if a user can't fix the error."""
+    """Return the CliError for an error of another package. Return None for an unexpected error, which is a bug."""
     match error:
         case CliError():
             return error
@@ -53,7 +53,7 @@ def explained(error: Exception) -> CliError | None:
 
 
 def _is_somewhere() -> bool:
-    """Return whether the current directory exists: a shell may be in a removed directory."""
+    """Return whether the current directory still exists."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def _command(verb: str, error: JobNotFound | JobAlreadyExists | JobFailed | JobQ
 
 
 def _queue_hint(error: JobQueued) -> str:
-    """Return how the user can do the same through Kueue."""
+    """Return the hint how the user can suspend or resume the job through Kueue."""
     queue, in_namespace = error.queue, f"-n {error.namespace}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
         return f"Kueue starts it when the queue has enough quota. To see why it waits: {_command('describe', error)}"
@@ -109,7 +109,7 @@ def _queue_hint(error: JobQueued) -> str:
 
 
 def complain(error: Exception, *, debug: bool = False) -> int:
-    """Report an error on stderr; return the exit code. With `debug` the traceback is shown."""
+    """Print an error and a hint on stderr; return the exit code. With `debug`, also print the traceback."""
     complaint = explained(error)
     if debug:
         traceback.print_exception(error)

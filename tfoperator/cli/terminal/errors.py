@@ -1,11 +1,11 @@
-"""Errors of a command that a user can fix, and the exit codes for them. The messages are written in `complaints`."""
+"""Errors of a command that a user can fix, and the exit codes for them. `complaints` prints them."""
 
 from __future__ import annotations
 
 from typing import Final
 
 EXIT_FAILED: Final = 1
-"""The exit code of a command that has worked, but has a negative result: an invalid manifest, a failed job."""
+"""The exit code for a negative result, for example an invalid manifest or a failed job."""
 EXIT_USAGE: Final = 2
 """The exit code for a wrong command line: an unknown option, or a file that can't be read."""
 EXIT_BUG: Final = 70  # EX_SOFTWARE of sysexits.h
@@ -24,7 +24,10 @@ class CliError(Exception):
 
 
 def output_lost(error: OSError, consequence: str, hint: str, *, exit_code: int = EXIT_FAILED) -> CliError:
-    """Return the error that standard output can't be written any more; `consequence` is what happens to the run."""
+    """Return the error for a standard output that can't be written any more.
+
+    `consequence` is the part of the message about the run, for example `: the run was stopped`.
+    """
     return CliError(
         f"can't write to standard output any more ({error.strerror}){consequence}", hint, exit_code=exit_code
     )

@@ -1,4 +1,4 @@
-"""The ways in which a user ends a run: Ctrl-C, SIGTERM, a closed terminal, or a reader that has exited."""
+"""Handles the ways to end a run: Ctrl-C, SIGTERM, a closed terminal, or a closed pipe (`tfoperator run ... | head`)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def in_thread(cancel: Callable[[], object]) -> Callable[[], None]:
 class Interruptions:
     """While this block runs, SIGINT, SIGTERM and SIGHUP call `interrupt`.
 
-    The first call ends the run in order, the second at once. The third signal ends the process at once; then the
-    guardian process removes the containers. If the process ignored a signal before, it still ignores it: `nohup` and a
-    shell's background jobs need this. It works only in the main thread.
+    The first call must stop the run gracefully, the second call at once. The third signal ends this process with
+    `os._exit`. The guardian process of the run then stops its processes and containers. A signal that this process
+    already ignores stays ignored, which `nohup` and background jobs of a shell need. Use the class only in the main
+    thread.
 
     Without `interrupt`, signals are counted until `pass_on` sets the function to call.
     """
@@ -44,7 +45,7 @@ class Interruptions:
         self._early += 1
 
     def hang_up(self) -> None:
-        """Record that the output can't be written.
+        """Call `interrupt`, because the output can't be written any more.
 
         A closed terminal causes both SIGHUP and a call of this method; together they count as one signal.
         """

@@ -75,7 +75,7 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line on standard error: information that a program reading the output does not need."""
+    """Print a line for the user on standard error, so that standard output contains only the result of the command."""
     typer.echo(printable(text), err=True)
 
 
@@ -96,7 +96,7 @@ def state_colour(state: str) -> str | None:
 
 
 class TableWriter:
-    """Prints rows in columns whose widths come from the first rows; the last column has any length."""
+    """Prints rows in columns. The first call of `write` determines the widths of all columns except the last."""
 
     def __init__(self, header: Sequence[str], *, state_column: int | None = None) -> None:
         self._header = header

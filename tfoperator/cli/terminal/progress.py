@@ -1,4 +1,4 @@
-"""If a command waits for more than two seconds, shows the reason: a spinner on a terminal, plain lines elsewhere.
+"""Shows why a command waits, if it waits for more than two seconds: a spinner on a terminal, plain lines elsewhere.
 
 The text goes to standard error, so it never mixes with the command's output.
 """
@@ -19,7 +19,7 @@ _SILENT_SECONDS = 2.0  # seconds
 
 
 class StatusLine:
-    """Use it as a context manager; any thread may call `update`."""
+    """The text that shows why a command waits. Use it as a context manager; any thread may call `update`."""
 
     def __init__(self, text: str = "", *, patience: float = _SILENT_SECONDS) -> None:
         self._patience = patience
@@ -37,7 +37,7 @@ class StatusLine:
         self.update("")
 
     def update(self, text: str) -> None:
-        """Set the description of the wait; "" hides it until the next call."""
+        """Set the text, for example `reading logs`. "" hides the text until the next call."""
         with self._lock:
             changed = text != self._text
             self._text = text

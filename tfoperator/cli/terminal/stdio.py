@@ -1,7 +1,7 @@
-"""Makes standard output and error usable if they are missing, full, in another encoding, or closed while a job runs.
+"""Handles problems of standard output and error: closed, on a full disk, or in an encoding other than UTF-8.
 
-The output may be piped into `head`, its disk may become full, or its terminal may be closed. Then the program must end
-as after Ctrl-C: it stops its jobs in order, and shows no traceback from a print.
+For example, the output is piped into `head`, which exits, or the terminal is closed. Then the program must end as after
+Ctrl-C: it stops its jobs gracefully, and prints no traceback.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def prepare() -> None:
     """Make standard output and error accept any text. Call once, before the first line is printed.
 
-    Text that standard error can't accept is dropped without an error, because an exit code must show the result of the
-    command.
+    If standard error can't be written, its text is dropped without an error, because the exit code must show the result
+    of the command.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -60,9 +60,9 @@ def _lead_nowhere(stream: TextIO) -> None:
 
 
 class _WholeWrites(io.FileIO):
-    """A file whose writes are complete, as the writes of a buffered file are.
+    """An unbuffered file whose `write` returns only after it has written all bytes.
 
-    A signal such as Ctrl-C can interrupt a write. Without a buffer Python drops the rest.
+    A signal such as SIGINT can interrupt a write system call. Python's FileIO then drops the rest of the bytes.
     """
 
     def write(self, data: Buffer, /) -> int:
@@ -77,20 +77,23 @@ class _WholeWrites(io.FileIO):
 
 
 class FragileStream:
-    """A stream that can become unwritable.
+    """A stream that raises no error if it can't be written any more, for example because a pipe is closed.
 
-    It never raises for this: it reports the loss once, and discards all further output. Attributes that this class does
-    not define come from the stream. It is not thread-safe, and the listener of a run isn't either.
+    It calls the callback of `when_lost` once, and discards all further output. Attributes that this class does not
+    define come from the wrapped stream. Not thread-safe.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._on_lost: Callable[[], None] | None = None
         self.error: OSError | None = None
-        """The reason why the stream was lost."""
+        """The error of the first failed write, or None."""
 
     def when_lost(self, callback: Callable[[], None]) -> None:
-        """Set the callback for the loss of the stream; call it at once if that is lost already."""
+        """Set the callback that is called when the stream can't be written any more.
+
+        If this is so already, call it at once.
+        """
         self._on_lost = callback
         if self.error is not None:
             callback()

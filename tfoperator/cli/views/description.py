@@ -38,7 +38,7 @@ from tfoperator.sdk import JobEvent, JobQueue, PodUsage
 from tfoperator.sdk.states import reasons_without_pods, waiting_reason
 
 _REPLICA_HEADER = ("REPLICA", "STATE", "READY", "RESTARTS", "AGE", "NODE", "REASON")
-_AGE = _REPLICA_HEADER.index("AGE")  # the usage of replicas is shown before it
+_AGE = _REPLICA_HEADER.index("AGE")  # the columns of the usage of replicas come before this column
 _CONDITION_HEADER = ("TYPE", "STATUS", "SINCE", "REASON", "MESSAGE")
 _EVENTS = 25  # the latest are shown
 _MISSING = 20  # replicas without a pod that are shown one by one
@@ -86,7 +86,10 @@ def print_description(
 
 
 def _elsewhere(job: TFJob, queue: JobQueue) -> str:
-    """Return the facts that are known about replicas on another cluster."""
+    """Return a line about the replicas of a job that MultiKueue runs on another cluster.
+
+    It contains the cluster, and the numbers of replicas by type.
+    """
     counts = [
         f"{kind}: {counts.active} active, {counts.succeeded} succeeded, {counts.failed} failed"
         for kind, counts in job.status.replica_statuses.items()
@@ -136,7 +139,7 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
 
 
 def _beside(status: TFJobStatus) -> Iterator[tuple[str, str]]:
-    """Yield the lines about the parts of the job that run beside the replicas."""
+    """Yield the lines about the TensorBoard and the data service of a job."""
     if status.tensor_board is not None:
         yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
     if status.data_service is not None:
@@ -199,7 +202,8 @@ def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: 
         row = replica_row(pod)
         found.add(row.name)
         restarts = row.restarts + _restarts_before(pod)
-        # Kubelets call a stop the end of a deadline: the operator's reason for it is in the row.
+        # The operator stops a pod by a deadline, so the kubelet's reason is DeadlineExceeded. The operator's own reason
+        # is in `row.detail`.
         is_stopped = row.detail and row.state in ("Stopped", "Stopping")
         reason = row.detail if is_stopped else waiting_reason(pod, job, now, events) or row.detail
         ready = "yes" if row.ready else "no"

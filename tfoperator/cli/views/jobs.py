@@ -34,7 +34,7 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
 
 
 def queue_cell(queue: JobQueue | None) -> str:
-    """Return the queue and the job's state in it: `research: Waiting`, `far: Admitted on worker-1`.
+    """Return the queue, and the state of the job in the queue: `research: Waiting`, `far: Admitted on worker-1`.
 
     For a job without a queue, return `-`.
     """
@@ -49,14 +49,17 @@ def replicas_text(job: TFJob) -> str:
 
 
 def took(job: TFJob, now: datetime) -> str:
-    """Return the running time of the job."""
+    """Return how long the job has run, for example `3m20s`; `-` before its start.
+
+    The time ends with the job's end, or at `now`.
+    """
     if job.status.start_time is None:
         return "-"
     return human_duration(((job.status.completion_time or now) - job.status.start_time).total_seconds())
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """Return the time that has passed since a time; `-` if that time is None."""
+    """Return the time from `since` to `now`, for example `5m`; `-` if `since` is None."""
     return "-" if since is None else human_duration((now - since).total_seconds())
 
 

@@ -58,7 +58,7 @@ def find_jobs(
 
 
 def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodUsage]:
-    """Return the usage of jobs, by namespace and name.
+    """Return the CPUs and the memory that the pods of each job use now, by the job's namespace and name.
 
     It takes one request, and is empty if the cluster has no metrics API.
     """
@@ -71,8 +71,8 @@ def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodU
 def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: str, printer: JobPrinter) -> None:
     """Print the existing jobs, and then every change, until interrupted.
 
-    If queues are shown, each change of a job in a queue needs one more request: Kueue changes a job to start or stop
-    it, so the job's state in the queue may have changed, too.
+    If the table has a column for queues, each change of a job in a queue costs one more request, which reads the job's
+    state in the queue.
     """
     by_name = f"metadata.name={names[0]}" if names else ""
     selection = Selection(label_selector=selector, field_selector=by_name)
@@ -107,7 +107,7 @@ class JobPrinter:
         usage: Mapping[tuple[str, str], PodUsage] | None = None,
         queues: Mapping[str, JobQueue] | None = None,
     ) -> None:
-        """`usage` is the usage of jobs, by namespace and name, shown in a wide table.
+        """`usage` is the result of `usage_of_jobs`, for the wide table.
 
         `queues` has the states of jobs in queues, by UID; the table shows them in a column.
         """
@@ -126,9 +126,9 @@ class JobPrinter:
         return self._output in (ListFormat.TABLE, ListFormat.WIDE)
 
     def place(self, found: Sequence[ListedJob], queues: Mapping[str, JobQueue]) -> None:
-        """Set the states in queues for these jobs.
+        """Set the queue states of the jobs `found`: `queues`, by UID.
 
-        When the first job in a queue appears, a new table with the column begins.
+        When the first job with a queue appears, a new table begins, which has the column for queues.
         """
         for job in found:
             self._queues.pop(job.metadata.uid, None)
@@ -138,7 +138,7 @@ class JobPrinter:
             self._table = self._new_table()
 
     def whole(self, found: list[ListedJob], *, single: bool) -> None:
-        """Print everything at once."""
+        """Print all jobs: one object or one list in JSON and YAML, or else a table."""
         if self._output in (ListFormat.JSON, ListFormat.YAML):
             objects = [_plain(seen) for seen in found]
             print_object(objects[0] if single else as_list(objects), self._output)
@@ -146,7 +146,7 @@ class JobPrinter:
             self.rows(found)
 
     def rows(self, found: list[ListedJob], state: str = "") -> None:
-        """Print some of many jobs."""
+        """Print some jobs, each on its own: as JSON, YAML, a name, or a row of the table."""
         if self._output is ListFormat.JSON:
             for seen in found:
                 typer.echo(json_text(_plain(seen)))
@@ -161,7 +161,7 @@ class JobPrinter:
             self._table.write([self._row(seen, state) for seen in found])
 
     def change(self, change: Change[ListedJob]) -> None:
-        """Print a changed job."""
+        """Print a job that has changed. In the table, the state of a deleted job is `Deleted`."""
         assert change.object is not None
         self.rows([change.object], "Deleted" if change.type is WatchEventType.DELETED else "")
 
@@ -185,6 +185,6 @@ class JobPrinter:
 
 
 def _plain(seen: ListedJob) -> dict[str, Any]:
-    # Items of a list have no kind; the list has.
+    # In a list of the API server, only the list itself has `apiVersion` and `kind`, and its items do not.
     kind = {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind}
     return without_noise(kind | msgspec.json.decode(seen.raw, type=dict[str, Any]))

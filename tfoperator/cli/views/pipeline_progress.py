@@ -1,6 +1,7 @@
 """Shows a running pipeline: on a terminal as a live tree of its steps, elsewhere with a line for each change.
 
-Only one thread prints, and all other threads send messages to it, so that a slow terminal delays no step.
+The threads that run steps only put messages into a queue. A separate thread prints them, so a slow terminal does not
+delay a step.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.tree import Tree
 
-_DRAWINGS = 2.0  # of the tree in a second: its times grow
+_DRAWINGS = 2.0  # drawings of the tree per second: the tree shows running times
 _STOP_SECONDS = 10.0
 
 _MARKS = {
@@ -36,7 +37,7 @@ _MARKS = {
 
 
 class RunDisplay(Listener):
-    """Use it as a context manager, for one run.
+    """Shows the progress of one run of a pipeline. Use it as a context manager.
 
     With `logs_to_stdout`, log lines go to standard output; without it, they go only to the log files.
     """
@@ -70,17 +71,17 @@ class RunDisplay(Listener):
             self._live.stop()
 
     def step(self, view: StepView) -> None:
-        """See `Listener`."""
+        """Show a new state of a step, as `Listener.step` describes."""
         self._queue.put(lambda: self._show_step(view))
 
     def log(self, step: str, line: str) -> None:
-        """See `Listener`."""
+        """Show a line of a step's log, as `Listener.log` describes."""
         if self._logs:
             text = without_controls(f"[{step}] {line}")
             self._queue.put(lambda: self._show_log(text))
 
     def tell(self, step: str, message: str) -> None:
-        """See `Listener`."""
+        """Show a message about a step or the run, as `Listener.tell` describes."""
         self._queue.put(lambda: self._say(f"{step}: {message}" if step else message))
 
     # In the thread that prints.
@@ -110,9 +111,9 @@ class RunDisplay(Listener):
             note(text)
 
     def _tree(self) -> Tree:
-        """Draw each step below the last of the steps from which it reads; the line of the step names the other steps.
+        """Draw each step below the last of the steps after which it runs.
 
-        The thread of rich's Live calls it, too.
+        If there are several, its line names them all. The thread of rich's Live calls it, too.
         """
         from rich.text import Text
         from rich.tree import Tree

@@ -47,7 +47,7 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState], now: datetime)
 
 
 def run_report(run: RunRecord, executions: Executions, launches: Launches | None = None) -> Json:
-    """Return all data of a run, for programs. `launches` has the launches of running steps, by step."""
+    """Return all data of a run, for `-o json`. `launches` has the launches of running steps, by the step's name."""
     steps = [_step_report(name, state, executions.get(name)) for name, state in states_of(run, executions).items()]
     for step in steps:
         if launch := (launches or {}).get(step["name"]):
@@ -68,7 +68,10 @@ def run_report(run: RunRecord, executions: Executions, launches: Launches | None
 
 
 def run_lines(run: RunRecord, executions: Executions, launches: Launches, now: datetime) -> Iterator[str]:
-    """Yield all data of a run, for people. `launches` has the launches of running steps, by step."""
+    """Yield the text of `tfoperator pipeline show`.
+
+    `launches` has the launches of running steps, by the step's name.
+    """
     yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
     if (owner := run.owner) is not None:
         yield f"owner: {owner.host}, process {owner.process}{_lease_words(owner)}"
@@ -96,9 +99,9 @@ def _begun(execution: ExecutionRecord | None, now: datetime) -> str:
 
 
 def _lease_words(owner: RecordedLease) -> str:
-    """Return the state of a run's lease in words.
+    """Return the state of the lease that the runner (the process that executes the run) holds, as text.
 
-    If the runner isn't the first, the text has its number: earlier runners died, or were stopped.
+    If the runner is not the first runner of the run, the text contains its number.
     """
     number = f"; this is runner number {owner.term} of this run" if owner.term > 1 else ""
     if owner.overdue:
@@ -133,7 +136,7 @@ def result_lines(result: PipelineResult) -> Iterator[str]:
 
 
 def result_report(result: PipelineResult) -> Json:
-    """Return the summary as plain data, for programs."""
+    """Return the result of a run, for `-o json`."""
     steps = []
     for name, view in result.steps.items():
         made = result.results.get(name)
@@ -159,7 +162,7 @@ def view_text(view: StepView, now: datetime) -> str:
 
 
 def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
-    """Yield a line about an artifact, and below it lines about its origin."""
+    """Yield a line about an artifact, and below it, indented, lines about the artifacts from which it was made."""
     indent = "  " * depth
     yield f"{indent}{_artifact(tree.artifact)}" + (
         " (see above)" if tree.repeated else " (the rest is left out: the tree is too large)" if tree.cut else ""
@@ -175,7 +178,7 @@ def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
 
 
 def lineage_report(tree: Lineage) -> Json:
-    """Return an artifact and its origin as plain data, for programs."""
+    """Return an artifact with the executions and artifacts from which it was made, for `-o json`."""
     executions = [
         {
             "id": execution.id,
@@ -204,7 +207,7 @@ def _step_report(name: str, state: str, execution: ExecutionRecord | None) -> Js
 
 
 _MAX_VALUE = 500
-"""The number of characters of a property that are shown; `-o json` has the whole text."""
+"""The maximum number of characters of a property in the text output. `-o json` prints the whole property."""
 
 
 def _in_short(value: object) -> str:

@@ -10,11 +10,14 @@ from tfoperator.cli.views.jobs import age
 
 _SHOWN_METRICS = 3
 COMPLETE = 100
-"""The percentage of a training that is done."""
+"""The percentage of a complete training."""
 
 
 def progress_text(progress: TrainingProgress, now: datetime) -> str:
-    """Return the known parts of `43%, step 430 of 1000, 3m20s left, loss 0.23, accuracy 0.91`."""
+    """Return a text such as `43%, step 430 of 1000, 3m20s left, loss 0.23`.
+
+    Parts that were not reported are missing.
+    """
     parts = [progress.completion] if progress.percentage is not None else []
     if progress.step is not None:
         parts.append(f"step {progress.step}" + (f" of {progress.total_steps}" if progress.total_steps else ""))
@@ -39,7 +42,7 @@ def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
 
 
 def behind_text(progress: TrainingProgress, now: datetime) -> str:
-    """Return `worker-3 at step 400 (2m ago)` for replicas that are behind; empty if no replica is behind.
+    """Return `worker-3 at step 400 (2m ago)` for each replica that is behind; "" if there is no such replica.
 
     When the training is complete, no replica counts as behind, because replicas report their last step at different
     times.
@@ -55,7 +58,10 @@ def behind_text(progress: TrainingProgress, now: datetime) -> str:
 
 
 def slow_text(progress: TrainingProgress) -> str:
-    """Return `worker-3 (2.1 times the usual duration of a step)` for slow replicas; empty if no replica is slow."""
+    """Return a text for each slow replica; "" if there is no such replica.
+
+    For example: `worker-3 (each step takes 2.1 times the usual duration)`.
+    """
     return ", ".join(
         f"{replica.name} (each step takes {replica.factor} times the usual duration)" for replica in progress.slow
     )

@@ -27,7 +27,7 @@ class ReplicaRow(msgspec.Struct, frozen=True):
 
 
 def replica_row(pod: Pod) -> ReplicaRow:
-    """Return a pod as text: its state, and the reason for it."""
+    """Return the row of a pod. `detail` is the reason for its state, for example `exit code 1`."""
     statuses, state = pod.status.container_statuses, replica_state(pod)
     if state in ("Stopped", "Stopping"):
         detail = pod.metadata.annotations[ANNOTATION_STOPPED] if was_stopped(pod) else ""
@@ -75,7 +75,10 @@ def usage_by_pod(usage: Usage) -> dict[str, PodUsage]:
 
 
 def usage_header(usages: Iterable[PodUsage]) -> tuple[str, ...]:
-    """Return the columns that have values; without measurements, return no columns."""
+    """Return the titles of the usage columns.
+
+    Without measurements, return none; without GPUs, leave out the GPU columns.
+    """
     measured = list(usages)
     if not measured:
         return ()
@@ -83,7 +86,7 @@ def usage_header(usages: Iterable[PodUsage]) -> tuple[str, ...]:
 
 
 def usage_cells(usage: PodUsage | None, header: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the cells for these columns; an unknown value is `-`."""
+    """Return the cells of a pod for the columns of `header`. An unknown value is `-`."""
     if usage is None:
         return ("-",) * len(header)
     gpu = "-" if usage.gpu is None else cpu_text(usage.gpu)
@@ -92,7 +95,7 @@ def usage_cells(usage: PodUsage | None, header: tuple[str, ...]) -> tuple[str, .
 
 
 def cpu_text(cpus: float) -> str:
-    """Return a number of CPUs, or of busy devices on average, such as `0.37` or `12.5`."""
+    """Return a number of CPUs, or the average number of busy GPUs, for example `0.37` or `12.5`."""
     return f"{cpus:.2f}" if cpus < 10 else f"{cpus:.1f}"
 
 

@@ -13,7 +13,7 @@ from tfoperator.local.run.kept import KeptRun
 
 RUNS_HEADER = ("RUN", "STATE", "AGE", "DURATION", "PROGRESS", "METRICS", "PARAMETERS")
 
-_ROWS = 10  # steps of a curve that are shown
+_ROWS = 10  # the maximum number of steps of a curve in a table
 _LONGEST = 60  # characters of a list of parameters
 
 Curve = Sequence[tuple[int, float]]
@@ -38,7 +38,7 @@ def run_row(run: KeptRun, now: datetime) -> tuple[str, ...]:
 
 
 def comparison(runs: Sequence[KeptRun], curves: Sequence[Mapping[str, Curve]], now: datetime) -> list[Table]:
-    """Return tables that compare the runs: title, header and rows."""
+    """Return tables that compare the runs, each with title, header and rows. Tables of metrics come from `curves`."""
     header = ("", *(run.name for run in runs))
     ends = [run_row(run, now) for run in runs]
     result = [(RUNS_HEADER[column].lower(), *(row[column] for row in ends)) for column in (1, 2, 3, 4)]

@@ -1,6 +1,6 @@
 """Describes where an API server is and how to connect to it.
 
-Reading a configuration returns this description, and a client needs it as input.
+`load_config` returns this description, and `Client` takes it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tfoperator.kube.protocol.errors import ConfigError
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The address of an API server, how to verify the server, and how to authenticate to it. Its repr shows no secret.
 
-    Raises ConfigError for unusable values, and for credentials that would be sent over a network without encryption
-    (`http://`).
+    The constructor raises ConfigError for unusable values, and for credentials that would be sent over a network
+    without encryption (`http://`).
     """
 
     server: str  # http(s)://host[:port][/path]

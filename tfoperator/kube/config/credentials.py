@@ -22,8 +22,9 @@ from tfoperator.kube.protocol.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 TOKEN_FILE_PERIOD = timedelta(seconds=60)
-"""Seconds after which the client reads a token file again. The kubelet replaces a token after 80 % of its lifetime (an
-hour, at least 10 minutes), so one minute is early enough. client-go uses the same time.
+"""The time after which the client reads a token file again. A token is valid for an hour by default, and for at least
+10 minutes. The kubelet replaces it after 80 % of this lifetime, so the client reads the new token before the old token
+expires. client-go uses the same time.
 """
 
 _LEEWAY = timedelta(seconds=60)
@@ -66,27 +67,27 @@ class IssuedCredential(msgspec.Struct, frozen=True):
 
 
 class Credentials(ABC):
-    """The credentials a client needs. Thread-safe."""
+    """Returns the credential for each request, and renews it. Thread-safe."""
 
     @abstractmethod
     def current(self) -> IssuedCredential:
-        """Return the credential of the next request.
+        """Return the credential for the next request.
 
-        It may block (for a file or a plugin). It raises ConfigError if there is no credential.
+        It may block while it reads a file or runs a plugin. Raises ConfigError if there is no credential.
         """
 
     @abstractmethod
     def held(self) -> IssuedCredential | None:
         """Return the credential from memory.
 
-        Return None if it must be read or issued first. It never blocks, and never raises an exception.
+        Return None if the credential must be read or issued first. It never blocks, and never raises an exception.
         """
 
     @abstractmethod
     def refused(self, authorization: str) -> bool:
         """Renew the credential after the server has refused this header value with 401.
 
-        It returns whether the caller should try again. May block.
+        Return whether the caller should try again, because `current()` now returns another credential. May block.
         """
 
 
@@ -111,11 +112,12 @@ class StaticCredentials(Credentials):
 
 
 class IssuedCredentials(Credentials):
-    """Credentials from a plugin.
+    """Credentials that `issue` returns, for example from an exec plugin.
 
-    It runs when credentials are needed, about to expire or refused, and also once per `every`. One thread runs the
-    plugin. Threads without a valid credential wait for the plugin's result. They share the result even if it is a
-    failure, so eight workers don't start eight browsers. `issue` may block, and raises ConfigError if it fails.
+    `issue` is called when there is no valid credential, when the credential is about to expire, after a 401, and for a
+    credential without an expiry once per `every`. One thread calls it, and other threads without a valid credential
+    wait for its result. They share the result even if it is an error. So eight threads don't open the login page of a
+    plugin eight times. `issue` may block, and raises ConfigError if it fails.
     """
 
     def __init__(
@@ -146,7 +148,10 @@ class IssuedCredentials(Credentials):
         return current if current is not None and current.holds(now) and (self._running or not due) else None
 
     def refused(self, authorization: str) -> bool:
-        """Request a new credential, unless another thread has already done this. Return whether the header is new."""
+        """Issue a new credential, unless another thread has already done this.
+
+        Return whether the credential has changed.
+        """
         with self._changed:
             old = self._current
             if old is not None and old.authorization == authorization:
@@ -198,9 +203,10 @@ class IssuedCredentials(Credentials):
         return current
 
     def _renewal(self, expires: datetime | None, now: datetime) -> datetime | None:
-        """Return the time one minute before the expiry.
+        """Return when to renew a credential: a minute before it expires.
 
-        For a short lifetime, use a tenth of the lifetime in place of the minute.
+        If a tenth of its lifetime is shorter than a minute, use this tenth. A credential without an expiry is renewed
+        after `every` (None: never).
         """
         if expires is None:
             return None if self._every is None else now + self._every

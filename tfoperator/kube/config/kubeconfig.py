@@ -41,7 +41,7 @@ def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock 
 
     Raises ConfigError.
     """
-    stamps = stamps_of(paths)  # before they are read: a change amid that is seen as one after it
+    stamps = stamps_of(paths)  # before the files are read: a change during the reading counts as a later change
     merged, current = _merge(paths)
     names = " and ".join(map(str, paths))
     chosen = context or current
@@ -86,7 +86,7 @@ def _content(path: Path) -> dict[str, Any]:
     except YamlBoundsError as error:
         raise ConfigError(f"kubeconfig {error}") from None
     except YamlError as error:
-        # The message quotes the file.
+        # The message of the YamlError is left out, because it quotes the file, which may contain tokens.
         column = "" if error.column is None else f", column {error.column}"
         where = "" if error.line is None else f" at line {error.line}{column}"
         raise ConfigError(f"kubeconfig {path} is not valid YAML{where}") from None
@@ -116,7 +116,7 @@ class _Entry:
     def find(cls, merged: _Sections, section: str, name: str, asked_by: str) -> _Entry:
         """Find an entry by name.
 
-        If it is missing or malformed, raise ConfigError, which names the entry that refers to it.
+        `asked_by` describes the entry that refers to it. If the entry is missing, the ConfigError names `asked_by`.
         """
         kind = section.removesuffix("s")
         for entry, path in merged[section]:
@@ -141,12 +141,13 @@ class _Entry:
         return value
 
     def material(self, field: str) -> str | bytes:
-        """Return PEM data: from the field `{field}-data` (decoded) if it is set, or else from the file whose path is in
-        `field`.
+        """Return PEM data as bytes, or the path of a PEM file.
+
+        The data are in the base64 field `{field}-data`. If this field is not set, the path is in `field`.
         """
         if data := self.text(f"{field}-data"):
             try:
-                # Wrapped lines are fine, as for kubectl: in YAML a block of them looks natural.
+                # Line breaks in the base64 text are allowed, as for kubectl: users write it as a block in YAML.
                 return base64.b64decode("".join(data.split()), validate=True)
             except (binascii.Error, ValueError):
                 raise ConfigError(f"{self.where}: {field}-data must be base64") from None
@@ -256,7 +257,7 @@ class _Loader:
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`.
 
-    Without these headers the client would have more rights.
+    Without these headers, the client would act with the rights of the user itself, and not of the impersonated user.
     """
     headers = []
     for field, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):

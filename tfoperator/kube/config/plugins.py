@@ -44,8 +44,8 @@ def exec_plugin(
     """Return a function that runs a user's credential plugin. The input is the `exec` settings of a kubeconfig.
 
     Error messages contain `where`, which names the user. The plugin runs in `directory`, the folder of the kubeconfig,
-    and receives the `cluster` if the settings request it. There is no time limit, because the plugin may wait for the
-    user.
+    and receives the `cluster` if the settings set `provideClusterInfo`. There is no time limit, because the plugin may
+    wait for the user, for example in a browser.
     """
     if not isinstance(settings, dict) or not settings.get("command") or not settings.get("apiVersion"):
         raise ConfigError(f"{where}: exec must have command and apiVersion")
@@ -72,7 +72,10 @@ def exec_plugin(
 
 
 def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, Any]) -> Any:
-    """Return a function that runs a plugin. Releases of the package before 32 don't pass the cluster to the plugin."""
+    """Return an object whose `run()` runs the plugin.
+
+    Releases of `kubernetes` before 32 don't pass the cluster to the plugin.
+    """
     from kubernetes.config.exec_provider import ExecProvider
     from kubernetes.config.kube_config import ConfigNode
 
@@ -126,11 +129,11 @@ def _issued(status: Any, where: str) -> IssuedCredential:
 
 
 def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
-    """Return OpenID Connect credentials from the `kubernetes` package.
+    """Return a function that gets an OpenID Connect credential with the `kubernetes` package.
 
-    They are refreshed in memory, and never written to the file. The issuer's certificate is verified with the system's
-    CA certificates, unless the provider's settings name their own CA. Without these settings the package would send the
-    refresh token and the client secret to any server.
+    Tokens are refreshed in memory, and never written to the kubeconfig. The issuer's certificate is verified with the
+    system's CA certificates, unless the provider's settings name their own CA. Without these settings the package would
+    send the refresh token and the client secret to any server.
     """
     name = provider.get("name") if isinstance(provider, dict) else None
     if name != "oidc":
@@ -139,7 +142,8 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
             "gke-gcloud-auth-plugin or kubelogin"
         )
     settings = _trusting(provider.get("config"), where)
-    # Kept between calls, to hold refreshed tokens; without the cluster's files, which it would copy.
+    # This dict is kept between calls, because the package stores refreshed tokens in it. It has no CA files, because
+    # the package would copy them to temporary files.
     trimmed = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
@@ -166,14 +170,17 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
 
 
 def _trusting(settings: Any, where: str) -> dict[str, Any]:
-    """Return the settings of an OpenID Connect provider, with trusted authorities. Raises ConfigError."""
+    """Return the settings of an OpenID Connect provider, with the system's CA file if they name no CA.
+
+    Raises ConfigError.
+    """
     if not isinstance(settings, dict):
         raise ConfigError(f"{where}: auth-provider oidc must have a config")
     issuer = settings.get("idp-issuer-url") or ""
     if issuer and not str(issuer).startswith("https://"):
         raise ConfigError(f"{where}: idp-issuer-url must be an https:// URL, because secrets are sent to it")
     own = [name for name in ("idp-certificate-authority-data", "idp-certificate-authority") if settings.get(name)]
-    # The package would take an empty name as "do not check".
+    # The package would not verify the certificate if the setting were an empty string.
     trusting = {name: value for name, value in settings.items() if not name.startswith("idp-certificate-authority")}
     if own:
         return trusting | {own[0]: settings[own[0]]}
@@ -193,9 +200,10 @@ _UNTRUSTED = (
 
 
 def _why_untrusted(error: BaseException | None) -> str:
-    """Return OpenSSL's reason, which contains no secrets; "" for other errors.
+    """Return OpenSSL's reason why it does not trust a certificate; "" for other errors. The reason contains no secrets.
 
-    Python 3.13 and later checks certificates more strictly than Go.
+    Python 3.13 and later checks certificates more strictly than Go, so it may refuse a certificate that kubectl
+    accepts.
     """
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):

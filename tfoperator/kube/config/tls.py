@@ -39,7 +39,7 @@ class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ca: str | bytes = ""  # path of a PEM file, or the PEM itself
-    latest_ca: Callable[[], str | bytes] | None = None  # the same as it is now, if it may change
+    latest_ca: Callable[[], str | bytes] | None = None  # returns the present `ca`, if it may change
     verify: bool = True
     server_name: str = ""  # checked against the certificate (and sent as SNI) instead of the host's name
     client_certificate: ClientCertificate | None = None
@@ -49,7 +49,10 @@ class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _version_of(source: str | bytes) -> object:
-    """Return a value that differs between versions of a file. Raises ConfigError if the file can't be examined."""
+    """Return a value that changes when the file at the path `source` changes (a constant for PEM data).
+
+    Raises ConfigError if the file can't be examined.
+    """
     if isinstance(source, bytes) or not source:
         return b""
     mark = file_mark(source)
@@ -84,9 +87,9 @@ class TlsContexts:
         self._latest: _Look | None = None  # replaced as a whole; reading it takes no lock
 
     def recent_context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
-        """Return the context for an existing connection while it is still valid.
+        """Return the present context. A connection that was opened with another context must not be used again.
 
-        The last check of the files is at most a second old.
+        The files are checked at most once a second.
         """
         look, now = self._latest, self._clock.monotonic()
         if look is None or look.certificate is not certificate or now - look.at > _RECHECK_SECONDS:
@@ -144,7 +147,7 @@ def _load_ca(context: ssl.SSLContext, ca: str | bytes) -> None:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-    # OpenSSL reads certificates from files only; bytes visit a directory with mode 0700.
+    # OpenSSL reads certificates only from files. So bytes are written to a temporary directory with mode 0700.
     with tempfile.TemporaryDirectory(prefix="tfoperator-") as directory:
         paths = []
         for name, source in (("client-certificate", certificate.certificate), ("client-key", certificate.key)):

@@ -34,7 +34,7 @@ class ChangeableParts(NamedTuple):
 
 
 class WrittenParts:
-    """Reads the files again when they have changed. Thread-safe."""
+    """The credential and the CA in kubeconfig files. Reads the files again when they have changed. Thread-safe."""
 
     def __init__(
         self,
@@ -62,13 +62,14 @@ class WrittenParts:
         return self._written
 
     def held(self) -> ChangeableParts | None:
-        """Return the content that was last read, if the files were checked a moment ago. Never blocks."""
+        """Return the content that was last read, if the files were checked less than a second ago. Never blocks."""
         return self._written if self._clock.monotonic() - self._looked < _RECHECK_SECONDS else None
 
     def now(self, *, at_once: bool = False) -> ChangeableParts:
-        """Return the content of the files. First check them if the last check is old, or if `at_once` is set.
+        """Return the content of the files.
 
-        If the files can't be used, the problem is logged, and the content that was last read stays in use.
+        First check the files if the last check is a second old, or if `at_once` is set. If the files can't be used, the
+        problem is logged, and the content that was last read stays in use.
         """
         held = None if at_once else self.held()
         if held is not None:
@@ -107,7 +108,7 @@ class WrittenCredentials(Credentials):
         return self._parts.now().credential
 
     def held(self) -> IssuedCredential | None:
-        """Return the same credential if the files were checked a moment ago."""
+        """Return the credential that was last read, if the files were checked less than a second ago."""
         held = self._parts.held()
         return None if held is None else held.credential
 

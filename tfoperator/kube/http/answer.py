@@ -1,8 +1,8 @@
 """Reads the response to an HTTP/1.1 request from a socket.
 
-It reads as few pieces as the response arrives in, and llhttp parses them. llhttp is strict. It reports an error for a
-length together with chunks, two lengths, a bare line feed, a NUL, a space before a colon, and a header value that is
-continued on the next line. This module limits memory and time.
+Each read takes all bytes that have arrived (at most 64 KiB), and the parser llhttp parses them. llhttp is strict. It
+reports an error for a length together with chunks, two lengths, a bare line feed, a NUL, a space before a colon, and a
+header value that is continued on the next line. This module limits memory and time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WHOLE_ABOVE = 1 << 20
 twice the memory.
 """
 _VERSIONS = ("1.1", "1.0")
-_FRAMING = ("content-length", "transfer-encoding")  # a body without them extends to the end of the connection
+_FRAMING = ("content-length", "transfer-encoding")  # without these headers, a body ends when the connection ends
 
 _WARNING = re.compile(r'\s*\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
@@ -51,7 +51,7 @@ class Source(Protocol):
 def header_of(fields: Fields, name: str) -> str:
     """Return the value of the header with this lower-case name.
 
-    Several values are joined. Return "" if there is no such header.
+    Several values are joined with `, `. Return "" if there is no such header.
     """
     wanted = name.encode()
     return b", ".join([value.strip() for field, value in fields if field.lower() == wanted]).decode("latin-1")
@@ -75,12 +75,12 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class ResponseReader:
-    """One response; `begin()` reads up to the end of its headers. It is not thread-safe. It does not close the socket.
+    """Reads one response. `begin()` reads up to the end of the headers, `read` and `read_all` read the body.
 
-    Every read raises the source's errors. It raises ConnectionResetError if the source ends before the first byte,
-    EOFError if it ends later but too early, HttpParserError for malformed HTTP, and AnswerTooLarge for a body of more
-    than `limit` bytes. It raises TimeoutError if bytes arrive after `late_at` on the clock and the response has not
-    ended.
+    Not thread-safe. It does not close the socket. Every read raises the source's errors. It raises ConnectionResetError
+    if the source ends before the first byte, EOFError if it ends later but too early, HttpParserError for malformed
+    HTTP, and AnswerTooLarge for a body of more than `limit` bytes. It raises TimeoutError if bytes arrive after
+    `late_at` on the clock and the response has not ended.
 
     `switches` means that the request asks for another protocol: then a 101 status ends the response.
 
@@ -167,21 +167,22 @@ class ResponseReader:
         except (HttpParserError, HttpParserUpgrade) as error:
             self.will_close = True
             if not self.ended:
-                self._failure = error.__context__ or error  # the context is the error of a method below
+                self._failure = error.__context__ or error  # the context is the error that a callback below raised
         if self.ended or self._failure is not None:
             del self._parser
 
     # The parser's callbacks.
 
     def on_message_begin(self) -> None:
-        """Stop at bytes after the end of the response: the client did not request them, so it does not use the
-        connection again.
+        """Stop at bytes after the end of the response.
+
+        The client did not request these bytes, so it does not use the connection again.
         """
         if self.ended:
             raise HttpParserError("there are bytes after the answer")
 
     def on_status(self, reason: bytes) -> None:
-        """Refuse a NUL in the reason text: only here llhttp accepts this character."""
+        """Refuse a NUL in the reason text. In other places llhttp itself refuses a NUL."""
         if b"\0" in reason:
             raise HttpParserError("the status line contains NUL")
 
@@ -225,7 +226,10 @@ class ResponseReader:
 
 
 def error_of(answer: Response, what: str) -> ApiError:
-    """Convert a response with a status other than 2xx into its error. `what` describes the request."""
+    """Convert a response with a status other than 2xx into its error.
+
+    `what` describes the request for the message, for example `create pods ns/name`.
+    """
     try:
         status = _decode_status(answer.body)
     except UNDECODABLE:
@@ -240,9 +244,9 @@ def error_of(answer: Response, what: str) -> ApiError:
 
 
 def _seconds(value: str) -> float | None:
-    """Return the value of the header as a number of seconds, which is the format that API servers use.
+    """Return the value of a `Retry-After` header as a number of seconds. Return None if the value is not such a number.
 
-    A date in the header is ignored; API servers never use dates.
+    HTTP also allows a date, but API servers never send a date.
     """
     try:
         seconds = float(value) if value else -1.0

@@ -11,8 +11,8 @@ from tfoperator.kube.http.pool import ClientConnection
 from tfoperator.kube.http.wire import set_timeout
 
 TIMEOUTS_IN_ALL = 5
-"""The time limit of a whole request, as a multiple of the seconds without data that are allowed. A watch has no limit
-once it has started.
+"""A whole request may take this multiple of its `timeout`, which is the maximum number of seconds without a byte. The
+limit does not apply to a watch that has started.
 """
 
 _MAX_BYTES = 4 << 20
@@ -23,9 +23,9 @@ _MAX_READS = 4
 
 
 class Exchange:
-    """Not thread-safe.
+    """One request and its response on a non-blocking connection. Not thread-safe.
 
-    Call `advance()` after you have created the object, and then whenever the connection is ready.
+    Call `advance()` after you have created the object, and then each time the connection has the event `awaits`.
     """
 
     def __init__(self, connection: ClientConnection, message: bytes, timeout: float, limit: int) -> None:
@@ -37,20 +37,26 @@ class Exchange:
         self.unsent = message
         """The part of the request that is not written to the connection yet."""
         self.authorization = ""
-        """The credentials that were sent with the request, for the caller that manages them."""
+        """The value of the `Authorization` header of the request. The caller sets it, and needs it if the server
+        responds with 401.
+        """
         self.answer = ResponseReader(connection.sock, min(limit, _MAX_BYTES))
         """The part of the response that has arrived."""
         self._timeout = timeout
         self.awaits = select.POLLOUT
-        """The event of the connection for which the caller waits before the next `advance()`. Each such event lets
-        `advance()` make progress. While a part of the request is not sent, `advance()` waits only for the event that it
-        can write, because it would not read a response.
+        """The event (`select.POLLIN` or `select.POLLOUT`) for which the caller polls the connection before the next
+        `advance()`. While a part of the request is unsent, this is normally POLLOUT, because `advance()` reads no
+        response before the whole request is sent.
         """
         self.has_more = False
-        """Whether to call `advance()` again without waiting: TLS may have buffered more bytes than were read."""
+        """Whether to call `advance()` again without polling, because TLS may hold received bytes that a poll does not
+        show.
+        """
         began = time.monotonic()
         self.late_at = began + timeout
-        """A time on the monotonic clock: after it, the time without data or the whole exchange exceeds its limit."""
+        """The time on the monotonic clock at which the exchange has timed out. Each received byte postpones it, but
+        never beyond the limit of the whole exchange.
+        """
         self._end_by = began + TIMEOUTS_IN_ALL * timeout
         self.number = connection.sock.fileno()
         """The connection's file descriptor, for polling."""
@@ -84,6 +90,6 @@ class Exchange:
 
     def _send(self) -> None:
         while self.unsent:
-            # TLS takes 16 kB at a time. When it has no room, the next call must pass the same bytes: it does.
+            # TLS takes 16 kB at a time. If it has no room, OpenSSL requires that the next call passes the same bytes.
             sent = self.connection.sock.send(self.unsent)
             self.unsent = self.unsent[sent:]

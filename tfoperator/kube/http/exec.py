@@ -29,14 +29,19 @@ _UPGRADE = (
     ("Sec-WebSocket-Protocol", ", ".join(PROTOCOLS)),
 )
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""The server returns a hash of the key and this value. The hash proves that the server has read the key (RFC 6455)."""
+"""The header `Sec-WebSocket-Accept` of the response must be a hash of the request's `Sec-WebSocket-Key` and this value.
+The hash proves that the server has read the key (RFC 6455).
+"""
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 _EXIT_CODE = "ExitCode"
 _READ_SECONDS = 1.0  # the time limit of one read: the deadline is checked between reads
 
 
 class Executed(msgspec.Struct, frozen=True):
-    """The output of a command and its exit code, which is None if it is unknown."""
+    """The stdout (`output`) and stderr (`errors`) of a command, and its exit code (None if it is unknown).
+
+    If stderr is empty, `errors` is the message of the server about the end of the command.
+    """
 
     output: str
     errors: str
@@ -44,7 +49,7 @@ class Executed(msgspec.Struct, frozen=True):
 
 
 class ExecStatus(msgspec.Struct, frozen=True):
-    """The last message is a `meta/v1 Status`. Its `status` is Success or Failure."""
+    """The `meta/v1 Status` in the last message of the server. `status` is Success or Failure."""
 
     status: str = ""
     message: str = ""
@@ -64,9 +69,10 @@ class ExecStatus(msgspec.Struct, frozen=True):
 def execute(
     transport: Transport, target: str, headers: Headers, *, certificate: Any, timeout: float, max_bytes: int
 ) -> Executed | Response:
-    """Run the command that `target` names; return a Response if the server refuses. Raises TransportError.
+    """Run a command in a container. `target` is the path and query of `pods/exec`, which contain the command.
 
-    `timeout` is in seconds, for the whole run. Output after `max_bytes` is dropped.
+    If the server refuses, return its response. Raises TransportError. `timeout` is in seconds, for the whole run.
+    Output after `max_bytes` is dropped.
     """
     end = time.monotonic() + timeout
     sock = transport.open_socket(certificate)

@@ -3,8 +3,8 @@
 A wake-up for each response costs more than handling it. While the client waits, it sends no request. A busy server
 loses nothing by this, because its queue still contains requests. But a server with free capacity becomes idle. So the
 waiting time depends on the time that requests spend in the server's queue. This is the difference between the response
-times and the fastest response time. Even on an idle server, a pod that passes admission takes longer than a service. So
-each kind of object has its own fastest time.
+times and the fastest response time. Even on an idle server, the creation of a pod takes longer than the creation of a
+service, because admission plugins check the pod. So each kind of object has its own fastest time.
 
 Measured: pods and services of 300 replicas, 16 concurrent requests, a server with free capacity that sends every
 response after 5, 30 or 60 ms at any load. The medians of three runs are 0.26, 1.37 and 2.69 s, almost as with 16
@@ -30,8 +30,8 @@ _AVERAGE_WEIGHT = 0.1
 """The weight of one response in the average."""
 
 _QUICKEST_DECAY = 1e-4
-"""The share by which the fastest time moves towards each slower response. Without it, a server that has become slower
-permanently would always count as a busy server.
+"""The share by which the fastest time moves towards each slower response. Without this decay, a server that has become
+slower permanently would always count as a busy server.
 """
 
 

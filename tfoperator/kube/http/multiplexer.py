@@ -5,8 +5,8 @@ response wakes its own thread, and the thread's data are not in the processor's 
 and only a tenth of this time was for its own work. Here one thread sends requests, and reads the responses that arrived
 meanwhile, often several at a time. A caller that waits for many chains wakes only once.
 
-That thread never waits for a single request. If a call finds no idle connection, has no credential in memory or must be
-retried, another thread makes this call with `Session.call`.
+The sending thread never waits for a single request. If a call finds no idle connection, has no credential in memory or
+must be retried, another thread makes this call with `Session.call`.
 """
 
 from __future__ import annotations
@@ -143,11 +143,12 @@ class Multiplexer:
         self._ringer.close()
 
     def _ring(self) -> None:
-        # A failure is harmless: the socket is full after enough wake-ups, and closed when the thread has ended.
+        # A failure to send is harmless: a full socket already wakes the thread, and a closed socket means that the
+        # thread has ended.
         with contextlib.suppress(OSError):
             self._ringer.send(b"\0")
 
-    # The multiplexer's thread.
+    # Methods that only the multiplexer's thread calls.
 
     def _work(self) -> None:
         going_on = True
@@ -182,7 +183,10 @@ class Multiplexer:
         self._looked_at = time.monotonic()
 
     def _begin_what_may(self) -> bool:
-        """Begin calls while there is capacity. Return False when all calls are done and no caller will submit more."""
+        """Begin calls while fewer than `parallelism` calls run.
+
+        Return False when all calls are done after `close()`.
+        """
         while True:
             with self._lock:
                 if not self._waiting or self._under_way == self._parallelism:
@@ -247,7 +251,8 @@ class Multiplexer:
         for chain, exchange in [under_way for under_way in self._exchanges.values() if under_way[1].late_at <= now]:
             late = TimeoutError("no answer came in time")
             self._guarded(chain, partial(self._fail, exchange=exchange, error=late))
-        # Received bytes postpone it. Finding the earliest exchange each time would cost more than another check then.
+        # Received bytes postpone the time limit of an exchange, so `_late_at` may be too early. An unnecessary check
+        # costs less than finding the earliest time limit after each event.
         self._late_at = min((exchange.late_at for _, exchange in self._exchanges.values()), default=math.inf)
 
     def _forget(self, exchange: Exchange) -> None:
@@ -258,12 +263,13 @@ class Multiplexer:
             self._polled.remove(number)
             self._poll.unregister(number)
 
-    # Any thread.
+    # Methods that any thread may call.
 
     def _guarded(self, chain: Chain, step: Callable[[Chain], None]) -> None:
-        """Run a step.
+        """Run a step of a chain's current call.
 
-        If the step fails, make the call fail too: the caller that waits for the chain must not wait without end.
+        If the step raises an error, end the call with this error. Otherwise the caller of `run` would wait for the
+        chain without end.
         """
         try:
             step(chain)
@@ -276,7 +282,7 @@ class Multiplexer:
     def _hand_over(self, chain: Chain, send: Callable[[Call], Response]) -> None:
         """Let another thread make the call.
 
-        Raises RuntimeError if no thread can be started. Then the call is never made.
+        Raises RuntimeError if no thread can be started. In this case the call is never made.
         """
         call = chain.call
         taken = threading.Lock()  # by the thread that decides the result of the call; never released
@@ -295,7 +301,7 @@ class Multiplexer:
 
     def _end(self, chain: Chain, result: Result) -> None:
         """End the current call. Continue with the next call of its chain, or end the chain."""
-        if not chain.take(result):  # a bug: it had ended before
+        if not chain.take(result):  # a bug: the chain had ended before
             return
         with self._lock:
             self._under_way -= 1

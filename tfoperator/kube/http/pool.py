@@ -21,8 +21,8 @@ from tfoperator.kube.protocol.errors import ClientClosed
 
 CONNECT_TIMEOUT = 10.0
 MAX_IDLE_SECONDS = 45.0
-"""Load balancers drop idle connections after a minute or more, and the embedded server after 75 s. This time is
-shorter.
+"""The pool does not use a connection again that was idle for longer than this time. Load balancers drop idle
+connections after a minute or more, and the embedded API server after 75 s.
 """
 MAX_IDLE_CONNECTIONS = 64
 """The maximum number of idle connections, unless the client needs more concurrent requests."""
@@ -31,7 +31,7 @@ _CLOSED = "the client is closed"
 
 
 class ClientConnection(NamedTuple):
-    """A connection, and its TLS context."""
+    """A connection, and the TLS context with which it was opened (None for plain HTTP)."""
 
     sock: socket.socket
     context: ssl.SSLContext | None
@@ -60,9 +60,9 @@ class Pool:
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
 
     def after_fork(self) -> None:
-        """Forget the connections of the parent process.
+        """Close the child's copies of the connections that the parent process has opened.
 
-        This is called in the child process. Closing the child's copies of the connections does not disturb the parent.
+        The child process calls it after a fork. The connections of the parent stay open.
         """
         inherited, streams = [connection.sock for connection, _ in self._idle] + list(self._busy), list(self._streams)
         self._reset()
@@ -76,8 +76,8 @@ class Pool:
 
         Return None if there is no such connection. Raises ClientClosed.
         """
-        # A connection authenticates when it is opened. When credentials change, connections with the old
-        # credentials are dropped within a second.
+        # A connection with a client certificate authenticates when it is opened. When the certificate changes,
+        # connections with the old certificate are dropped within a second.
         tls = self._destination.tls
         context = tls.recent_context(certificate) if tls else None
         stale, found = [], None
@@ -112,7 +112,7 @@ class Pool:
         sock.close()
 
     def stream(self, sock: socket.socket, stream: ByteStream) -> None:
-        """Give a connection to the stream that reads it. From then on, `close()` ends this stream."""
+        """Move a busy connection to the stream that reads it. From then on, `close()` of the pool ends this stream."""
         with self._lock:
             self._busy.discard(sock)
             self._streams.add(stream)
@@ -126,7 +126,7 @@ class Pool:
             self.closed = True
             idle, self._idle = self._idle, []
             streams = list(self._streams)
-            # Under the lock, so that no descriptor among them was closed and reused.
+            # Under the lock: otherwise another thread may close a socket, and the kernel may reuse its descriptor.
             for sock in self._busy:
                 shut_down(sock)
         for connection, _ in idle:
@@ -139,8 +139,8 @@ class Pool:
     def connect(self, certificate: ClientCertificate | None) -> ClientConnection:
         """Open a connection.
 
-        It counts as busy from its first packet on, so `close()` need not wait for a server that does not respond.
-        Raises TransportError. Raises ConfigError if a certificate file is unusable.
+        It counts as busy from the beginning, so `close()` can end it even if the server does not respond. Raises
+        TransportError. Raises ConfigError if a certificate file is unusable.
         """
         host, port = self._destination.address
         tls, proxy = self._destination.tls, self._destination.proxy

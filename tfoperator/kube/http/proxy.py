@@ -35,9 +35,9 @@ class Proxy(msgspec.Struct, frozen=True):
         return f"Proxy({self.host}:{self.port})"
 
     def open_tunnel(self, sock: socket.socket, host: str, port: int, clock: Clock, timeout: float) -> None:
-        """Make a connection to the proxy lead to `host`, within about `timeout` seconds.
+        """Send CONNECT on a connection to the proxy, so that the proxy forwards all later bytes to `host`.
 
-        Raises OSError, EOFError and HttpParserError.
+        The response must arrive within about `timeout` seconds. Raises OSError, EOFError and HttpParserError.
         """
         server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {server} HTTP/1.1", f"Host: {server}", *map(": ".join, self.headers), "", ""]
@@ -53,7 +53,7 @@ def choose_proxy(
 ) -> Proxy | None:
     """Return the proxy at `url`, or else the environment's proxy for this server.
 
-    Raises ConfigError if the proxy is unusable.
+    Return None for a direct connection. Raises ConfigError if the proxy is unusable.
     """
     if not url:
         variable = f"{scheme}_proxy"

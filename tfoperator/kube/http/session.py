@@ -3,8 +3,8 @@
 Retries are safe for these reasons. If the server responds with 429, it has not processed the request, so any verb is
 retried. After a 5xx response only GET is retried, because a gateway may send a 5xx response after the server has acted.
 The client retries in both cases only if the response has a `Retry-After` header, and at most 10 times. If the server
-responds with 401, it has not processed the request either. The client retries once if it finds newer credentials. After
-any other failure the client retries only if `tfoperator.kube.http.transport` reports that the request was not sent.
+responds with 401, it has not processed the request either. The client retries once if it finds newer credentials. If no
+response arrives, `tfoperator.kube.http.transport` decides whether the request is sent again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ R = TypeVar("R", Response, ByteStream)
 MAX_RETRIES = 10  # as client-go
 MAX_RETRY_AFTER = 60.0
 """Seconds. If a server requests a longer pause, the request fails, and the caller decides when to retry."""
-_LOGGED_WAIT, _INFO_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second are logged at INFO
+_LOGGED_WAIT, _INFO_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second value are logged at INFO
 _MAX_ERROR_BYTES = 1 << 20
 
 
@@ -59,7 +59,7 @@ class Session:
     ) -> None:
         self._credentials = config.credentials
         agent = ("User-Agent", user_agent or f"tfoperator/{tfoperator.__version__} ({sys.platform})")
-        # Per session, and few: they hold credentials.
+        # A small cache per session, because the headers contain credentials.
         self._headers = lru_cache(HEADER_SETS)(partial(_headers, (agent, *config.headers)))
         self._transport = transport
         self._limiter = limiter
@@ -84,7 +84,7 @@ class Session:
         return self._repeated(call, self._open)
 
     def execute(self, call: Call, *, timeout: float, max_bytes: int) -> Executed:
-        """Run the command in a container that the call names. Never repeated. Raises KubeError."""
+        """Run a command in a container with a call of `pods/exec`. The call is never retried. Raises KubeError."""
         # Imported late: other requests never need the WebSocket library.
         from tfoperator.kube.http.exec import Executed, execute
 
@@ -105,7 +105,7 @@ class Session:
             return answer
         raise error_of(answer, call.what)
 
-    # The same for a multiplexer, which does its own sending and reading.
+    # The steps of a call for the multiplexer, which itself writes to and reads from the connections.
 
     def begin(self, call: Call) -> Exchange | None:
         """Send a call on an idle connection. Return None if there is no idle connection, or if the call must wait.
@@ -128,16 +128,16 @@ class Session:
     def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
         """Return the response of an exchange that took this number of seconds.
 
-        Its status is always 2xx. Raises ApiError.
+        Raises ApiError if the status is not 2xx.
         """
         answer = self._transport.end(exchange)
         self._observe(call, answer.status, seconds)
         return self._accept(call, answer)
 
     def fail(self, call: Call, exchange: Exchange, error: Exception, seconds: float) -> TransportError | None:
-        """Return the error of a call after its connection broke.
+        """Return the error for a call whose connection broke with `error` after this number of seconds.
 
-        Return None if the server can't have received the whole request.
+        Return None if the server can't have received the whole request: the caller may send the call again.
         """
         failure = self._transport.fail(exchange, error)
         if failure is None:
@@ -146,10 +146,10 @@ class Session:
         return type(failure)(f"{call.what}: {failure}")
 
     def go_on(self, call: Call, failure: ApiError, authorization: str) -> Response:
-        """Send a call that failed with this error again, if this is safe.
+        """Send a call again that failed with `failure`, if a retry is safe. Return the response.
 
-        If it is not safe, raise this error. Raises KubeError. `authorization` is the header that was sent with the
-        call.
+        If a retry is not safe, raise `failure`. Raises KubeError. `authorization` is the value of the header that was
+        sent with the call.
         """
         if failure.code == 401:
             if not self._credentials.refused(authorization):

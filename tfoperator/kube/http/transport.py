@@ -1,9 +1,9 @@
 """HTTP/1.1 to one server over persistent connections.
 
-Callers use one interface, so another implementation can replace this module. It uses only sockets and llhttp: a request
-needs a tenth of the CPU that the popular HTTP clients need. A request is sent with one system call. If this call fails,
-the server can't have received the whole request, and has not acted on it. A request is sent a second time only in this
-case, and if it is a GET that received no byte of a response.
+It uses only sockets and the parser llhttp: a request needs a tenth of the CPU that the popular HTTP clients of Python
+need. A request is sent with one system call. If this call fails, the server can't have received the whole request, and
+has not acted on it. A request is sent a second time only in this case, and if it is a GET that received no byte of a
+response.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tfoperator.kube.protocol.errors import ClientClosed, TransportError
 Headers = Sequence[tuple[str, str]]
 
 MAX_RESPONSE_BYTES = 64 << 20
-"""A list of 5000 TFJobs without paging has about 50 MB. An operator reads up to four lists at the same time, and has a
-memory limit of 512 MiB.
+"""The maximum number of bytes of a response's body. A list of 5000 TFJobs without paging has about 50 MB. An operator
+reads up to four lists at the same time, and has a memory limit of 512 MiB.
 """
 
 _CONNECTION_LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -45,7 +45,9 @@ _NOT_ASCII = "a header or the request's path contains a line break or a characte
 
 
 HEADER_SETS = 16
-"""Requests of the same kind have the same headers. There are about ten kinds, and only a few credentials at a time."""
+"""The number of different sets of request headers that are kept encoded. There are about ten kinds of requests, and
+only a few credentials at a time.
+"""
 
 
 def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
@@ -57,7 +59,10 @@ def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
 
 
 class _Bytewise:
-    """A source that reads only the bytes that the caller requests: the bytes after them belong to another protocol."""
+    """A source that reads one byte at a time, so that it does not read bytes after the headers.
+
+    These bytes belong to the new protocol.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -84,9 +89,9 @@ class Transport:
         parallelism: int = 1,
         clock: Clock | None = None,
     ) -> None:
-        """Initialize.
+        """`parallelism` is the expected number of concurrent requests.
 
-        `parallelism` is the number of concurrent requests. The transport keeps this number of connections.
+        The transport keeps up to `parallelism` idle connections, and at least 64.
         """
         self._clock: Clock = clock or SystemClock()
         self._pool = Pool(destination, timeout, parallelism, self._clock)
@@ -189,8 +194,8 @@ class Transport:
     def switch(self, sock: socket.socket, target: str, headers: Headers, timeout: float) -> ResponseReader:
         """Send a GET on a connection from `open_socket`, to switch the protocol.
 
-        Return the response up to the end of its headers. It reads bytes after the headers only if the headers announce
-        them. `timeout` is the maximum number of seconds without a byte.
+        Return the response, which is read up to the end of its headers. The bytes after the headers belong to the new
+        protocol and stay unread. `timeout` is the maximum number of seconds without a byte.
         """
         message = self._render("GET", target, headers, None)
         sock.settimeout(timeout)

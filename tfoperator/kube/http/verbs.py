@@ -1,4 +1,4 @@
-"""The verbs of an API server over one session: the request of each verb, and the type of its decoded response."""
+"""Implements the verbs of an API server (get, list, watch, create ...) over HTTP, with typed results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ T = TypeVar("T")
 
 
 WATCH_GRACE = 30.0
-"""The number of seconds by which a watch may exceed its timeoutSeconds."""
+"""Seconds. The server ends a watch after the `timeoutSeconds` in its query. If the server does not, the client ends the
+watch this much later.
+"""
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -54,10 +56,10 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _Page(msgspec.Struct):
-    """A list.
+    """A page of a list. Its items are not decoded.
 
-    Its items are not decoded. Each item is decoded from its own copy of the bytes, so an item does not keep the bytes
-    of the whole page in memory.
+    Each item is decoded from its own copy of the bytes, so that an item does not keep the bytes of the whole page in
+    memory.
     """
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
@@ -74,7 +76,7 @@ def _accepted(decode: Decoder[Any], metadata: str = METADATA_OF_ONE) -> str:
 
 
 class HttpVerbs(ApiClient):
-    """An `ApiClient` over a session. It closes the session. Thread-safe.
+    """An `ApiClient` that sends its requests over a `Session`. Its `close()` also closes the session. Thread-safe.
 
     `connect` returns a new session with its own connections. The client itself uses one session, and each ListWatch
     uses another session. `read_deadline` is the number of seconds that a watch waits for an event or bookmark. With a
@@ -162,7 +164,7 @@ class HttpVerbs(ApiClient):
     def list(
         self, resource: Resource, namespace: str, decode: Decoder[T], options: ListOptions = LIST_ALL
     ) -> ListPage[T]:
-        """GET one page."""
+        """GET one page of a list. `options.continue_token` selects the page."""
         call = Call(
             "GET",
             resource.path(namespace) + list_query(options),
@@ -182,7 +184,7 @@ class HttpVerbs(ApiClient):
     ) -> HttpWatch[T]:
         """Open a watch on its own connection.
 
-        Without bookmarks, the client does not regard a long silence as a broken connection.
+        If the options request no bookmarks, `read_deadline` does not apply: a watch without changes receives no data.
         """
         what = describe("watch", resource, namespace)
         target = resource.path(namespace) + watch_query(options)

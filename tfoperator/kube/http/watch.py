@@ -1,7 +1,8 @@
-"""A watch reads events from a streaming response. Each line is a JSON document.
+"""Reads the events of a watch from a streaming response. Each line is a JSON document.
 
-Without deadlines, a watch would hang without end if its connection broke without notice. So a watch has two deadlines:
-one until the next event or bookmark (API servers send a bookmark about once a minute), and one for the whole watch.
+If a connection breaks without a TCP reset, the client gets no error and would wait without end. So a watch has two
+deadlines: one until the next event or bookmark (API servers send a bookmark about once a minute), and one for the whole
+watch.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 class _Line(msgspec.Struct):
     """One line of a watch.
 
-    Raw still refers to the bytes of the line. Decode a copy, or the decoded view may keep the whole line in memory.
+    `object` still refers to the bytes of the line. Decode a copy of it: otherwise the decoded view may keep the whole
+    line in memory.
     """
 
     type: str
@@ -73,8 +75,8 @@ _decode_status = msgspec.json.Decoder(Status).decode
 _OBJECT_EVENTS = {kind.value: kind for kind in (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED)}
 
 _HEADS = {b'{"type":"%b","object":' % name.encode(): kind for name, kind in _OBJECT_EVENTS.items()}
-"""The beginning of a line, with exactly the bytes that API servers write. It shows where the object begins, so the rest
-need not be parsed.
+"""The beginnings of lines, for example `{"type":"ADDED","object":`, with exactly the bytes that API servers write. The
+object follows directly, so its bytes can be decoded without parsing the line first.
 """
 
 
@@ -171,7 +173,10 @@ class HttpWatch(Generic[T]):
                 yield event
 
     def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
-        """Yield the same events in batches. A batch contains events of one read, at most a hundred."""
+        """Yield the events in batches, as an alternative to `__iter__`.
+
+        A batch contains events of one read, at most a hundred.
+        """
         try:
             while data := self._read():
                 lines = self._lines.feed(data)

@@ -16,7 +16,7 @@ from tfoperator.kube.protocol.errors import ConnectionRefused, DeadlineExceeded,
 BROKEN = (OSError, EOFError, HttpParserError, ValueError)
 """The errors that a connection can raise. ValueError stands for an invalid host name."""
 
-# A dead peer is noticed within a minute.
+# Seconds, seconds, number of probes: the kernel notices a dead peer within a minute.
 _KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL, _KEEPALIVE_PROBES = 30, 10, 3
 
 
@@ -52,8 +52,8 @@ def connect_error(error: Exception, where: str) -> TransportError:
 def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
     """Wait until a connection is made that `connect_ex` began on a non-blocking socket.
 
-    `error` is the number that `connect_ex` returned. The socket keeps the timeout, in seconds. Raises OSError,
-    including TimeoutError.
+    `error` is the number that `connect_ex` returned. Afterwards the socket has this `timeout` (seconds) for reads and
+    writes. Raises OSError, including TimeoutError.
     """
     if error in (errno.EINPROGRESS, errno.EWOULDBLOCK):
         poll = select.poll()
@@ -85,14 +85,14 @@ def readable(sock: socket.socket) -> bool:
 def shut_down(sock: socket.socket) -> None:
     """Wake the threads that read from a socket.
 
-    SSLSocket's own method would end TLS while a thread still reads through it.
+    `SSLSocket.shutdown` is not used: it would end TLS while another thread still reads through it.
     """
     with contextlib.suppress(OSError):
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Let the kernel check an idle connection, so that a lost connection is noticed."""
+    """Enable TCP keepalive, so that reads from a connection to a dead peer fail within a minute."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # Linux, macOS
     if idle is not None:

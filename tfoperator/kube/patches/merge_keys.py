@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 SCALARS: Final = ""
-"""This value takes the place of a merge key if the list is a set of plain values."""
+"""This value takes the place of a merge key if the list is a set of plain values, for example `metadata.finalizers`."""
 
 _CONTAINER = {
     "env": "name",
@@ -64,13 +64,14 @@ ONE_OF: Final = frozenset({"spec.volumes", "spec.resourceClaims", *(f"{p}.env" f
     "spec.initContainers", "spec.ephemeralContainers"))})  # fmt: skip
 """Lists of a pod in which an item has a name and exactly one of several alternative fields.
 
-If a patch sets another alternative, it must remove the first alternative. The directive `$retainKeys` does this.
+For example, a volume has either `emptyDir` or `hostPath`. A patch that sets `hostPath` must remove `emptyDir`. The
+directive `$retainKeys` does this.
 """
 
 
 @cache
 def merge_keys(kind: str) -> Mapping[str, str]:
-    """Return the merge keys of lists, by path (`spec.containers.env`).
+    """Return the merge key of each list of a kind by the list's path, for example `name` for `spec.containers.env`.
 
     The value for a list of plain values is SCALARS. For unknown kinds, return only the lists of metadata.
     """

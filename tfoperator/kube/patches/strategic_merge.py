@@ -89,7 +89,7 @@ def _retain_keys(obj: _Dict, patch: _Dict, path: str) -> None:
 
 
 def _merge_ordered(obj: _Dict, patch: _Dict, directive: str, keys: _Keys, path: str) -> None:
-    """Merge a list that has a `$setElementOrder` in the same object, and remove both from the patch."""
+    """Merge the list that a directive `$setElementOrder/FIELD` names. Remove the directive and FIELD from the patch."""
     order, field = patch.pop(directive), directive.removeprefix(_ORDER)
     where = f"{path}.{field}" if path else field
     for what in (order, obj.get(field, []), patch.get(field, [])):
@@ -141,7 +141,10 @@ def _merge_list(current: list[Any], patch: list[Any], keys: _Keys, path: str, *,
 
 
 def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str) -> tuple[list[_Dict], list[_Dict]]:
-    """Apply the items that are directives. Return the other items of both lists."""
+    """Apply the items of the patch that are directives, for example `{"$patch": "delete", "name": "a"}`.
+
+    Return the rest of `current` and of `patch`.
+    """
     replaced = False
     plain: list[_Dict] = []
     for item in patch:
@@ -165,7 +168,7 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str,
     """Return the items in the order that Kubernetes uses for a merged list.
 
     Items that are only in the object, and not in the patch, keep their order. Such an item comes before an item of the
-    patch only if it came before this item already in the object.
+    patch only if it already came before this item in the object (`before`).
     """
     if key:
         _check_keys(merged, key, path)
@@ -182,7 +185,10 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str,
 
 
 def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Sort by insertion, as the library does for up to 20 items. An item that is not in `order` moves to the front."""
+    """Sort by insertion, as Kubernetes' Go library does for up to 20 items.
+
+    An item that is not in `order` moves to the front.
+    """
     out: list[Any] = []
     ranks: list[int] = []
     for item in items:
@@ -263,9 +269,9 @@ def _set(obj: _Dict, field: str, value: Any) -> None:
 
 
 def _without_directives(value: Any) -> Any:
-    """Return the value as it is stored, without objects that are directives.
+    """Return a value of the patch as it is stored: without the objects in it that contain `$patch`.
 
-    `$retainKeys` and similar fields stay, as in Go.
+    Other directives, for example `$retainKeys`, stay, as in Kubernetes' Go library.
     """
     if isinstance(value, dict):
         return {

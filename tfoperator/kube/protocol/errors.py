@@ -62,27 +62,29 @@ class TransportError(KubeError):
 
 
 class ConnectionRefused(TransportError):
-    """No process listens at the server's address: the request was certainly not processed."""
+    """No process listens at the server's address: so the request was certainly not processed."""
 
 
 class DeadlineExceeded(TransportError):
-    """The server sent nothing for longer than its limit, or a stream lasted longer than its limit.
+    """The server sent no byte for longer than the client's limit, or a stream lasted longer than the client's limit.
 
-    The connection itself did not fail.
+    The connection itself did not break.
     """
 
 
 class SilentWatch(DeadlineExceeded):
-    """A watch received neither an event nor a bookmark for longer than its limit.
+    """A watch received neither an event nor a bookmark for longer than the client's limit (by default 90 s).
 
-    Either nothing has happened, and etcd reports no progress (its default), or the connection is broken without notice.
-    The watch continues from the version that it has reached, so it misses no change.
+    Either no object has changed, and etcd does not report its progress (its default), or the connection has broken
+    without a TCP reset. The next watch continues from the last version that the client has received, so the client
+    misses no change.
     """
 
 
 class MalformedResponse(TransportError):
-    """The response does not have the requested format: it is not JSON, has another shape, or is larger than
-    the limit.
+    """The response does not have the requested format.
+
+    For example, it is not JSON, has another shape, or is larger than the limit.
     """
 
 
@@ -102,12 +104,13 @@ class ClientClosed(TransportError):
 
 
 class ApiError(KubeError):
-    """The server responded, but not with success."""
+    """The server responded with a status other than 2xx, or a watch sent an ERROR event."""
 
     def __init__(self, status: Status, context: str = "", retry_after: float | None = None) -> None:
-        """`context` names the request (`create pods ns/name`).
+        """`context` names the request, for example `create pods ns/name`.
 
-        `retry_after` is the number of seconds that the server requests.
+        `retry_after` is the number of seconds that the server requests to wait, for example in the `Retry-After`
+        header.
         """
         self.status = status
         self.context = context
@@ -132,7 +135,7 @@ class ApiError(KubeError):
 
 
 class BadRequestError(ApiError):
-    """400."""
+    """400: the server can't interpret the request, for example a malformed label selector."""
 
 
 class UnauthorizedError(ApiError):
@@ -144,7 +147,7 @@ class ForbiddenError(ApiError):
 
 
 class NotFoundError(ApiError):
-    """404."""
+    """404: the object, its namespace or the resource type does not exist."""
 
 
 class MethodNotAllowedError(ApiError):
@@ -164,7 +167,7 @@ class GoneError(ApiError):
 
 
 class UnsupportedMediaTypeError(ApiError):
-    """415."""
+    """415: the server does not support the `Content-Type` of the request, for example a type of patch."""
 
 
 class InvalidError(ApiError):
@@ -194,7 +197,10 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def error_from_status(status: Status, context: str = "", retry_after: float | None = None) -> ApiError:
-    """Return the error class for a Status, by its code. For 409, the reason decides."""
+    """Return the error for a Status. Its class follows from `code`, for example 404: NotFoundError.
+
+    For 409 it also follows from `reason`.
+    """
     kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
     if status.code == 409 and status.reason == "AlreadyExists":
         kind = AlreadyExistsError
@@ -222,7 +228,7 @@ def namespace_is_ending(error: KubeError) -> bool:
 
 
 def is_expired(error: BaseException) -> bool:
-    """Return whether a version or continue token is too old.
+    """Return whether the error means that a resourceVersion or a continue token is too old.
 
     The server reports this as a 410, or as an ERROR event that contains only the reason.
     """
@@ -230,11 +236,13 @@ def is_expired(error: BaseException) -> bool:
 
 
 def is_unavailable_version(error: BaseException) -> bool:
-    """Return whether a version is expired or unknown to the server.
+    """Return whether the error means that the server can't serve the requested resourceVersion.
 
-    The server may not have reached it yet, or may never reach it (after a restore from a backup). Since Kubernetes
-    1.18.6 an unknown version is a cause with a specific reason. Before, it was a cause with only this message. Before
-    1.17 it was the message of the status itself. In all these versions the error is a time-out (504).
+    The version may be too old, or unknown to the server. A server that lags behind etcd does not know a new version
+    yet. After a restore of etcd from a backup, the server may never reach the version. In this case the server responds
+    with 504 (Timeout). Since Kubernetes 1.18.6 a cause of the Status has the reason `ResourceVersionTooLarge`. From
+    1.17 on, the cause has only the message `Too large resource version`. Before 1.17, this is the message of the Status
+    itself.
     """
     if is_expired(error) or not isinstance(error, ApiError):
         return is_expired(error)
@@ -247,5 +255,8 @@ def is_unavailable_version(error: BaseException) -> bool:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return whether the server failed, or a gateway in front of it. Return False if the server refused the request."""
+    """Return whether the server, the network or a gateway failed (no response, or 5xx).
+
+    Return False if the server refused the request (4xx).
+    """
     return isinstance(error, TransportError | ServerError)

@@ -23,7 +23,7 @@ EVERYTHING: Final = Selection()
 class ListOptions(Selection, frozen=True, kw_only=True):
     """The request for one page of a list.
 
-    With `limit` 0 it requests the whole list. If a field has its default, the server chooses the value.
+    With `limit` 0 it requests the whole list. A field with its default value ("" or 0) is not sent.
     """
 
     resource_version: str = ""
@@ -58,7 +58,7 @@ def by_name(name: str) -> Selection:
 
 
 def select(options: Options, selection: Selection) -> Options:
-    """Return the options with this selection. It replaces the selection that they have."""
+    """Return the options with this selection in place of their own selection."""
     return msgspec.structs.replace(
         options, label_selector=selection.label_selector, field_selector=selection.field_selector
     )

@@ -1,8 +1,9 @@
 """When to retry: a jittered backoff for loops that never stop, and a few attempts for a read-modify-write.
 
-The code uses tenacity if it retries a single call several times, with pauses. Other loops are written by hand: loops
-that decide again before each attempt (leases, journals, locks), loops that follow something (watches, logs, preflight),
-and the requests of a session. Nearly all these requests need only one attempt, and should cost no extra CPU.
+This project uses the library tenacity if it retries a single call several times, with pauses. Other loops are written
+by hand: loops that decide again before each attempt (leases, journals, locks), loops that follow a watch or a log, and
+the requests of `http.session`. Nearly all these requests need only one attempt, and tenacity would cost extra CPU for
+each request.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ JITTER = 1.0
 RESET_AFTER = 120.0
 
 ANSWERED_CAP = 30.0
-"""The longest delay between attempts that a healthy server refuses (403, 404, 410, 422, 429 ...), in seconds before
-jitter.
+"""The longest delay, in seconds before jitter, after an attempt that a healthy server refused (403, 404, 410, 422, 429
+...).
 """
 
 OUTAGE_CAP = 4.0
-"""The longest delay between attempts on an unreachable server (no connection, broken streams, 5xx), in seconds before
-jitter.
+"""The longest delay, in seconds before jitter, after an attempt on a server that fails (no connection, broken streams,
+5xx).
 
 This is shorter than client-go's 30 s, which can become 60 s by jitter. The reason: if an object changes during an
 outage, the cache must show the change within 15 s after the server is available again. The last wait may have begun
@@ -40,8 +41,9 @@ every 4 to 8 s is a small load for an API server.
 """
 
 LONGEST_WISH = 60.0
-"""Seconds. The client limits a longer `Retry-After` to this value. During maintenance, load balancers request waits of
-hours, and do not notify clients when the maintenance ends earlier. A cache must not be outdated for hours.
+"""Seconds. If the `Retry-After` header requests a longer wait, the client waits only for this time. During maintenance,
+load balancers request waits of hours, and do not notify clients when the maintenance ends earlier. A cache must not be
+outdated for hours.
 """
 
 _MAX_ATTEMPTS = 5
@@ -68,7 +70,7 @@ class Backoff:
         self._current = BASE
 
     def next(self) -> float:
-        """Return the seconds to wait before the next attempt."""
+        """Return the seconds to wait before the next attempt, and make the next delay longer."""
         now = self._clock.monotonic()
         if self._asked_at is not None and now - self._asked_at > RESET_AFTER:
             self._current = BASE
@@ -95,7 +97,7 @@ class FailureBackoff:
         self._outage.forget()
 
     def after(self, error: Exception) -> float:
-        """Return the seconds to wait before the next attempt."""
+        """Return the seconds to wait after this error before the next attempt."""
         delay = (self._outage if is_outage(error) else self._answered).next()
         if isinstance(error, ApiError) and error.retry_after is not None:
             delay = max(delay, min(error.retry_after, LONGEST_WISH))
@@ -118,7 +120,10 @@ def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | N
 
 
 def failure_of(state: RetryCallState) -> BaseException:
-    """Return the error of the last failed attempt of any of tenacity's `Retrying`."""
+    """Return the error of the last failed attempt.
+
+    `state` is the argument of the callbacks of tenacity's `Retrying`.
+    """
     error = state.outcome.exception() if state.outcome else None
     assert error is not None
     return error

@@ -1,7 +1,7 @@
 """The verbs of an API server, for other packages. They are protocols and values, without I/O.
 
-Components depend only on these protocols. So tests can pass a fake, and another transport can replace this transport.
-`tfoperator.kube.client.Client` is the implementation over HTTP.
+Components depend only on these protocols. So tests can pass a fake client. `tfoperator.kube.client.Client` is the
+implementation over HTTP.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ impossible.
 
 
 def decoder(view: type[T]) -> Decoder[T]:
-    """Return a decoder for a msgspec Struct type. Use it many times, because building it is expensive."""
+    """Return a decoder for a msgspec Struct type.
+
+    Keep the decoder and use it for many objects, because building it is expensive.
+    """
     return msgspec.json.Decoder(view).decode
 
 
@@ -51,7 +54,7 @@ class WithJson(HasMetadata, Generic[ViewT], frozen=True, kw_only=True):
 
 
 def with_json(decode: Decoder[ViewT]) -> Decoder[WithJson[ViewT]]:
-    """Return a decoder that also keeps the JSON."""
+    """Return a decoder whose result contains the result of `decode` and also the JSON."""
 
     def decode_and_keep(data: bytes) -> WithJson[ViewT]:
         view = decode(data)
@@ -61,8 +64,8 @@ def with_json(decode: Decoder[ViewT]) -> Decoder[WithJson[ViewT]]:
 
 
 decode_metadata: Decoder[PartialObject] = decoder(PartialObject)
-"""Decode the complete metadata of an object. Unlike in caches, nothing is shared. With this decoder a client requests
-only metadata.
+"""Decode all metadata of an object, also the labels and annotations that `views.objects.decode_partial` leaves out. A
+client that gets this decoder requests only the metadata from the server.
 """
 
 decode_plain: Decoder[dict[str, Any]] = decoder(dict[str, Any])
@@ -121,7 +124,7 @@ class WatchStream(Protocol[T]):
         ...
 
     def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
-        """Yield the same events in batches.
+        """Yield the events in batches, as an alternative to `__iter__`.
 
         A batch contains events that were received together, at most about a hundred. If an error follows some events,
         first yield these events, then raise the error.
@@ -185,7 +188,10 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """The GET of an object. In a chain it gets only the object's metadata, and must be the last request."""
+    """The GET of an object.
+
+    In a chain (`ApiClient.send`) it returns only the object's metadata, and must be the last request.
+    """
 
     resource: Resource
     namespace: str
@@ -196,8 +202,9 @@ Request = Creation | Deletion | Modification | Replacement | Lookup
 
 
 class Warned(msgspec.Struct, frozen=True):
-    """A write that succeeded with warnings from the server, for example about unknown fields that the server has
-    dropped.
+    """A write that succeeded with warnings from the server.
+
+    For example, a warning names unknown fields that the server has dropped.
     """
 
     texts: tuple[str, ...]
@@ -211,8 +218,8 @@ class ApiClient(ABC):
     """The verbs on an API server. Thread-safe. Every method may raise `KubeError` (see `errors`).
 
     `namespace` is "" for cluster-scoped resources. In list and watch, "" also means all namespaces. `decode` decodes
-    the objects that a method returns. A write is retried only if the server has certainly not processed it. So a create
-    is never repeated if the server may have acted on it.
+    the objects that a method returns. The client retries a write only if the server has certainly not processed it. So
+    the client never creates an object twice.
     """
 
     @property
@@ -224,8 +231,8 @@ class ApiClient(ABC):
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
         """Make the requests of each chain in order, up to its first failure. The chains run concurrently.
 
-        Returns the results of the requests for each chain. It raises no KubeError. A chain has at least one request. If
-        there is only one chain, the caller's own thread sends it.
+        Return for each chain the results of its requests. The last result may be a KubeError: this method raises none.
+        A chain has at least one request. If there is only one chain, the caller's own thread sends it.
         """
 
     @abstractmethod
@@ -282,7 +289,7 @@ class ApiClient(ABC):
     def list(
         self, resource: Resource, namespace: str, decode: Decoder[T], options: ListOptions = LIST_ALL
     ) -> ListPage[T]:
-        """GET one page."""
+        """GET one page of a list. `options.continue_token` selects the page."""
 
     @abstractmethod
     def watch(
@@ -319,8 +326,8 @@ class ListWatch(Generic[T]):
     def cancel(self) -> None:
         """Make current and future requests raise ClientClosed, if the transport can do this.
 
-        Current requests may be waiting, connecting or reading. End watches. Idempotent, never blocks. If the transport
-        can't do this, a reflector stops at the latest at the transport's own deadline.
+        This includes requests that wait, connect or read. It also ends watches. Idempotent, never blocks. If the
+        transport can't do this (`cancel` was not passed), a current request continues until its own time limit.
         """
         self._cancel()
 

@@ -10,7 +10,7 @@ from tfoperator.kube.views.objects import HasMetadata, compacting
 
 
 class DeploymentStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of a deployment's status that the controller reads."""
+    """The fields of a deployment's status that this project reads."""
 
     available_replicas: int = 0
 

@@ -17,7 +17,7 @@ _OLDEST_TIME = datetime.min.replace(tzinfo=UTC)
 class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """`core/v1 ObjectReference`: names one object.
 
-    With `field_path` it names a part of the object. It is encoded as JSON of this type.
+    With `field_path` it names a part of the object, for example one container of a pod.
     """
 
     api_version: str = ""
@@ -78,7 +78,11 @@ class Event(HasMetadata, frozen=True, rename="camel"):
 
     @property
     def last_seen(self) -> datetime:
-        """The time of the last occurrence. If there was only one occurrence, its time."""
+        """The time of the last occurrence.
+
+        It comes from the first of these fields that is set: `series`, `lastTimestamp`, `eventTime`,
+        `creationTimestamp`.
+        """
         newest = self.series.last_observed_time if self.series is not None else None
         created = self.metadata.creation_timestamp
         return newest or self.last_timestamp or self.event_time or created or _OLDEST_TIME

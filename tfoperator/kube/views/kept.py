@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 MAX_REQUESTS = 4096
-"""The maximum number of bytes, as JSON, of the requests of a pod's containers. A pod with more bytes counts as a pod
-without requests.
+"""The maximum size of the resource requests of a cached pod, in bytes of JSON. If they are larger, the cached pod
+counts as a pod without requests.
 """
 
 
@@ -15,7 +15,10 @@ DECIDING_CONTAINER = "tensorflow"
 
 
 class ContainerSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """The resources that a container requests, and whether an init container keeps running (`Always`)."""
+    """The resources that a container requests, and its restart policy.
+
+    An init container with the policy `Always` is a sidecar, which keeps running.
+    """
 
     resources: dict[str, object] = {}
     restart_policy: str = ""
@@ -32,4 +35,6 @@ KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")
 _COUNTS = ("restarts", "job-restarts", "disruptions", "job-disruptions")
 _ANNOTATIONS = (*_COUNTS, "workers", "probe", "restart-mode", "stopped", "spec-hash", "tensorboard-url")
 KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, "kueue.x-k8s.io/workload", *(_OURS + name for name in _ANNOTATIONS)}
-"""The labels and annotations that the operator reads; a test compares both with the names in `tfoperator.api`."""
+"""`KEPT_LABELS` and `KEPT_ANNOTATIONS` are the labels and annotations that the operator reads. A test compares both
+with the names in `tfoperator.api`.
+"""

@@ -38,7 +38,9 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit
 
 
 NOBODY = OwnerReference(uid="-", controller=True)
-"""A value in place of an owner that a cache does not keep. Its UID matches no object."""
+"""A value that replaces a controller reference whose names are too long for a cache (`_MAX_VALUE`). Its UID matches no
+object.
+"""
 
 
 _LONGEST_UNCERTAIN_PERIOD = 1
@@ -71,8 +73,8 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     def deletion_requested(self) -> datetime | None:
         """The latest time at which deletion can have been requested: the deletion's timestamp less the grace period.
 
-        The minimum time stands for a time that is out of range. If `certain_deletion` equals this time, deletion was
-        requested at exactly this time. Otherwise it may have been requested earlier.
+        The deletion may have been requested earlier, if `certain_deletion` is None. If the difference is out of the
+        range of dates, this is the smallest datetime.
         """
         if self.deletion_timestamp is None:
             return None
@@ -181,7 +183,7 @@ class PodCondition(msgspec.Struct, frozen=True, gc=False):
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The fields of a pod's spec that the operator reads.
 
-    `requests` is JSON. It contains the fields that decide which resources the pod requests.
+    `requests` is the JSON of the fields that determine the pod's resource requests.
     """
 
     node_name: str = ""
@@ -224,9 +226,9 @@ _MAX_VALUE = 1024
 700.
 """
 
-# Equal values seen before. They stay alive until the table is full and cleared; views keep the values they refer to.
-# It needs no lock, since each step is one atomic dict operation. These steps are a large part of an event's cost. So
-# they are not in a function, room is made once for all values of an object, and () is not looked up: it exists once.
+# `_shared` maps a value to the first equal value that was decoded, so that views share it. If the table is full, it is
+# cleared; views keep the values to which they refer. It needs no lock, since each step is one atomic dict operation.
+# These steps are a large part of the cost of an event, so they are not in a function.
 _SHARED_MAX = 4096
 _VALUES_OF_ONE = 8  # more than an object shares
 _shared: dict[object, object] = {}
@@ -260,7 +262,7 @@ def compacting(
     *,
     finalizers: int = 1,
 ) -> Callable[[bytes], V]:
-    """Return a decoder for a cache. It reduces the result of `decode`.
+    """Return a decoder for a cache: `decode`, without the metadata that the operator never reads.
 
     It keeps the labels in use, the annotations that `keep` returns, and the first `finalizers` finalizers. Of the
     owners it keeps only the controller.
@@ -310,8 +312,8 @@ _MAX_CONDITIONS = 16
 _MAX_NAME = 128
 """The maximum number of characters of a name or a reason in a large pod's status."""
 _MAX_MESSAGE, _MAX_MESSAGE_OF_MANY = 4096, 256
-"""The maximum number of characters of a message in a large pod's status. Kubelets write at most this number. The limit
-is lower if the pod has more containers than a cache keeps.
+"""The maximum number of characters of a message in a large pod's status. Kubelets write at most 4096 characters. The
+limit is 256 if the pod has more than 16 conditions, containers or init containers.
 """
 _CONDITIONS_OF_KUBERNETES = frozenset(
     ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready", "DisruptionTarget")

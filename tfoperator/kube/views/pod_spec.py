@@ -18,8 +18,8 @@ import msgspec
 from tfoperator.kube.views.objects import PodSpec
 
 GPU = "nvidia.com/gpu"
-"""The name of the extended resource for GPUs. Its value is a number of whole devices, and the request
-equals the limit.
+"""The name of the extended resource for GPUs. Its quantity is a number of whole devices, and the request must equal the
+limit.
 """
 
 DEFAULT_GRACE_SECONDS = 30
@@ -197,8 +197,8 @@ class DownwardFile(msgspec.Struct, frozen=True, rename="camel"):
 class ObjectSource(msgspec.Struct, frozen=True, rename="camel"):
     """A ConfigMap or Secret as files.
 
-    The field with its name is `name` for a ConfigMap. For a Secret it is `secretName` in a volume, and `name` in a
-    projection.
+    A ConfigMap has its name in `name`. A Secret has its name in `secretName` in a volume, and in `name` in a projected
+    volume.
     """
 
     name: str = ""
@@ -247,7 +247,7 @@ class Projection(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PartialSource(Projection, frozen=True, rename="camel"):
-    """One source of a projected volume: a source that a volume can have too, or a token."""
+    """One source of a projected volume: a ConfigMap, a Secret, fields of the pod, or a token of the service account."""
 
     service_account_token: TokenSource | None = None
 
@@ -261,7 +261,7 @@ class ProjectedSource(msgspec.Struct, frozen=True):
 class Volume(Projection, frozen=True, rename="camel"):
     """One volume of a pod.
 
-    One of the sources is set. If no source is set, no local runtime supports this kind of volume.
+    At most one of these sources is set. If no source is set, the volume is of a kind that no local runtime supports.
     """
 
     name: str = ""
@@ -273,7 +273,7 @@ class Volume(Projection, frozen=True, rename="camel"):
 
 
 class FullPodSpec(PodSpec, frozen=True, rename="camel"):
-    """The spec of a pod."""
+    """A pod's spec with every field that this project reads, checks or uses to run the pod."""
 
     restart_policy: str = "Always"
     containers: tuple[Container, ...] = ()

@@ -1,4 +1,4 @@
-"""Lists, then watches, until a deadline. All code in this package that waits uses this module.
+"""Lists the objects of a selection, then watches them, until a deadline.
 
 A follower reports each state of an object only once, even if its reflector reads the state again.
 """
@@ -33,19 +33,22 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """A change: ADDED, MODIFIED or DELETED with the object. After the first list, BOOKMARK without an object."""
+    """A change: ADDED, MODIFIED or DELETED with the object.
+
+    One BOOKMARK without an object marks the end of the first list.
+    """
 
     type: WatchEventType
     object: T | None = None
 
 
 class Follower(Generic[T]):
-    """One thread iterates over it, once. Any thread may end it by `close()`.
+    """Yields the existing objects of a selection, then each change. One thread iterates over it, once.
 
-    Iteration ends normally at `deadline` (a time of the clock's `monotonic()`; None: never), or after `close()`. It
-    raises KubeError if the first list fails. Later it raises only if the server refuses permanently: it retries with
-    backoff after broken connections, server errors and expired versions. A caller that leaves the iteration early must
-    close the iterator.
+    Iteration ends normally at `deadline` (a time of the clock's `monotonic()`; None: never), or after any thread has
+    called `close()`. It raises KubeError if the first list fails. Later it raises only if the server refuses
+    permanently: it retries with backoff after broken connections, server errors and expired versions. A caller that
+    leaves the iteration early must close the iterator.
     """
 
     def __init__(
@@ -135,7 +138,7 @@ class Follower(Generic[T]):
         yield Change(WatchEventType.ADDED if before is None else WatchEventType.MODIFIED, item)
 
     def _judge(self, error: Exception, delay: float) -> None:
-        """Allow a retry after `delay` seconds. Raise the error if waiting can't help."""
+        """Return if the reflector may retry after `delay` seconds. Raise the error if a retry can't succeed."""
         passes = is_outage(error) or is_expired(error) or isinstance(error, TooManyRequestsError)
         refused = isinstance(error, ApiError) and not passes
         if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):

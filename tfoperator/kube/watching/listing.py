@@ -3,8 +3,8 @@
 All pages of a snapshot have the version of the first page, and a watch can continue from this version. If the watch
 began at an older version, it would repeat events. If it began at a version newer than the data, it would miss events. A
 continue token becomes invalid when etcd compacts its data (every 5 minutes by default). So if a list expires before its
-last page, it is requested again without pages, as in client-go's pager. If it were read in pages again, it might always
-expire before its last page.
+last page, it is requested again without pages, as in client-go's pager. A second list in pages might expire before its
+last page, too.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from tfoperator.kube.views.objects import HasMetadata
 T = TypeVar("T", bound=HasMetadata)
 
 _FRUITLESS_SECONDS = 1.0
-"""Seconds. Seconds. If a watch ends sooner and has delivered no event, this counts as a fault of the server, even if
-the watch ended without an error.
+"""Seconds. If a watch ends sooner and has delivered no event, the reflector treats this as a failure, even if the watch
+ended without an error.
 """
 
 _COUNTED_TYPES = (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED, WatchEventType.BOOKMARK)
@@ -46,9 +46,7 @@ class ReflectorMetrics:
         """Record that a server accepted a watch."""
 
     def watch_finished(self, informer: str, seconds: float, events: int) -> None:
-        """Record the end of a watch, whatever the reason, and the number of events that it delivered (bookmarks
-        included).
-        """
+        """Record the end of a watch for any reason, and the number of its events (bookmarks included)."""
 
     def watch_failed(self, informer: str, reason: str) -> None:
         """Record that the server refused a watch, or that the watch broke. `reason` is as in `list_failed`."""
@@ -61,12 +59,15 @@ class ReflectorMetrics:
 
 
 def reason_of(error: KubeError) -> str:
-    """Return the server's reason, or the name of the error's class."""
+    """Return the `reason` of the server's Status, for example `Expired`.
+
+    Without a reason, return the name of the error's class.
+    """
     return (error.reason if isinstance(error, ApiError) else "") or type(error).__name__
 
 
 class InitialState(msgspec.Struct, Generic[T], frozen=True):
-    """The initial state of a watch up to a version, and the events that followed it in the same batch."""
+    """The objects in the initial events of a watch, their version, and the events that followed in the same batch."""
 
     objects: list[T]
     resource_version: str
@@ -74,9 +75,9 @@ class InitialState(msgspec.Struct, Generic[T], frozen=True):
 
 
 class MeasuredWatch(Generic[T]):
-    """A watch that the server has accepted.
+    """A watch that the server has accepted. It reports its start, its events and its end to the metrics.
 
-    The object counts its events. One thread reads `batches`, and any thread may call `close()`.
+    One thread reads `batches`, and any thread may call `close()`.
     """
 
     def __init__(self, stream: WatchStream[T], *, name: str, clock: Clock, metrics: ReflectorMetrics) -> None:
@@ -135,7 +136,7 @@ class MeasuredWatch(Generic[T]):
         self._stream.close()
 
     def finish(self) -> None:
-        """Close the watch for its reader, and report its end once."""
+        """Close the watch, and report its end to the metrics once. The reading thread calls it."""
         self.close()
         if not self._finished:
             self._finished = True

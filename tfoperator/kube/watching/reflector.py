@@ -52,7 +52,7 @@ _OVERLOAD_ERRORS = (ConnectionRefused, TooManyRequestsError)
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
-    """The server has exactly these objects, at this version of the collection."""
+    """The whole state of a collection: at this version, the server has exactly these objects."""
 
     objects: Sequence[T]
     version: str
@@ -69,14 +69,17 @@ def version_after(events: Sequence[WatchEvent[T]]) -> str:
 
 
 class _FruitlessWatch(KubeError):
-    """A watch ended at once and without events. Without a wait, the reflector would repeat it again and again."""
+    """A watch ended at once and without events.
+
+    The reflector waits before the next watch: otherwise it would open watches without a pause.
+    """
 
 
 class Reflector(Generic[T]):
-    """One thread iterates over it, once. It yields a `Listed`, then changes. After each gap it yields a new `Listed`.
+    """Yields the whole state of a collection (`Listed`), then its changes. One thread iterates over it, once.
 
-    Any thread may end the iteration by `stop()`. A server can't end the iteration, unless `on_failure` raises an
-    exception.
+    If the reflector can't continue from the last version, it yields a new `Listed`. Any thread may end the iteration by
+    `stop()`. Errors of the server don't end the iteration, unless `on_failure` raises an exception.
     """
 
     def __init__(
@@ -151,7 +154,8 @@ class Reflector(Generic[T]):
     def _list_and_watch(self) -> Generator[News[T], None, None]:
         """Run one cycle: read the state, then watch it.
 
-        Return after `stop()`, or if a relist was requested. Raise errors after which another cycle must follow a wait.
+        Return after `stop()`, or if a relist was requested. Raises the errors after which the caller must wait, and
+        then run another cycle.
         """
         try:
             watch = (yield from self._initial_events()) if self._use_watch_list else None
@@ -205,7 +209,7 @@ class Reflector(Generic[T]):
     def _take_relist_request(self) -> None:
         with self._watch_lock:
             if self._relist_wanted and self._last_version:
-                # Not at the last version: the server may answer it from the watch cache that missed an event.
+                # Don't list at the last version: the server may answer from the watch cache that missed an event.
                 self._version_unavailable = True
             self._relist_wanted = False
 
@@ -267,7 +271,8 @@ class Reflector(Generic[T]):
                 broken = True
                 self._pause(error)
             else:
-                # A list always works. The next cycle tries again: by then the server may have been upgraded.
+                # A list always works. The next cycle requests initial events again, because the server may have been
+                # upgraded by then.
                 logger.info("%s: the watch sends no initial events (%s), so LIST is used", self._name, error)
                 return None
         return None
@@ -315,7 +320,7 @@ class Reflector(Generic[T]):
     def _pause(self, error: Exception) -> None:
         """Wait before the next attempt.
 
-        The kind of failure and the server determine the time. `stop()` ends the wait.
+        The time depends on the kind of the error and its `Retry-After` (see `FailureBackoff`). `stop()` ends the wait.
         """
         if self._stop.is_set():
             return

@@ -1,4 +1,5 @@
 """The metrics at `/metrics`.
 
-Each operator has one registry, which includes the metrics of packages that don't import Prometheus.
+Each operator has one registry. Packages that don't import Prometheus report their metrics through hooks, which classes
+in this package implement.
 """

@@ -43,7 +43,7 @@ class PrometheusArchiveMetrics(ArchiveMetrics):
 
 
 class _StalledJobs(Collector):
-    """Counts, at each scrape, the jobs whose condition Stalled is true."""
+    """A Prometheus collector that counts, at each scrape, the jobs whose condition Stalled is true."""
 
     def __init__(self, read: Callable[[], Mapping[str, int]]) -> None:
         self._read = read
@@ -96,23 +96,24 @@ class OperatorMetrics:
         self._missing_fields.set(fields)
 
     def watch_leadership(self, read: Callable[[], bool], lease: str = "") -> None:
-        """Call `read` at each scrape to get whether this process leads.
+        """Export the metric `tfoperator_leader`. At each scrape, `read` returns whether this process leads.
 
-        With a lease, client-go's metric also shows this.
+        With the name of a `lease`, also export client-go's metric `leader_election_master_status`.
         """
         self._leader.set_function(lambda: 1.0 if read() else 0.0)
         if lease:
             self._election.labels(lease).set_function(lambda: 1.0 if read() else 0.0)
 
     def watch_stalls(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """Call `read` at each scrape for the number of stalled jobs by namespace.
+        """Export the metric `tfoperator_stalled_jobs`.
 
-        `read` may omit namespaces without stalled jobs.
+        At each scrape, `read` returns the number of stalled jobs by namespace. `read` may omit namespaces without
+        stalled jobs.
         """
         self.registry.register(_StalledJobs(read))
 
     def watch_usage(self, read: Read, now: Callable[[], datetime], *, per_job: bool = False) -> None:
-        """Call `read` at each scrape for the usage of jobs.
+        """Export the metrics of `UsageMetrics`. At each scrape, `read` returns the jobs with their usage.
 
         With `per_job`, the metrics also show the goodput of each job.
         """

@@ -1,8 +1,8 @@
 """Prometheus metrics that show how jobs spend their time, by namespace.
 
-On request, they also show the goodput of each unfinished job. The counters cover only the time during which this
-process leads. They do not include the time that jobs had spent before. So the counters of several processes can be
-added, also if a process was started again.
+With the option `metrics_per_job`, they also show the goodput of each unfinished job. Goodput is the share of a job's
+time in which it trained. The counters cover only the time during which this process leads. So the sum over all
+processes, also after restarts, counts no time twice.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.views.objects import ObjectMeta
 
 MAX_JOBS = 1000
-"""The maximum number of jobs that have a time series of their own."""
+"""The maximum number of jobs with their own time series."""
 
 Read = Callable[[], Iterable[tuple[TFJob, JobUsage]] | None]
-"""Returns all jobs with their usage. Returns None while another process leads."""
+"""A function that returns all jobs with their usage, or None while another process leads."""
 
 _FAMILIES = {
     "tfoperator_usage_seconds": ("Seconds of jobs in each phase.", "phase"),
@@ -37,14 +37,14 @@ _FAMILIES = {
 
 
 class UsageMetrics(Collector):
-    """At each scrape, adds the amounts since the scrape before to the counters."""
+    """A Prometheus collector. At each scrape, it adds the amounts since the previous scrape to the counters."""
 
     def __init__(self, read: Read, now: Callable[[], datetime], *, per_job: bool = False) -> None:
         """Initialize; with `per_job`, the metrics also show the goodput of each of the first MAX_JOBS jobs."""
         self._read = read
         self._per_job = per_job
         self._now = now
-        self._lock = threading.Lock()  # guards the two below
+        self._lock = threading.Lock()  # guards the two fields below
         self._counted: dict[str, dict[tuple[str, str], float]] | None = None  # by UID of the job; None: does not lead
         self._totals: dict[tuple[str, str, str], float] = {}  # by family, namespace, and phase or resource
 
@@ -78,7 +78,8 @@ class UsageMetrics(Collector):
             for uid, (namespace, amounts) in counted.items():
                 before = self._counted.get(uid, {})
                 for (family, what), amount in amounts.items():
-                    # An amount that later counts as the start of a program, and not as training, is not taken back.
+                    # An amount can become smaller: time that counted as training may later count as the start of the
+                    # program. A counter must not decrease.
                     key, more = (family, namespace, what), amount - before.get((family, what), 0.0)
                     self._totals[key] = self._totals.get(key, 0.0) + max(more, 0.0)
         self._counted = {uid: amounts for uid, (_, amounts) in counted.items()}

@@ -1,9 +1,9 @@
-"""Detects changes of the configuration file. Passes on the options that may change while the operator runs.
+"""Detects changes of the configuration file, and passes changed options to the running operator.
 
-These options are `accelerators` and `scheduling`.
+Only `accelerators` and `scheduling` can change while the operator runs.
 
-The file is read every few seconds, and the kernel does not watch it. A ConfigMap's file is a symbolic link whose target
-is replaced, and network file systems send no notifications.
+The file is checked every 5 s. inotify would not be reliable: a ConfigMap's file is a symbolic link whose target is
+replaced, and network file systems send no notifications.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOK_SECONDS = 5.0
 
 
 class ConfigWatcher(Repetition):
-    """Calls `on_change` from its own thread, each time the options in the file have changed.
+    """Calls `on_change` from its own thread, each time `accelerators` or `scheduling` in the file has changed.
 
     Call `start` and `stop` once each. An invalid file changes nothing. The error is logged once, and the previous
     options stay in use. A change of any other option is logged too, because it takes effect only at the next start.
@@ -38,12 +38,15 @@ class ConfigWatcher(Repetition):
         *,
         clock: Clock | None = None,
     ) -> None:
-        """Initialize; `options` are the options in use, which name the file. `on_change` receives the new options."""
+        """Initialize; `options` are the options in use, which name the file.
+
+        `on_change` receives these options with the changed values.
+        """
         self._path = options.config
         self._options = options
         self._on_change = on_change
         super().__init__(self._look, seconds=_LOOK_SECONDS, clock=clock or SystemClock(), name="config-watcher")
-        # No signature yet: the file may have changed since the options were read.
+        # None, so that the first look reads the file: it may have changed since the options were read.
         self._signature: tuple[int, ...] | None = None
         self._others: dict[str, Any] | None = None
 

@@ -1,4 +1,4 @@
-"""Makes the options of plans from the administrator's options. Pure."""
+"""Makes the options of the function `plan` (`PlanOptions`) from the administrator's options. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES, PlanOptions, gang_s
 from tfoperator.operator.options.settings import Options
 
 _COPIED = frozenset(PlanOptions.__struct_fields__) & frozenset(Options.__struct_fields__)
-"""If an option of the operator has the same name as a member of `PlanOptions`, the member gets the option's value."""
+"""The fields that `Options` and `PlanOptions` both have, by name. Their values are copied."""
 
 
 def plan_options(options: Options, **more: Any) -> PlanOptions:
-    """Return the options of plans. `more` has the members that no option sets, and values that replace the options."""
+    """Return the `PlanOptions` for these options of the operator.
+
+    `more` sets fields of `PlanOptions` that no option sets, or replaces the values of options.
+    """
     members: dict[str, Any] = {name: getattr(options, name) for name in _COPIED}
     members["gang"] = gang_scheduler(options.gang_scheduler_name)
     members["naming"] = UNIQUE_NAMES if options.unique_names else PLAIN_NAMES

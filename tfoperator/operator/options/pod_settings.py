@@ -1,8 +1,9 @@
 """Reads two sections of the configuration file.
 
-They are `accelerators` (additions to pods) and `scheduling` (names in PodGroups). Pure. A mistake in `accelerators`
-would break the pods of every job that trains on an accelerator, hours later, and for people who did not make the
-mistake. So reading the file fails if it contains a setting with which an API server would refuse a pod.
+`accelerators` contains volumes and variables that the operator adds to containers which request an accelerator.
+`scheduling` contains the priority classes and queues that PodGroups may use. Pure. With a mistake in `accelerators`,
+the API server would refuse the pods of users, perhaps hours later. So the reading of the file fails if an API server
+would refuse a pod with these settings.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _RESERVED_VARIABLES = ("TF_CONFIG", CHECKPOINT_VARIABLE)
 
 
 def parse_accelerators(value: object) -> dict[str, Accelerator]:
-    """Return the accelerators by resource name. Raises ValueError with all problems, as `values` does."""
+    """Return the accelerators by resource name. Raises ValueError, whose message lists the problems."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -148,7 +149,8 @@ def parse_scheduling(value: object) -> SchedulingRules:
 def _problems(value: object) -> Iterator[Problem]:
     """Yield the problems that the check of types does not find.
 
-    A null value would silently mean the default, and the default allows something.
+    These are unknown keys, null values and invalid names. A null value is a problem, because it would mean the default,
+    which allows more than an empty list.
     """
     for unknown in unknown_members(value, SchedulingRules, _PATH):
         yield Problem(

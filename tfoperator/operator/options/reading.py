@@ -46,7 +46,7 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.envi
 def read_config(path: str) -> dict[str, Any]:
     """Return the options in a configuration file.
 
-    The names are the names of the fields in `Options`. Raises OptionsError.
+    The keys of the result are the names of fields of `Options`. Raises OptionsError.
     """
     return {
         _KEYS[name].field: _parse(_KEYS[name], value, f"--config {path}: {name}")

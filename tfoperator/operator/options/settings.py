@@ -1,8 +1,9 @@
 """The administrator's options. Each option is declared once, with its name, type, default, meaning and bounds.
 
-Each field of `Options` is an option. The declaration is the source for the option's flag `--resync-period`, its
-variable `TFOPERATOR_RESYNC_PERIOD`, its key `resync-period` (or `resyncPeriod`) in the file, its line in `--help` and
-its row in docs/options.md. hack/options.py compares the Helm chart's values with the declaration.
+Each field of `Options` is an option. For example, the declaration of `resync_period` is the source for the flag
+`--resync-period`, the environment variable `TFOPERATOR_RESYNC_PERIOD`, the key `resync-period` (or `resyncPeriod`) in
+the file, the line in `--help` and the row in docs/options.md. hack/options.py compares the Helm chart's values with the
+declaration.
 """
 
 from collections.abc import Mapping
@@ -34,16 +35,20 @@ from tfoperator.servers.http.limits import Address
 
 
 class OptionsError(ValueError):
-    """The value of an option is not valid. The message names the option in the form in which it was given."""
+    """The value of an option is not valid.
+
+    The message names the flag, the environment variable or the key of the file.
+    """
 
 
 class Option(msgspec.Struct, frozen=True):
     """The facts about an option, in addition to the type and the default of its field.
 
     `meaning` is the option's line in `--help` and in docs/options.md. `kind` defines which values the option takes.
-    `chart_value` is the path of the Helm chart's value that the chart passes unchanged to the option. If it is empty,
-    the chart has no such value, and users set the option by `extraArgs` or `config`. `on_command_line` is true if the
-    option is a flag and a variable. `in_file` is true if the option is a key of the configuration file.
+    `chart_value` is the path of a value of the Helm chart, for example `metrics.secure`. The chart passes this value
+    unchanged to the option. If it is empty, the chart has no such value, and users set the option by `extraArgs` or
+    `config`. `on_command_line` is true if the option is a flag and a variable. `in_file` is true if the option is a key
+    of the configuration file.
     """
 
     meaning: str
@@ -103,8 +108,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     leader_elect_renew_deadline: Annotated[
         float, Option("time after which a leader that can't renew the lease gives up", DURATIONS)
     ] = 10.0
-    # Twice as often as Go controllers do, so that a standby notices in time that the leader has stepped down: with its
-    # jitter, after 2.2 s at the latest.
+    # Go controllers have 2 s. With 1 s and the jitter, a standby notices after 2.2 s at the latest that the leader has
+    # released the lease.
     leader_elect_retry_period: Annotated[
         float, Option("time between two attempts to get or renew the lease", DURATIONS)
     ] = 1.0
@@ -155,7 +160,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     default_ps_image: Annotated[
         str, Option("image with TensorFlow, for parameter servers without a template", texts("IMAGE"))
     ] = ""
-    # From TensorFlow 2.21 on, TensorBoard is a package of its own, which is not in that image.
+    # Images of TensorFlow 2.21 and later do not contain TensorBoard, because it has become a separate package.
     default_tensorboard_image: Annotated[
         str, Option("image for TensorBoards that do not set an image", texts("IMAGE", required=True))
     ] = "tensorflow/tensorflow:2.19.0"
@@ -277,7 +282,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(NamedTuple):
-    """An option with its default. Its name is the name of its field in `Options`."""
+    """An option with its default. `field` is the name of its field in `Options`."""
 
     field: str
     option: Option
@@ -295,7 +300,7 @@ class Setting(NamedTuple):
 
     @property
     def written_default(self) -> str:
-        """The default as text. It is empty if the option has no default."""
+        """The default as text for `--help`. It is "" if the default is empty."""
         if self.default in ("", (), None) or not self.option.on_command_line:
             return ""
         return self.option.kind.write(self.default)

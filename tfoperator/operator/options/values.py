@@ -1,7 +1,7 @@
 """The kinds of options, and their parsers.
 
 A parser reads text from a flag or the environment, or a scalar from a YAML file. Pure. Each parser raises ValueError.
-The error's message completes the sentence "<option> ...".
+The error's message follows the option's name: `--threadiness` `must be from 1 to 256, but is '0'`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from tfoperator.base.durations import format_duration, parse_duration
 from tfoperator.servers.http.limits import Address
 
 _MAX_DURATION = 20 * 365 * 24 * 3600.0
-"""The maximum of a time, in seconds. Threads and certificates can't work with much longer times."""
+"""The maximum duration, in seconds: 20 years. Waits of threads and the validity of certificates can't be much
+longer.
+"""
 
 _SIZE = re.compile(r"(\d+)([KMGT]i?)?")
 _SIZE_UNITS = {
@@ -31,14 +33,14 @@ _MAX_SHOWN_PROBLEMS = 5  # maximum number of problems in one message
 
 
 def text(value: object) -> str:
-    """Return any string."""
+    """Return the value if it is a string."""
     if not isinstance(value, str):
         raise ValueError(f"must be text, but is {value!r}")
     return value
 
 
 def required_text(value: object) -> str:
-    """Return any string but the empty string."""
+    """Return the value if it is a string that is not empty."""
     written = text(value)
     if not written:
         raise ValueError("must not be empty")
@@ -46,7 +48,7 @@ def required_text(value: object) -> str:
 
 
 def boolean(value: object) -> bool:
-    """Return a boolean from `true` or `false`, as Go's flags and YAML spell them."""
+    """Return a boolean from `true`, `1` or `yes`, or from `false`, `0` or `no`, in any letter case."""
     if isinstance(value, bool):
         return value
     lowered = str(value).strip().lower()
@@ -103,7 +105,7 @@ def duration(value: object) -> float:
 
 
 def seconds(value: object) -> float:
-    """Return the seconds as `duration` does, but accept 0, too."""
+    """Return the seconds of a duration in Go's format, as `duration` does, but also accept 0."""
     found = parse_duration(str(value))
     if found > _MAX_DURATION:
         raise ValueError(f"must be at most {format_duration(_MAX_DURATION)}, but is {value!r}")
@@ -121,7 +123,7 @@ def size(value: object) -> int:
 
 
 def shown_size(count: int) -> str:
-    """Return a size in the form that `size` reads, in the largest binary unit that fits."""
+    """Return a size as text that `size` can read, in the largest binary unit without a fraction, for example `10Gi`."""
     for letter in "TGMK":
         unit = _SIZE_UNITS[letter + "i"]
         if count >= unit and count % unit == 0:
@@ -168,7 +170,7 @@ def address(value: object) -> Address | None:
 def https_url(value: object) -> str:
     """Return the URL of an HTTPS server in the form that a CRD accepts: without user, query and fragment.
 
-    Empty: none.
+    An empty text is allowed, and means that there is no URL.
     """
     written = text(value)
     if not written:
@@ -184,7 +186,7 @@ def https_url(value: object) -> str:
 
 
 def refuse(problems: Iterable[Problem]) -> None:
-    """Raise ValueError if parts of a value have problems. The message contains the problems."""
+    """Raise ValueError if there are problems. The message lists the first five."""
     found = list(problems)
     if found:
         listed = "; ".join(f"{problem.field} {problem.message}" for problem in found[:_MAX_SHOWN_PROBLEMS])
@@ -193,7 +195,7 @@ def refuse(problems: Iterable[Problem]) -> None:
 
 
 class ValueKind(NamedTuple):
-    """A kind of options: how values of this kind are read, shown and described.
+    """A kind of values, for example durations: how values of options are read, written and described.
 
     `placeholder` stands for a value in `--help`. `parse` reads a value from text or from a scalar of a YAML file.
     `description` lists the possible values in a table. `write` returns a value as text that `parse` can read.

@@ -1,13 +1,13 @@
-"""Reads the newest lines of logs, for jobs that have a progress deadline and report no progress.
+"""Reads the newest lines of logs, for jobs that have a progress deadline but report no progress.
 
-A look at a job requests the last line of a pod's log, and then of further pods, until it finds a new line. For a job
-that makes progress, a look mostly costs one request. There are two looks within the job's deadline. Jobs without a
-progress deadline have no entry here. If there is no job with a deadline, there is no thread.
+A new line is progress. A look at a job requests the last line of a pod's log, and then of further pods, until it finds
+a new line. For a job that makes progress, a look mostly costs one request. The controller requests two looks within the
+job's deadline. Jobs without a progress deadline cost nothing here.
 
-The authors of jobs decide how many of their pods write nothing. So this module limits the requests per second of the
-whole process. If looks must wait, the namespaces take turns. So a namespace with many jobs does not delay other
-namespaces. If the operator may not read the logs of a namespace, it retries only after minutes, however many jobs the
-namespace has.
+A user can create many jobs whose pods write nothing, and their looks cost many requests. So this module limits the
+requests per second of the whole process. If looks must wait, the namespaces take turns. So a namespace with many jobs
+does not delay other namespaces. If the operator may not read the logs of a namespace, it retries only after minutes,
+however many jobs the namespace has.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 NewestLineOf = Callable[[Pod], Seen]
-"""Reads the newest line in the log of a pod's training container. Raises KubeError."""
+"""A function that reads the newest line in the log of a pod's container `tensorflow`. Raises KubeError."""
 
 _CONCURRENT_JOBS = 4
 """The number of jobs whose logs are read in parallel. The pods of a job are read one after the other."""
@@ -57,8 +57,8 @@ so the requests use at most 10 % of a core. That is enough for 6,000 jobs with a
 jobs, the looks come later, and the operator detects a stall later.
 """
 _REFUSED_SECONDS = 300.0
-"""Seconds for which a refusal (403) applies to all jobs of a namespace. If a role is granted, the operator notices it
-after this time.
+"""Seconds for which the operator requests no logs of a namespace after a 403. If an administrator grants the right
+`pods/log`, the operator uses it after this time.
 """
 _STAMP_BYTES = 64  # a time in RFC 3339 with nanoseconds, and the space after it
 _FORBIDDEN_PROBLEM = "the operator may not read logs (its role lacks pods/log; see docs/hangs.md)"
@@ -96,7 +96,7 @@ def parse_stamp(line: bytes) -> datetime | None:
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """A look at a job's logs that is requested and has not begun."""
+    """A look at a job's logs that was requested, and has not begun."""
 
     job: ObjectMeta
     pods: tuple[Pod, ...]
@@ -105,13 +105,17 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class _Refused(Exception):
-    """The operator may not read the logs of the namespace: the API server refuses now, or an earlier refusal still
-    applies.
+    """The operator may not read the logs of the namespace.
+
+    The API server refuses now (403), or an earlier refusal still applies (`_REFUSED_SECONDS`).
     """
 
 
 class LogLooker:
-    """A `LogLooks`. Thread-safe. `close()` ends the object's threads."""
+    """Reads the newest log lines of jobs in threads of its own. It implements the controller's protocol `LogLooks`.
+
+    Thread-safe. `close()` ends the threads.
+    """
 
     def __init__(self, newest_line: NewestLineOf, *, clock: Clock | None = None) -> None:
         self._newest_line = newest_line
@@ -131,7 +135,7 @@ class LogLooker:
             return self._known.get(uid, _NOTHING_READ)
 
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
-        """Begin a look at this job's logs, unless a look is in progress. `done` is called when the look is over."""
+        """Request a look at this job's logs, unless a look is in progress. `done` is called when the look is over."""
         with self._lock:
             if self._pool.closed or job.uid in self._looking:
                 return
@@ -152,13 +156,13 @@ class LogLooker:
         self._pool.close(timeout)
 
     def _make_next(self) -> None:
-        """Do one of the waiting looks. There is one call for each look."""
+        """Make the next look of the namespace whose turn it is. There is one call for each requested look."""
         with self._lock:
             namespace = next(iter(self._waiting))
             looks = self._waiting.pop(namespace)
             look = looks.popleft()
             if looks:
-                self._waiting[namespace] = looks  # at the end: then it is the turn of the other namespaces
+                self._waiting[namespace] = looks  # at the end of the dict, so the other namespaces come first
             is_gone = look.job.uid not in self._looking
         if not is_gone:
             self._make(look)
@@ -194,7 +198,7 @@ class LogLooker:
             logger.exception("reading the logs failed unexpectedly", extra={"job": job.key})
         with self._lock:
             if job.uid not in self._looking:
-                return  # the job is gone: an entry made now would never be removed
+                return  # `forget` was called meanwhile: a new entry would never be removed
             self._looking.discard(job.uid)
             alive = {pod.metadata.uid for pod in look.pods}
             kept = {uid: newest_line for uid, newest_line in before.newest.items() if uid in alive}
@@ -227,7 +231,7 @@ class LogLooker:
             raise _Refused from error
 
     def _is_refused(self, namespace: str) -> bool:
-        """Return whether the API server has refused to show logs of a namespace, and the refusal still applies."""
+        """Return whether the API server has refused to show logs of a namespace in the last _REFUSED_SECONDS."""
         with self._lock:
             return self._clock.monotonic() < self._refused_until.get(namespace, float("-inf"))
 
@@ -242,9 +246,9 @@ def new_line(
 ) -> NewestLine:
     """Return the result of a look at a log.
 
-    The look was at the time `looked`, and the newest line has the time `stamp` (None: no line). `before` is the result
-    of the previous look, which was at the time `previous`. If a line was not in the log at the previous look, it counts
-    as newer than that look, whatever time the node's clock shows.
+    The look was at the time `looked`, and the newest line has the time stamp `stamp` (None: no line). `before` is the
+    result of the previous look, which was at the time `previous`. The node's clock may be wrong. So a line that was not
+    there at the previous look counts as newer than `previous`, even if its time stamp is older.
     """
     is_new = stamp is not None and (before is None or before.stamp != stamp)
     if stamp is None:

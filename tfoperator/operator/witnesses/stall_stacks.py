@@ -1,9 +1,9 @@
-"""Takes the stacks of a job's threads in a cluster when the job has stalled or its time is over.
+"""Takes the stacks of a job's threads when the job has stalled, or when its deadline has passed.
 
-Puts them into the log archive. The operator runs a command in each pod. For this, the operator needs the right
-`pods/exec`. This right allows any action in those pods, so an administrator must enable it (`--stall-stacks`). Syncs
-and other jobs don't wait for the stacks. Only the end of a stalled job waits for them, for a limited time. Each result
-is reported by an event.
+The stacks go to the log archive. The operator runs a command in each pod to get them. For this, the operator needs the
+right `pods/exec`. This right allows any action in those pods, so an administrator must enable it (`--stall-stacks`).
+Syncs and other jobs don't wait for the stacks. Only the end of a stalled job waits for them, for a limited time. Each
+result is reported by an event.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ a few show the cause.
 MAX_BYTES = 1 << 20
 """The maximum size of the stacks of a pod in bytes. Some hundred threads fit."""
 COMMAND_SECONDS = 15.0
-"""Seconds. The time limit of the command in seconds. The command itself stops waiting after 5 s for a program that does
-not answer.
+"""The time limit of the command, in seconds. The command itself waits at most 5 s for a program that does not
+answer.
 """
 TAKE_SECONDS = 25.0
-"""A pod is left out if its stacks were not begun this many seconds after the start. The end of a job waits at most 30 s
-for stacks.
+"""Seconds. A pod is left out if the command in it has not begun this long after the request for the job's stacks. The
+end of a job waits at most 30 s for stacks.
 """
 
 _CONCURRENT_PODS = 8
@@ -68,14 +68,16 @@ class CommandRunner(Protocol):
 
 
 KeepStacks = Callable[[ObjectMeta, Pod, str, str], object]
-"""Keeps the stacks of a job's pod. The arguments are the job, the pod, the container and the text. Raises OSError."""
+"""A function that archives the stacks of a pod. The arguments are the job, the pod, the container's name and the text.
+Raises OSError.
+"""
 Tell = Callable[[ObjectMeta, JobReason, str], object]
-"""Reports an event on a job. The arguments are the job, the event's reason and its message."""
+"""A function that records an event on a job. The arguments are the job, the event's reason and its message."""
 
 
 @dataclass
 class _Taking:
-    """A request for the stacks of a job's pods. The lock of the taker guards it."""
+    """A request for the stacks of a job's pods that is in progress. The lock of the StackTaker guards its fields."""
 
     job: ObjectMeta
     deadline: float
@@ -88,7 +90,10 @@ class _Taking:
 
 
 class StackTaker:
-    """A `StackKeeper`. Thread-safe. It starts threads only when a job first stalls. `close()` ends the threads."""
+    """Takes and archives stacks in threads of its own. It implements the controller's protocol `StackKeeper`.
+
+    Thread-safe. `close()` ends the threads.
+    """
 
     def __init__(
         self,
@@ -118,7 +123,10 @@ class StackTaker:
             return self._taken.get(uid, _NEVER)
 
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to take stacks, unless stacks of this job are being taken. `done` is called when this is over."""
+        """Begin to take the stacks of a job's running pods, unless this is already in progress.
+
+        Call `done` when it is over.
+        """
         running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
         chosen = running[: self._max_pods]
         with self._lock:
@@ -158,7 +166,7 @@ class StackTaker:
             else:
                 taking.kept.append(name)
             taking.open -= 1
-            # A deleted job has been forgotten meanwhile.
+            # If the job was deleted meanwhile, `forget` has removed `taking`.
             over = taking.open == 0 and not self._pool.closed and self._open.get(taking.job.uid) is taking
             if over:
                 del self._open[taking.job.uid]
@@ -205,7 +213,7 @@ class StackTaker:
 
 
 def _told(taking: _Taking) -> tuple[JobReason, str]:
-    """Return the event about one request."""
+    """Return the reason and the message of the event about a request: which stacks were taken, and the problems."""
     name = taking.job.name
     if taking.forbidden:
         return JobReason.STACKS_NOT_TAKEN, f"The operator got no stacks of TFJob {name}: {_FORBIDDEN_PROBLEM}."

@@ -1,6 +1,6 @@
 """Threads that inspect running pods.
 
-The threads start with the first work, and don't prevent the operator from ending.
+The threads start with the first work. A thread that waits for an answer doesn't prevent the operator from ending.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class WitnessPool:
     def close(self, timeout: float) -> None:
         """Start no more work, and wait up to `timeout` seconds of real time for the threads. Idempotent.
 
-        A thread may be waiting for an answer, perhaps because a node is gone. Such a thread ends when its client is
-        closed.
+        A thread may still wait for the answer of a node that is gone. This thread ends when its client is closed.
         """
         with self._lock:
             self._closed = True

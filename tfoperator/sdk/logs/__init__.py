@@ -1,4 +1,4 @@
 """The past and current logs of a job's replicas.
 
-They consist of runs of containers, and include runs before restarts and of deleted pods.
+Each start of a container (a run) has its own log. This includes runs before restarts, and runs of deleted pods.
 """

@@ -1,8 +1,8 @@
 """The logs of replicas, from their current pods or from the operator's log archive.
 
 The runs of a replica form one sequence: first the runs of its deleted pods, then the runs of its current pod. The last
-run in the sequence is the replica's log, and the run before it is the replica's previous log. It does not matter where
-they are stored.
+run in the sequence is the replica's log, and the run before it is the replica's previous log. Each of these logs may be
+on the pod's node or in the archive.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class ReplicaLog(msgspec.Struct, frozen=True):
     """The log of one run of a replica's container.
 
     `text` is None if there is no log, because the run has not started or never existed. If the log is from the archive,
-    `archived` is the record of its pod, and `container` is the run in this record. `pod` has only some of its fields.
-    For an archived pod, it has only the name and the labels.
+    `archived` is the record of its pod, and `container` is the run in this record. `pod` of an archived log has only a
+    name and labels.
     """
 
     pod: Pod
@@ -34,7 +34,7 @@ class ReplicaLog(msgspec.Struct, frozen=True):
 
     @property
     def replica(self) -> str:
-        """`worker-0`."""
+        """The name of the replica, for example `worker-0`."""
         return replica_name(self.pod)
 
 
@@ -46,8 +46,8 @@ def add_archived(
 ) -> list[ReplicaLog]:
     """Return one log for each replica, in the order of `pod_order`.
 
-    `texts` has the logs of the current pods, by name. In `archived`, the oldest pod comes first. If a pod's node does
-    not have the log (any more), the archive may have it.
+    `texts` has the logs of the current pods, by name. In `archived`, the oldest pod comes first. If `texts` has no log
+    of a pod, the log comes from the archive, if it is there.
     """
     present = {pod.metadata.uid for pod in pods}
     kept: dict[str, ArchivedPod] = {}
@@ -72,9 +72,10 @@ def add_archived(
 
 
 def _find(records: Sequence[ArchivedPod], back: int, wanted: LogOptions) -> ReplicaLog | None:
-    """Return the last run of these pods, or an earlier run: `back` is the number of runs after it.
+    """Return the log of an archived run of these pods. `back` is the number of later runs to skip: 0 for the last run.
 
-    The oldest pod comes first.
+    In `records`, the oldest pod comes first. If the log of this run is missing, return the log of an earlier run; None
+    if there is no log.
     """
     runs = [
         (record, run)

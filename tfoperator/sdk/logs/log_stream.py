@@ -28,10 +28,10 @@ from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, is_running, 
 from tfoperator.sdk.states import ReplicaFilter, pod_order, waiting_reason
 
 _QUEUE_SIZE = 256  # messages, mostly batches of lines, that the iterating thread has not received yet
-_GRACE = 5.0  # seconds for containers that run after the job's end: parameter servers may run for ever
+_GRACE = 5.0  # seconds after the job's end for which running containers are still followed: a PS may never end
 
 _Item = Callable[[], object] | list[LogLine]
-"""A change, as a function that the iterating thread calls, or lines for the caller of the iterator."""
+"""An item of the queue: a function that the iterating thread calls to record a change, or lines to yield."""
 
 
 class JobLogStream:
@@ -39,9 +39,10 @@ class JobLogStream:
 
     Iterate only once and in one thread. It is also a context manager. Iteration ends when the job has ended and its
     logs are read, or when any thread calls `close()`. For a single replica, it ends when the replica's pod has
-    succeeded. It raises KubeError if the server refuses a request. `which` selects pods. When the stream waits for a
-    different state, it calls `on_wait` in the iterating thread with a description of this state. At the end of a wait,
-    it calls it with "". The lines of a container come in order and only once, even if connections break.
+    succeeded. It raises KubeError if the server refuses a request. `which` selects pods. While the stream waits, it
+    calls `on_wait` in the iterating thread with a description of the state for which it waits, for example `waiting for
+    pods`. When the wait is over, it calls `on_wait` with "". The lines of a container come in order and only once, even
+    if connections break.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class JobLogStream:
         self._threads.append(thread)
         thread.start()
 
-    # In threads of their own.
+    # In other threads.
 
     def _watch_pods(self) -> None:
         with closing(iter(self._pod_changes)) as changes:

@@ -40,7 +40,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[str, str]:
-    """Return the current logs of pods, by pod, in the order of the pods. Pods without such a log are left out."""
+    """Return the logs of pods that the API server has, by the pod's name. Pods without a log are left out."""
 
     def read(pod: Pod) -> str | None:
         status = container_status(pod, wanted.container)
@@ -69,7 +69,7 @@ def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[s
 
 
 def end_of(pieces: Iterable[bytes], most: int | None) -> bytes:
-    """Return the last `most` bytes of a stream, which may be larger than this machine's memory.
+    """Return the last `most` bytes of a stream, and keep only about this number of bytes in memory.
 
     With None, return all bytes.
     """

@@ -22,7 +22,7 @@ from tfoperator.sdk.states import container_status, has_started
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0  # seconds between attempts to continue
-_FINAL_TRIES = 3  # after the run's end
+_FINAL_TRIES = 3  # attempts to read the rest of the log after the run's end
 SETTLE = 3.0
 """After a container's log has ended, the pod's status shows the end of the container within this many seconds."""
 
@@ -38,7 +38,7 @@ class ContainerRun(msgspec.Struct, frozen=True):
 def present_run(pod: Pod, container: str = "") -> ContainerRun | None:
     """Return the pod's current run of the container.
 
-    The default is the container that trains. Return None if there is no log yet.
+    By default this is the container `tensorflow`. Return None if the container has no log yet.
     """
     status = container_status(pod, container)
     if status is None or not has_started(status):
@@ -50,7 +50,7 @@ class _State(Enum):
     RUNNING = "running"
     ENDED = "ended"
     STARTED_AGAIN = "started again"
-    """From now on, the run's log is the log of the container's previous run."""
+    """The container runs again. So the log of this run must now be read with `previous`."""
     GONE = "gone"
 
 
@@ -70,11 +70,11 @@ def is_running(pod: Pod, run: ContainerRun) -> bool:
 
 
 class RunLogReader:
-    """Reads the log of a run.
+    """Reads the log of one run of a container.
 
-    Call `read()` in a thread. Any thread can end it by calling `close()`. `sink` receives each line once, even if
-    connections break. If a server sends no time stamps and only `tail_lines` were requested, lines are repeated after a
-    connection broke.
+    Call `read()` in a thread. Any thread can end it by calling `close()`. The reader calls `sink` with each line once,
+    even if connections break. There is an exception: if the server sends no time stamps and the caller has set
+    `tail_lines`, lines are repeated after a broken connection.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class RunLogReader:
         self._log.close()
 
     def read(self) -> None:
-        """Read until the log has no more lines.
+        """Read until the run has ended and its log has no more lines.
 
         Raises KubeError if the server refuses a request, or if the first request fails.
         """
@@ -116,7 +116,7 @@ class RunLogReader:
                 late += self._state is not _State.RUNNING
                 complete = self._read()
                 self._look_at_pod(self._settle if complete else 0.0)
-                # After a cut, the lines before the run's end must still be read.
+                # If the response broke off (not `complete`), the lines before the run's end must still be read.
                 ended = self._state is not _State.RUNNING and (complete or late >= _FINAL_TRIES)
                 if ended or self._state is _State.GONE:
                     break
@@ -153,7 +153,7 @@ class RunLogReader:
         except LogNotYet as error:  # between two runs
             logger.debug("the log of %s can't be read yet: %s", name, error)
             if self._state is not _State.RUNNING:
-                return True  # not even later
+                return True  # the run has ended, so the log can't be read later either
         except LogCut as error:
             if not self._opened and isinstance(error.__cause__, KubeError):
                 raise error.__cause__ from None
@@ -162,9 +162,10 @@ class RunLogReader:
         return False
 
     def _look_at_pod(self, settle: float) -> None:
-        """Read the state of the run.
+        """Read the pod, and set the state of the run.
 
-        The status may show the end of the run only `settle` seconds after the end of its log.
+        If the run still seems to run, read the pod again for up to `settle` seconds: the pod's status shows the end of
+        a run later than the log.
         """
         give_up = self._clock.monotonic() + settle
         while not self._stop.is_set():

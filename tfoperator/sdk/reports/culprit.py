@@ -17,10 +17,10 @@ from tfoperator.report.blame import first_failure, suspects
 from tfoperator.sdk.reports.job_report import job_facts
 
 LINES = 20
-"""The maximum number of log lines in an error. They suffice for a traceback and the lines before it."""
+"""The maximum number of log lines in the error JobFailed. This is enough for a traceback and some lines before it."""
 MAX_SUSPECTS = 64
-"""The maximum number of replicas whose logs are read to find the first failure. An error must not cost a thousand
-requests.
+"""The maximum number of replicas whose logs are read to find the first failure. So an error of a job with a thousand
+replicas does not cost a thousand requests.
 """
 
 _LINE_LENGTH = 2000
@@ -50,6 +50,6 @@ def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod
     found = first_failure(job_facts(job, some, old, client).replicas)
     if found is None or found.run.exit_code is None:
         return None
-    # Without secrets, harmless to a terminal, and of bounded length.
+    # Mask secrets, remove control characters, and limit the length of lines.
     lines = tuple(without_controls(line[:_LINE_LENGTH]) for line in masked_lines(found.run.tail)[-LINES:])
     return Culprit(found.replica.name, found.run.exit_code, lines)

@@ -1,4 +1,4 @@
-"""Converts the data about a job in a cluster and its log archive to the facts for a report."""
+"""Reads the data about a job from a cluster and from the log archive, and converts them to the facts for a report."""
 
 from __future__ import annotations
 
@@ -61,13 +61,11 @@ _LAST_LINES = 20  # lines of a replica that has not failed: its report shows onl
 _ARCHIVED_RUNS = 20  # of each replica: the last runs
 _SIGNALLED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 _STOPPED_REASON = "DeadlineExceeded"
-"""The pod's reason if the operator or the pod's own deadline ended it."""
+"""`status.reason` of a pod that was ended by its activeDeadlineSeconds. The operator also stops pods by this field."""
 
 
 class LogPlace(Protocol):
-    """Returns the place at which a user finds the log of a pod's container, or the log of the container's
-    previous run.
-    """
+    """A function that returns where a user finds the log of a pod's container, or of the container's previous run."""
 
     def __call__(self, pod: Pod, container: str, *, previous: bool) -> str:
         """Return the path of a file, or a command."""
@@ -95,11 +93,10 @@ def job_facts(
 ) -> JobFacts:
     """Return the facts about the job. They include two runs of each current pod, and the runs in the archive.
 
-    For each pod, one or two logs are read. Without a client, no log is read: facts that come only from statuses need no
-    request. If a log is not available, it is empty: the node is gone, for example, or this user may not read logs.
-    `events` are the events of the job and its pods. They show why a volume is not mounted, and why the job lost
-    replicas by disruptions. Without `now`, there are only facts about replicas that have or had a pod. `place` returns
-    the places of the current pods' logs.
+    For each pod, one or two logs are read. If `client` is None, no log is read. A log that is not available is empty,
+    for example because the node is gone or this user may not read logs. `events` are the events of the job and its
+    pods. They show why a volume is not mounted, and why replicas were disrupted. If `now` is None, replicas that never
+    had a pod are left out. `place` returns where the logs of the current pods are.
     """
     present = {pod.metadata.uid for pod in pods}
     old: dict[str, list[ArchivedPod]] = {}
@@ -180,9 +177,9 @@ def _restarts(job: TFJob, pod: Pod, seen: int) -> int:
 
 
 def _decisive(pod: Pod) -> ContainerStatus | None:
-    """Return the container that trains.
+    """Return the status of the container whose end decides the replica's state: normally `tensorflow`.
 
-    If the pod failed or never ran this container, return another container that has failed.
+    If `tensorflow` has not failed, but the pod failed or never ran it, return another container that has failed.
     """
     own = container_status(pod)
     if own is not None and (_failed(own) or _waits_again(own) or replica_phase(pod) in ("Running", "Succeeded")):
@@ -221,7 +218,7 @@ def _state(pod: Pod) -> FinalState:
 
 
 def _was_stopped(pod: Pod) -> bool:
-    """Whether the pod's replica was running when the pod was ended.
+    """Return whether the pod was stopped while its replica was running.
 
     The operator, the pod's own deadline or the end of the run may have ended it.
     """
@@ -275,7 +272,7 @@ def _run(
 
 
 def _tail(client: Client, pod: Pod, container: str, lines: int, *, previous: bool) -> tuple[str, ...]:
-    """Return the last lines of a container's run. Return no lines if they are not available. One request."""
+    """Return the last lines of a container's log, by one request; an empty tuple if the log is not available."""
     meta = pod.metadata
     end = b""
     try:
@@ -294,8 +291,8 @@ def _archived_tail(record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ..
 def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:
     """Return whether a run ended because its pod was being deleted.
 
-    An earlier failure may have been the reason for the deletion. Times have whole seconds. If both times are in the
-    same second, the exit code decides: an exit code that a signal causes means that the deletion ended the run.
+    A run that ended before the deletion was requested does not count. Times have whole seconds. If both times are in
+    the same second, the exit code decides: an exit code that a signal causes means that the deletion ended the run.
     """
     if requested is None or ended is None:
         return requested is not None
@@ -332,7 +329,7 @@ def _archived_runs(
 
 
 def _stacks_in(record: ArchivedPod) -> str:
-    """Return the file with the stacks of a pod's threads. Return "" if no stacks were taken."""
+    """Return the path of the archived file with the stacks of a pod's threads; "" if no stacks were taken."""
     return next((f"{record.folder}/{container.stacks}" for container in record.containers if container.stacks), "")
 
 

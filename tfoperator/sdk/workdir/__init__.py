@@ -1,1 +1,1 @@
-"""A folder of this machine that is sent with a job to its replicas. It needs no image of its own."""
+"""Sends a folder of this machine to the replicas of a job. So the user need not build an image with the program."""

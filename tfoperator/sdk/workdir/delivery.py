@@ -1,10 +1,10 @@
 """Brings a packed folder to the replicas of a job.
 
-It uses a ConfigMap, or an object store and a Secret with a link to the object. The job is created first. Its pods wait
-for the objects that this module then creates. The job owns these objects. So a client that dies at any moment leaves
-nothing behind: Kubernetes removes the objects together with the last job that owns them. An object in a store is
-removed by the next `sweep`, when no job with the object's hash exists any more. Jobs with the same hash share all these
-objects.
+The folder is in a ConfigMap. A larger folder is in an object store, and a Secret has a link to it. The job is created
+first. Its pods wait for the ConfigMap or the Secret, which this module then creates. The job owns it. So if the client
+dies at any moment, Kubernetes later deletes the ConfigMap or Secret together with the last job that owns it. `sweep`
+removes a folder from the object store when no job with its hash exists any more. Jobs with the same folder (the same
+hash) share these objects.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ STORE_VARIABLE = "TFOPERATOR_WORKDIR_STORE"
 """
 
 _IN_CONFIG_MAP = (1 << 20) - 1024  # bytes; API servers take 1 MiB
-_LINK_DAYS = 7  # the longest that stores allow
-_ATTEMPTS = 30  # each fails as another job's succeeds
+_LINK_DAYS = 7  # the longest lifetime of a link that object stores allow
+_ATTEMPTS = 30  # an attempt fails if another job with the same folder changes the object at the same time
 _KEY = LABEL_WORKDIR + "-key"
 """An annotation of a Secret with a link. Its value is the key of the object below the namespace's URL."""
 
 
 class Folder:
-    """A folder that is packed for the jobs that are created with it. Immutable."""
+    """A folder of this machine, packed for one or more jobs. Immutable."""
 
     def __init__(
         self, path: str | os.PathLike[str], requirements: str = "", program: str = "", max_bytes: int = MAX_BYTES
@@ -72,7 +72,7 @@ class Folder:
             )
 
     def mounted(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Return a job in which the replicas run their commands in the folder.
+        """Return a copy of the job whose replicas mount the folder, and run their commands in it.
 
         Raises WorkdirError if a replica type has no command.
         """
@@ -100,13 +100,13 @@ class Folder:
         return {**job, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), LABEL_WORKDIR: self.name}}}
 
     def deliver(self, client: Client, job: ObjectMeta) -> None:
-        """Make the objects for which the job's pods wait.
+        """Create the ConfigMap or Secret for which the job's pods wait.
 
         If that fails, delete the job. Raises WorkdirError, KubeError or ObjectStoreError.
         """
         try:
             for _ in range(_ATTEMPTS):
-                with suppress(ConflictError, NotFoundError):  # somebody changed or removed it in between
+                with suppress(ConflictError, NotFoundError):  # another client changed or deleted it meanwhile
                     self._carry(client, job)
                     return
             raise WorkdirError(
@@ -118,7 +118,7 @@ class Folder:
             raise
 
     def _carry(self, client: Client, job: ObjectMeta) -> None:
-        """Create the ConfigMap or Secret.
+        """Create the ConfigMap or Secret with the folder.
 
         If it exists, add this job as an owner. Raises ConflictError or NotFoundError.
         """
@@ -144,11 +144,11 @@ class Folder:
             client.create(resource, place, body, decode_metadata)
 
     def _upload(self, client: Client, job: ObjectMeta, secret: ObjectMeta) -> tuple[str, str]:
-        """Return the key and the link of an object. A sweep does not remove this object while the job exists."""
+        """Store the folder in the object store, unless it is there. Return the key and a link (a URL) of the object."""
         sweep(client, job.namespace, self._store)
         objects = _objects(client, job.namespace, self._store)
-        # A sweep may have seen neither this job nor an earlier job, and may then remove the earlier job's object. It
-        # can't know the key of a new object.
+        # Share the object of an earlier job only if that job still exists. Otherwise, a concurrent sweep that has not
+        # seen this job may remove the object. An object with a new key is safe: the sweep lists objects before jobs.
         living = {other.uid for other in _jobs(client, job.namespace) if other.labels[LABEL_WORKDIR] == self.name}
         shared = living & {owner.uid for owner in secret.owner_references}
         key = secret.annotations[_KEY] if shared else f"{self.name}/{job.uid}.tar.gz"
@@ -158,7 +158,7 @@ class Folder:
 
 
 def sweep(client: Client, namespace: str, store: str = "") -> None:
-    """Remove the folders in a store that no job of the namespace has any more.
+    """Remove folders from the object store that no job of the namespace uses any more.
 
     The default store is `$TFOPERATOR_WORKDIR_STORE`. Without a store, the function does nothing. Raises KubeError or
     ObjectStoreError.
@@ -172,7 +172,10 @@ def sweep(client: Client, namespace: str, store: str = "") -> None:
 
 
 def _objects(client: Client, namespace: str, store: str) -> Objects:
-    """Return the objects of this namespace only. Other namespaces and other clusters may use the same store."""
+    """Return the part of the object store for this namespace.
+
+    Its prefix is the namespace's UID, because other namespaces and clusters may use the same store.
+    """
     return Objects(f"{store.rstrip('/')}/{client.get(NAMESPACES, '', namespace, decode_metadata).metadata.uid}")
 
 

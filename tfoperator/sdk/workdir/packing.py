@@ -39,8 +39,9 @@ _SECRET = re.compile(r"(.*/)?(\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.
 
 
 class Package(msgspec.Struct, frozen=True):
-    """A packed folder: the gzipped tar, its SHA-256 in hex, the names of the files, and the files that may
-    be secrets.
+    """A packed folder: the gzipped tar, its SHA-256 in hex, and the names of its files.
+
+    `secrets` are the files whose names suggest secrets, for example `.env`.
     """
 
     content: bytes
@@ -52,7 +53,8 @@ class Package(msgspec.Struct, frozen=True):
 class _Entry(NamedTuple):
     """The properties of a file.
 
-    If they are equal, the file is unchanged. Programs can't set `changed`, and a rename changes it.
+    If they are equal at two times, the file is unchanged. `changed` is the ctime in ns, which programs can't set, and
+    which every change and rename updates.
     """
 
     mode: int
@@ -63,10 +65,10 @@ class _Entry(NamedTuple):
 
 
 def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
-    """Pack a folder in the state that all its files have at one time.
+    """Pack a folder. The archive contains all files in the state that they had at the same time.
 
-    Raises WorkdirError. Raises OSError with the name of the file. A file is read only if all its parent folders are
-    real folders below this folder, whatever names git or the folder list.
+    Raises WorkdirError. Raises OSError with the name of the file. A file is read only if its parent folders are real
+    folders below `folder`, and not symbolic links.
 
     If the folder changes meanwhile, it is packed a second time. If it changes again, the function refuses it.
     """
@@ -78,7 +80,7 @@ def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
         content = b""
         try:
             content = _archive(folder, before)
-        except (OSError, LeadsOut) as error:  # of a file that went, became a link, or can't be read
+        except (OSError, LeadsOut) as error:  # a file was removed, became a link, or can't be read
             failure = error
         changed = sorted({name for name, _ in before.items() ^ _survey(folder).items()})
         if failure is not None and not changed:
@@ -105,7 +107,7 @@ def _survey(folder: Path) -> dict[str, _Entry]:
             try:
                 status, link = status_beneath(root, name)
             except (FileNotFoundError, NotADirectoryError):
-                continue  # git knows of it, and it was removed
+                continue  # git lists the file, but it was removed
             except LeadsOut as error:
                 raise WorkdirError(f"{folder}: {error}: name it in {IGNORE_FILE}") from None
             found[name] = _Entry(status.st_mode, status.st_size, status.st_ino, status.st_ctime_ns, link)
@@ -113,7 +115,7 @@ def _survey(folder: Path) -> dict[str, _Entry]:
 
 
 def _is_behind(name: str, names: Set[str]) -> bool:
-    """Return whether a parent of the file is itself a file to pack: a folder that was replaced by a link or a file.
+    """Return whether a parent path of the file is itself a file or link to pack, because it replaced a folder.
 
     In this case, git still lists the files that the folder contained.
     """
@@ -145,8 +147,8 @@ that fetches.
 """
 
 _GIT_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
-"""The settings of a repository may name programs, which git would run. A bare repository may consist of files that
-another repository tracks.
+"""These options prevent that git runs programs that the settings of a foreign repository name. The last option is for a
+bare repository that consists of files which another repository tracks.
 """
 
 
@@ -193,7 +195,7 @@ def _in_folder(folder: Path, name: str, ignored: Callable[[str], bool]) -> set[s
     if path.is_symlink() or not path.is_dir():
         return {name}
     if os.path.realpath(path) != os.path.join(os.path.realpath(folder), *PurePosixPath(name).parts):
-        return {name}  # behind a link, which is looked at later
+        return {name}  # the path contains a symbolic link; `_survey` refuses it later
     if ignored(f"{name}/"):
         return set()
     if (path / ".git").exists():

@@ -1,7 +1,7 @@
 """The arguments of the tools, as types: their JSON Schemas are the input schemas of the tools.
 
-Texts that become parts of URLs and paths have patterns. So the name of a job can't have the form of an option or of a
-folder. A `$` of Python also matches before a line end at the end of the text, so a pattern ends with `$(?!\\n)`.
+Texts that become parts of URLs and paths have patterns. So the name of a job can't be an option (`--all`) or a path
+(`../x`). A `$` of Python also matches before a line end at the end of the text, so a pattern ends with `$(?!\\n)`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Token = Annotated[
 
 
 class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The arguments of every tool."""
+    """The base class: the arguments that every tool has."""
 
     max_characters: Annotated[
         int, Meta(ge=1000, le=MAX_CHARACTERS, description="The maximum length of the answer, in characters of JSON.")

@@ -1,4 +1,4 @@
-"""Makes an answer as short as the agent requests, and lists the parts that it left out. Pure.
+"""Shortens an answer to the size that the agent requests, and lists the parts that were left out. Pure.
 
 The size of an answer is the number of characters of its JSON, as the agent receives it.
 """
@@ -19,11 +19,13 @@ LEFT_OUT = "leftOut"
 """The member of an answer that lists the missing parts."""
 
 _KEPT_TEXT = 160
-"""The number of characters at the beginning of a text that are never left out."""
+"""The number of characters at the beginning of each text that shortening keeps."""
 _LARGE_MAP = 20
-"""An object with more members counts as a map, whose members can be left out; the answer types have fewer fields."""
+"""A JSON object with more members than this is a map (for example, files by name), whose last members can be left out.
+The types of answers have fewer fields, so all fields of an answer stay.
+"""
 _NEWEST_LAST = frozenset(("lines", "events", "points"))
-"""Lists in the order of time: from these the oldest items are left out."""
+"""The names of lists in the order of time. Shortening leaves out their first items, which are the oldest."""
 _MAX_STEPS = 400
 
 Path = tuple[str | int, ...]
@@ -41,8 +43,8 @@ def text_of(answer: Any) -> str:
 def bounded(answer: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return the answer, which is plain data, in at most `limit` characters of JSON.
 
-    The largest texts and lists are cut first. `leftOut` has a sentence for each of these texts and lists. Raises
-    TooSmall if the answer stays larger.
+    The largest texts and lists are cut first. The member `leftOut` describes each cut, for example `logs[0].lines: the
+    last 50 of 200`. Raises TooSmall if the answer can't become so short.
     """
     size = len(text_of(answer))
     if size <= limit:
@@ -61,7 +63,7 @@ def bounded(answer: dict[str, Any], limit: int) -> dict[str, Any]:
         totals.setdefault(path, len(_at(cut, path)))
         _shorten(cut, path, excess, weight)
         for inner in [inner for inner in totals if len(inner) > len(path) and inner[: len(path)] == path]:
-            del totals[inner]  # its place may have changed, or it is gone
+            del totals[inner]  # the inner part may have another index now, or may be gone
     raise TooSmall(f"this answer needs more than {limit} characters: set a larger maxCharacters")
 
 
@@ -102,7 +104,7 @@ def _shorten(answer: Any, path: Path, excess: int, weight: int) -> None:
 
 
 def _sentences(answer: Any, totals: dict[Path, int]) -> list[str]:
-    """Return a sentence for each part that was left out; if there are many parts, only for the first ten."""
+    """Return the lines of `leftOut`: a line for each part that was shortened, at most ten, and advice."""
     found = []
     for path, total in totals.items():
         value = _at(answer, path)

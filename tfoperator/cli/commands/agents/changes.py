@@ -44,13 +44,13 @@ class Changes:
     """The changing tools of one server, with their tokens and the runs that they have started. Thread-safe."""
 
     def __init__(self, *, key: bytes | None = None) -> None:
-        """Initialize; `key` signs the tokens (default: a new key)."""
+        """Initialize. `key` is the secret that signs the tokens (default: a new random key)."""
         self._effects = Effects(key or secrets.token_bytes(32), SystemClock())
         self._lock = threading.Lock()  # guards _effects
         self.runs = StartedRuns()
 
     def close(self) -> None:
-        """Stop the runs that this server has started: they end together with the server."""
+        """Stop the runs that this server has started, and wait until they end."""
         self.runs.stop_all()
 
     def suspend(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.ChangeResult:
@@ -103,7 +103,7 @@ class Changes:
         )
 
     def delete(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.ChangeResult:
-        """Delete a job of the cluster; stop a run that this server has started."""
+        """Delete a job of the cluster, or stop a run that this server has started."""
         run = scope.run_of(asked.job)
         if run is not None:
             effect = [f"The run {run.name} is stopped gracefully, as after Ctrl-C. Its records and logs are kept."]
@@ -211,9 +211,10 @@ class Changes:
         job: str = "",
         namespace: str = "",
     ) -> answers.ChangeResult:
-        """Return the effect of a change; if the call has the token for this effect, make the change.
+        """Return the effect of a change with a new token. If the call has such a token, make the change instead.
 
-        Raises TokenRefused.
+        `state` identifies the state of the object to change. Raises ConfirmationRefused if the token is not for these
+        arguments and this state.
         """
         plain = msgspec.to_builtins(asked)
         token = plain.pop("token")
@@ -255,7 +256,10 @@ def _refuse_runs(found: JobOf, tool: str) -> None:
 
 
 def _checked(manifests: Sequence[Manifest]) -> tuple[list[Manifest], list[str]]:
-    """Return the TFJobs as v1, and lines about all other objects. Raises CliError for a job that is not valid."""
+    """Return the TFJobs as v1, and lines for the user: warnings, and the objects that are skipped.
+
+    Raises CliError if a job is not valid.
+    """
     jobs: list[Manifest] = []
     lines: list[str] = []
     bad: list[str] = []

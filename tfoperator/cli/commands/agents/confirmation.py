@@ -1,8 +1,8 @@
-"""A change that the user confirms in the client, by the protocol's elicitation. No I/O.
+"""Asks the user to confirm a change, by the elicitation of the Model Context Protocol. No I/O.
 
-An agent that gets a token can use it without the user. A client that can show a question asks the user itself: then
-the agent gets no token, and can't make the change alone. The question goes to the client in two ways, by the version of
-the protocol:
+The client is the program in which the agent runs. If the client can't show questions, the agent gets a token and can
+use it without the user. If the client can show questions, the agent gets no token, so it can't make the change alone.
+How the client gets the question depends on the version of the protocol:
 
 - Since 2026-07-28 the result of the call is the question. The client asks the user, and calls the tool again with the
   user's answer and the token, which the agent does not see.
@@ -24,10 +24,10 @@ from tfoperator.cli.commands.agents.arguments import ToolArguments
 from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS
 
 QUESTION = "confirm"
-"""The key of the question and its answer."""
+"""The key of the question in the result of a call, and of the answer in the next call."""
 
 _NO_FIELDS = {"type": "object", "properties": {}}
-"""The schema of the answer: to accept is to confirm."""
+"""The schema of the user's answer. It has no fields: the user only accepts or declines."""
 
 
 class NotConfirmed(Exception):
@@ -35,30 +35,30 @@ class NotConfirmed(Exception):
 
 
 def can_confirm(capabilities: types.ClientCapabilities | None) -> bool:
-    """Return whether the client can show a question with an answer in a form."""
+    """Return whether the client can show a question to the user (elicitation in the form mode)."""
     found = capabilities.elicitation if capabilities is not None else None
-    # A client of an older version declares no kinds of questions: it has forms only.
+    # A client of an older version of the protocol declares neither `form` nor `url`: it supports forms only.
     return found is not None and (found.form is not None or found.url is None)
 
 
 def is_result(protocol_version: str) -> bool:
-    """Return whether the question is the result of the call in this version of the protocol."""
+    """Return whether, in this version of the protocol, the question is sent as the result of the tool call."""
     return protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def question(title: str, change: dict[str, Any]) -> types.ElicitRequestFormParams:
-    """Return the question about a change, which was not made: its effect, as the agent reads it."""
+    """Return the question whether to make a change. It contains the effect of the change."""
     effect = "\n".join(change["effect"])[: DEFAULT_CHARACTERS // 2]
     return types.ElicitRequestFormParams(message=f"{title}?\n{effect}", requested_schema=_NO_FIELDS)
 
 
 def as_result(asked: types.ElicitRequestFormParams, token: str) -> types.InputRequiredResult:
-    """Return the result of a call that is a question."""
+    """Return the question as the result of a call. The client sends `token` back with the user's answer."""
     return types.InputRequiredResult(input_requests={QUESTION: types.ElicitRequest(params=asked)}, request_state=token)
 
 
 def confirmed(asked: ToolArguments, params: types.CallToolRequestParams) -> ToolArguments:
-    """Return the arguments of a call, with the token if the client brings the answer of a user who accepts.
+    """Return the arguments of a call. If the call contains the answer of a user who accepts, add the token.
 
     Raises NotConfirmed for another answer.
     """
@@ -70,7 +70,7 @@ def confirmed(asked: ToolArguments, params: types.CallToolRequestParams) -> Tool
 
 
 def check(answer: object) -> None:
-    """Raise NotConfirmed if this is not the answer of a user who accepts."""
+    """Raise NotConfirmed unless the user has accepted the change."""
     if not isinstance(answer, types.ElicitResult):
         raise NotConfirmed("the client brought no answer of the user: the change was not made")
     if answer.action != "accept":

@@ -17,11 +17,11 @@ import msgspec
 from tfoperator.base.clock import Clock
 
 LIFETIME = 600.0
-"""The number of seconds for which a token is valid: a person needs time to read the effect."""
+"""The number of seconds for which a token is valid. This is enough time for a person to read the effect."""
 
 _DIGITS = 32
 _STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{1,12}", re.ASCII)
-"""The second at which a token's validity ends, and the token's number."""
+"""The first part of a token: the second of the monotonic clock at which it expires, a dot, and the token's number."""
 
 
 class ConfirmationRefused(ValueError):
@@ -32,19 +32,22 @@ class Effects:
     """Makes and checks the tokens of one server. It is not thread-safe: the caller must hold a lock."""
 
     def __init__(self, key: bytes, clock: Clock) -> None:
-        """Initialize. Use the `key` only here."""
+        """Initialize. `key` is a secret of this object: other code must not sign data with it."""
         self._key = key
         self._clock = clock
-        self._used: dict[str, float] = {}  # until when a used token would be valid
+        self._used: dict[str, float] = {}  # used tokens, with the time at which they expire
         self._made = 0
 
     def token(self, tool: str, arguments: dict[str, Any], state: str) -> str:
-        """Return a new token for a change: for a tool with its arguments, and a state of the object to change."""
+        """Return a new token.
+
+        It is valid for this tool with these arguments, while the object to change has this state.
+        """
         self._made += 1
         return self._signed(tool, arguments, state, f"{int(self._clock.monotonic() + LIFETIME)}.{self._made}")
 
     def redeem(self, token: str, tool: str, arguments: dict[str, Any], state: str) -> None:
-        """Use up the token for this change. Raises TokenRefused."""
+        """Check that the token is valid for this change, and mark it as used. Raises ConfirmationRefused."""
         now = self._clock.monotonic()
         self._used = {used: end for used, end in self._used.items() if end > now}
         stamp, _, _ = token.partition("-")

@@ -1,8 +1,8 @@
 """Makes texts from unknown authors (logs, names, messages) safe for an agent: visible, without secrets, and short.
 
-Pure. An agent reads instructions and data in the same text. So a text must not contain anything that is invisible to a
-person who reads the same answer. It must not contain secrets either, since the agent may send them to others.
-`tfoperator.base.masking` recognizes the secrets, as for reports.
+Pure. An agent can't reliably distinguish instructions from data. So a text must not contain characters that a person
+does not see, because they may hide instructions. A text must not contain secrets either, because the agent may send
+them to others. `tfoperator.base.masking` recognizes the secrets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tfoperator.base.controlchars import in_utf8, plain_text
 from tfoperator.base.masking import MASK, is_secret_name, masked
 
 MAX_TEXT = 4000
-"""The maximum number of characters of one text in an answer: half of a whole answer."""
+"""The maximum number of characters of one text in an answer: half of the default size of an answer."""
 
 _MARGIN = 512
 """The number of characters after the end of a shortened text that are also examined, to find a secret that crosses the
@@ -26,7 +26,7 @@ _INVISIBLE = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
-"""Invisible characters: people don't see a text of these characters, but a language model reads it."""
+"""Characters that a person does not see, but that a language model reads, for example U+200B (zero width space)."""
 
 
 def harmless_text(text: str, limit: int = MAX_TEXT) -> str:
@@ -45,7 +45,7 @@ def harmless_text(text: str, limit: int = MAX_TEXT) -> str:
 def harmless(value: Any, limit: int = MAX_TEXT) -> Any:
     """Return plain data with all texts made safe for an agent.
 
-    The value of a variable, a parameter or an option is masked if its name suggests a secret.
+    The value of a variable, a parameter or an option is masked if its name suggests a secret, for example `API_TOKEN`.
     """
     match value:
         case str():

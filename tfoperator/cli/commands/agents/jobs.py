@@ -29,11 +29,13 @@ from tfoperator.sdk import ReplicaLog, TFJobError
 from tfoperator.sdk.states import ready_text, restart_count
 
 _LOG_BYTES = 2 << 20
-"""The number of bytes that are read from the end of each replica's log: so even a large log takes only a part of a
+"""The number of bytes that are read from the end of each replica's log: so reading even a large log takes less than a
 second.
 """
 _MAX_REPLICAS = 64
-"""The maximum number of replicas whose logs are in one answer: 8,000 characters are not enough for more."""
+"""The maximum number of replicas whose logs are in one answer: the default size of an answer (8,000 characters) has no
+room for more.
+"""
 _CURVE_POINTS = 20
 """The maximum number of points of a curve in an answer; they are spread evenly from the first point to the last."""
 
@@ -100,7 +102,7 @@ def explain(scope: Scope, asked: arguments.Explain, step: Step) -> answers.Expla
 
 
 def explained_by(report: Report, word: str, *, whole: bool = False) -> answers.Explanation:
-    """Return a report as an answer. Pure."""
+    """Return a report as an answer. `word` is the name of the job in the call. Pure."""
     failure = report.culprit
     lines = [line for line in report_lines(report) if line]
     steps = (_waiting(others)[1] for others in report.others)
@@ -118,7 +120,10 @@ def explained_by(report: Report, word: str, *, whole: bool = False) -> answers.E
 
 
 def cause_of(report: Report) -> str:
-    """Return the cause in one sentence: the first failure, the stall, the job's message, or why replicas wait."""
+    """Return the cause of the job's state in one line.
+
+    This is the first failure. Without a failure, it is the stall, the job's message, and the reason why replicas wait.
+    """
     failure = report.culprit
     if failure is not None:
         why = _exception(failure) or next(iter(failure.last_lines[-1:]), "it has written no log")
@@ -263,7 +268,7 @@ def _parameters(job: JobOf) -> dict[str, str]:
 
 
 def stacks(scope: Scope, asked: arguments.TakeStacks, step: Step) -> answers.Stacks:
-    """Return where the Python threads of a job's replicas are at this moment."""
+    """Return the present stacks of the Python threads of a job's replicas."""
     which = selection_of(asked.replica, all_replicas=asked.replica is None)
     with scope.job(asked) as job:
         if job.run is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 GAP = "..."
-"""A line that stands for lines between two places that match."""
+"""This line replaces the lines between two matches that are left out."""
 
 
 def with_times(text: str) -> list[tuple[datetime | None, str]]:
@@ -35,7 +35,7 @@ def matching(lines: Sequence[str], pattern: str) -> list[int]:
 
 
 def nearest(times: Sequence[datetime | None], around: datetime) -> list[int]:
-    """Return the position of the line that was written nearest to a time; none if no line has a time."""
+    """Return the position of the line that was written nearest to a time; an empty list if no line has a time."""
     distances = [(abs((when - around).total_seconds()), at) for at, when in enumerate(times) if when is not None]
     return [min(distances)[1]] if distances else []
 

@@ -20,7 +20,7 @@ from tfoperator.cli.commands.validate import CheckedObject, judged, validation_r
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 
 _SOURCE = "manifest"
-"""The name of a manifest from a call in the places of problems, such as `manifest:12`."""
+"""The name of the manifest in the places of problems, for example `manifest:12` for line 12."""
 
 
 def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answers.Validation:
@@ -34,7 +34,7 @@ def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answer
 def findings_of(text: str) -> tuple[list[CheckedObject], list[ManifestError]]:
     """Return the findings about the objects of a manifest.
 
-    Return an error if the manifest can't be read, or has no TFJob.
+    The second list contains an error if the manifest can't be read, or has no TFJob.
     """
     try:
         found = [judged(manifest) for manifest in parse_manifests(text, _SOURCE)]
@@ -60,7 +60,7 @@ def convert_manifest(_: Scope, asked: arguments.WithManifest, step: Step) -> ans
 
 
 def migrate(scope: Scope, asked: arguments.Migrate, step: Step) -> answers.Migration:
-    """Return the changes for TFJobs in a manifest or in the cluster if this operator replaces the Go operator."""
+    """Return the changes for TFJobs, in a manifest or in the cluster, if tfoperator replaces the Go operator."""
     if asked.manifest is not None:
         step("reading the manifest")
         subjects = subjects_of_manifests(parse_manifests(asked.manifest, _SOURCE), _SOURCE)
@@ -89,9 +89,9 @@ def explain_field(_: Scope, asked: arguments.ExplainField, step: Step) -> answer
 
 
 def field_meaning(path: str) -> answers.FieldMeaning:
-    """Return the meaning of a field; `path` has dots, and may omit the index of a list or have `[*]` for it.
+    """Return the meaning of the field at a path, for example `spec.tfReplicaSpecs.Worker.replicas`.
 
-    Raises CliError.
+    The index of a list may be left out, or be `[*]`: `containers.image` or `containers[*].image`. Raises CliError.
     """
     names = [name for name in _ITEM.sub(".*", path).split(".") if name]
     names = names[1:] if names[:1] in (["tfjob"], ["TFJob"]) else names

@@ -1,4 +1,7 @@
-"""The prompts: frequent questions of people, each as the first message to an agent. Pure."""
+"""The prompts of the Model Context Protocol: each makes a frequent question of a user into a message to the agent.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class Argument(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """A prompt: `text` makes the message of the arguments."""
+    """A prompt. `text` returns the message to the agent for the values of the arguments."""
 
     name: str
     title: str
@@ -99,7 +102,7 @@ _MAX_ARGUMENT = 300
 
 
 def message(prompt: Prompt, given: Mapping[str, str]) -> str:
-    """Return the message. Raises ValueError if an argument is missing, or if the prompt does not have an argument."""
+    """Return the message of a prompt for these arguments. Raises ValueError if an argument is missing or unknown."""
     names = {argument.name for argument in prompt.arguments}
     missing = [argument.name for argument in prompt.arguments if argument.required and not given.get(argument.name)]
     odd = [name for name in given if name not in names]

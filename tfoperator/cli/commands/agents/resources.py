@@ -1,4 +1,4 @@
-"""The resources: the manifest of a job, the fields of a TFJob, and the pages of the documentation."""
+"""The resources that an agent can read by URI: manifests of jobs, the fields of a TFJob, pages of the documentation."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def pages() -> Iterator[DocsPage]:
 
 
 def read(scope: Scope, uri: str) -> tuple[str, str]:
-    """Return the type and the text of a resource: at most 8,000 characters, beginning at the position in `?from=`.
+    """Return the media type and the text of a resource.
 
-    If the text continues, its last line has the URI of the next part. Raises CliError for an unknown URI.
+    The text has at most 8,000 characters, from the position in `?from=` of the URI on. If the text continues, its last
+    line has the URI of the next part. Raises CliError for an unknown URI.
     """
     parts = urlsplit(uri)
     plain = parts._replace(query="", fragment="").geturl()
@@ -82,7 +83,7 @@ def _part(text: str, uri: str, start: int) -> str:
 
 
 def _manifest(scope: Scope, match: re.Match[str]) -> str:
-    """Return the manifest of a job without the members that API servers add, and with masked secrets."""
+    """Return the manifest of a job as YAML, without the fields that API servers add, and with masked secrets."""
     in_run = match["kind"] == "runs"
     words = (
         {"job": f"{match['place']}/{match['job']}"} if in_run else {"job": match["job"], "namespace": match["place"]}

@@ -1,4 +1,7 @@
-"""Runs that an agent has started on this machine: each is a process of `tfoperator run`, and ends with the server."""
+"""The runs that agents have started on this machine.
+
+Each is a process of `tfoperator run`, and ends with the MCP server.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ _MAX_MESSAGE = 4000
 
 
 def run_command(path: Path, asked: Run) -> list[str]:
-    """Return the arguments for the command `tfoperator`.
+    """Return the arguments of `tfoperator` that run the file, for example `run train.py --workers 2`.
 
-    Raises CliError for a manifest with options that only programs can have.
+    Raises CliError if the call sets numbers of replicas or arguments for a manifest: only a program can have them.
     """
     words = ["run", str(path)]
     of_program = [
@@ -45,14 +48,14 @@ def run_command(path: Path, asked: Run) -> list[str]:
 
 
 class StartedRuns:
-    """The processes of the runs, by the names of the runs. Thread-safe."""
+    """The processes of `tfoperator run` that this server has started. Thread-safe."""
 
     def __init__(self) -> None:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()  # guards _processes
 
     def start(self, path: Path, command: list[str]) -> str:
-        """Start a run; return its name when it has begun. Raises CliError if the run is refused."""
+        """Start a run; return its name when it has begun. Raises CliError if the run does not begin."""
         directory = make_run_dir(None, path.stem)
         words = [sys.executable, "-m", "tfoperator.cli", *command[:2], "--logs-dir", str(directory), *command[2:]]
         with tempfile.TemporaryFile() as errors:
@@ -61,7 +64,7 @@ class StartedRuns:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                start_new_session=True,  # Ctrl-C in the terminal of an agent is for the agent
+                start_new_session=True,  # Ctrl-C in the agent's terminal must not reach the run
             )
             with self._lock:
                 self._processes[directory.name] = process
@@ -91,7 +94,7 @@ class StartedRuns:
             raise CliError(f"{name} is over", exit_code=EXIT_FAILED)
 
     def stop(self, name: str) -> None:
-        """Interrupt a run and return at once: the run then stops its processes with their grace period.
+        """Send SIGINT to a run and return at once. The run then stops its processes within their grace period.
 
         Raises CliError.
         """
@@ -100,7 +103,7 @@ class StartedRuns:
             self._processes[name].send_signal(signal.SIGINT)
 
     def stop_all(self) -> None:
-        """Interrupt every run that has not ended, and wait until they end."""
+        """Send SIGINT to every run that has not ended, and wait until they end."""
         with self._lock:
             running = [process for process in self._processes.values() if process.poll() is None]
         for process in running:
@@ -114,5 +117,5 @@ class StartedRuns:
         try:
             process.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()  # its guardian ends what it has started
+            process.kill()  # the run's guardian process then ends the processes that the run has started
             process.wait()

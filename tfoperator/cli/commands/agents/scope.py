@@ -1,4 +1,4 @@
-"""The data that a tool may read, and the files that it may start: only what the user named when the server started."""
+"""The cluster and the files that tools may use: only those that the user named when the MCP server started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfoperator.local.run.kept import KeptRun
 from tfoperator.sdk import TFJobClient
 
 Step = Callable[[str], None]
-"""A function with which a call reports its present step."""
+"""A function with which a running call reports its present step, for example `reading logs`."""
 
 
 class JobOf(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class Scope:
     """The cluster, the folder of runs (the current directory), the pipelines and the files that one server may use.
 
     Thread-safe. If `cluster.namespace` is set, tools can't read or change the cluster's other namespaces. `files` maps
-    the words that the user typed to the absolute paths of the files that `run` and `submit` may use.
+    each FILE argument, as the user typed it, to its absolute path. Only these files may be run or submitted.
     """
 
     def __init__(
@@ -79,7 +79,8 @@ class Scope:
     def cluster_client(self, namespace: str | None = None) -> Iterator[TFJobClient]:
         """Return a client of the cluster's jobs. Raises ConfigError.
 
-        One connection serves all calls. If the API server has refused the credentials, the kubeconfig is read again.
+        All calls share one API client. After a 401 response the client is closed, so the next call reads the kubeconfig
+        again.
         """
         with self._lock:
             if self._api is None:
@@ -92,7 +93,7 @@ class Scope:
             raise
 
     def run_of(self, word: str) -> KeptRun | None:
-        """Return the run on this machine that a word names (RUN, RUN/JOB or latest); None if there is none.
+        """Return the run on this machine that a word names (RUN, RUN/JOB or latest); None if no such run exists.
 
         Raises CliError.
         """

@@ -1,7 +1,7 @@
 """Serves tools, resources and prompts over the Model Context Protocol, with limits for time, size and number of calls.
 
-Only this module and `confirmation` use the package `mcp`. All decisions are elsewhere: this module calls functions in
-threads, and makes their answers harmless and short.
+Only this module and `confirmation` use the package `mcp`. This module calls the tools in threads, and makes their
+answers harmless and short. Other modules contain the tools.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PARALLEL_CALLS = 8
 WAITING_CALLS = 64
 """The number of calls that may wait until they run; further calls are refused at once."""
 _BEAT_SECONDS = 2.0
-"""The number of seconds between two reports about the progress of a call."""
+"""The number of seconds between two progress notifications of a call."""
 
 _INSTRUCTIONS = (
     "Answers about TFJobs (distributed TensorFlow jobs) of a Kubernetes cluster, and about runs of `tfoperator run` "
@@ -62,9 +62,10 @@ class _Refused(Exception):
 
 
 class _Gate:
-    """Lets a bounded number of calls work or wait at the same time, for a bounded time.
+    """Limits the number and the duration of calls.
 
-    An object is for one event loop.
+    At most PARALLEL_CALLS calls run and WAITING_CALLS calls wait at the same time. A call ends after CALL_SECONDS. Use
+    an object in one event loop only.
     """
 
     def __init__(self) -> None:
@@ -99,7 +100,7 @@ class _Gate:
 
     @asynccontextmanager
     async def _in_time(self, context: Context, steps: list[str]) -> AsyncIterator[None]:
-        """Report the last of the steps, and leave the block after a time. Raises _Refused at too many calls."""
+        """Report the last item of `steps` at intervals, and leave the `with` block after CALL_SECONDS."""
         if self._calls >= PARALLEL_CALLS + WAITING_CALLS:
             raise _Refused(f"{self._calls} calls are running: wait for their answers, then call again")
         self._calls += 1
@@ -120,7 +121,11 @@ class _Gate:
 
 
 def _outcome(work: Callable[[Callable[[str], None]], T], step: Callable[[str], None]) -> Callable[[], T]:
-    """Do the work; return a function that returns its result or raises its error, outside of the task group."""
+    """Call `work`. Return a function that returns its result or raises its error.
+
+    The caller calls this function outside of the task group, because a task group would wrap the error in an
+    ExceptionGroup.
+    """
     try:
         result = work(step)
     except Exception as error:  # noqa: BLE001 - it is raised again where it is handled
@@ -134,7 +139,10 @@ def _outcome(work: Callable[[Callable[[str], None]], T], step: Callable[[str], N
 
 
 async def _report_progress(context: Context, steps: list[str]) -> None:
-    """Report the step of a call at intervals; a client that did not request reports gets none."""
+    """Report the last item of `steps` every two seconds.
+
+    The library sends a report only if the client has requested reports.
+    """
     begun = anyio.current_time()
     while True:
         await anyio.sleep(_BEAT_SECONDS)
@@ -142,7 +150,7 @@ async def _report_progress(context: Context, steps: list[str]) -> None:
 
 
 class AgentServer:
-    """The functions that handle the protocol's requests."""
+    """Handles the requests of the Model Context Protocol: tools, resources and prompts."""
 
     def __init__(self, scope: Scope, tools: tuple[Tool, ...]) -> None:
         self._scope = scope
@@ -226,7 +234,7 @@ class AgentServer:
             kind, text = await self._gate.run(context, lambda _: resources.read(self._scope, params.uri))
         except _Refused as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - the agent gets the message of every error too
             raise MCPError(types.INVALID_PARAMS, _explained(error)) from None
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=params.uri, mime_type=kind, text=text)]
@@ -286,7 +294,8 @@ def _answer(tool: Tool, scope: Scope, asked: ToolArguments, step: Callable[[str]
     answer: ToolAnswer = tool.call(scope, asked, step)
     step("shortening the answer")
     plain = as_data(answer)
-    # The names of an answer's own members are not names of secrets: `token` is for the agent.
+    # `harmless` masks values under names such as `token`. It is called for each value of the answer, so it does not
+    # see the names of the answer's own members: the agent needs the member `token`.
     safe = {name: value if name in tool.own_texts else harmless(value) for name, value in plain.items()}
     # The client gets JSON: the structured answer has exactly the same values.
     data: dict[str, Any] = json.loads(text_of(safe))
@@ -299,7 +308,7 @@ def _failed(text: str) -> types.CallToolResult:
 
 
 def _about_argument(problem: str, schema: dict[str, Any]) -> str:
-    """Return the message about a wrong argument, with the meaning of the argument."""
+    """Return the message for a wrong argument: the problem, and the description of the argument."""
     name = problem.rpartition("`$.")[2].partition("`")[0].partition("[")[0]
     meaning = schema["properties"].get(name, {}).get("description", "")
     names = f"The arguments are {', '.join(schema['properties'])}."
@@ -307,7 +316,10 @@ def _about_argument(problem: str, schema: dict[str, Any]) -> str:
 
 
 def _explained(error: Exception) -> str:
-    """Return the message of an error, and the next step. An unexpected error is also written to the log."""
+    """Return the message of an error, followed by its hint for the next step.
+
+    An unexpected error is also written to the log.
+    """
     from tfoperator.cli.terminal.complaints import explained
 
     problem = CliError(str(error)) if isinstance(error, ValueError) else explained(error)
@@ -323,7 +335,7 @@ def serve(scope: Scope, tools: tuple[Tool, ...], finish: Callable[[], None]) -> 
     After SIGINT or SIGTERM it calls `finish` and ends the process at once. It can't exit normally: a thread waits for a
     line on stdin as long as the client lives, and the interpreter would wait for that thread.
     """
-    # Standard output belongs to the protocol, and standard error to people.
+    # Only messages of the protocol may go to standard output. So logs go to standard error.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         anyio.run(_serve, AgentServer(scope, tools).server, finish)

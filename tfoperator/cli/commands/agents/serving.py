@@ -59,7 +59,7 @@ def mcp(
     if missing:
         raise CliError(f"{missing[0]}: this file does not exist")
     home = DEFAULT_HOME if pipelines is None else _place_of_pipelines(pipelines)
-    # Imported late: a message about the extra needs none of it.
+    # Imported late: these modules need the package mcp.
     from tfoperator.cli.commands.agents.changes import Changes
     from tfoperator.cli.commands.agents.scope import Scope
     from tfoperator.cli.commands.agents.server import serve

@@ -1,4 +1,4 @@
-"""The tools by name: each with its purpose, its arguments, its answer, and its code."""
+"""The tools of the MCP server: name, description, types of arguments and answer, and function of each."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from tfoperator.cli.commands.agents.scope import Scope, Step
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool. `changes` means that the tool changes something, and `destroys` that this may delete something.
+    """One tool. `changes` means that it changes a job, and `destroys` that it may delete data or pods.
 
     `again` means that a second call with the same arguments changes nothing more. `own_texts` are the members of the
-    answer that are made only from the arguments of the call: they are not changed.
+    answer that contain only text from the call's arguments or from tfoperator. The server does not mask secrets in
+    these texts.
     """
 
     name: str

@@ -97,9 +97,9 @@ def _count(text: str) -> tuple[str, int]:
 def _apply_to_each(
     client: TFJobClient, names: Sequence[str], change: Callable[[str], TFJob], output: ObjectFormat, *, done: str
 ) -> None:
-    """Change each job and print the result; `done` is the word for the change.
+    """Change each job and print the result. `done` is the verb in the output, for example `suspended`.
 
-    Raises typer.Exit if the change of any job failed.
+    After a failure it continues with the next job, and raises typer.Exit at the end.
     """
     changed: list[dict[str, Any]] = []
     code = 0

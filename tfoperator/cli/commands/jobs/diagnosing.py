@@ -49,20 +49,20 @@ def stacks(
 
 
 def run_without_stacks(name: str, kept: KeptRun) -> CliError:
-    """Return the error that stacks can't be requested from a run on this machine."""
+    """Return the error for a request of stacks from a run of `tfoperator run`, which does not support them."""
     problem = "is still running in a separate control plane" if kept.state == "Running" else "is over"
     hint = "while its program runs, use py-spy dump --pid PID; this command works for jobs under tfoperator local up"
     return CliError(f"{name}: this run {problem}, so this command can't read its stacks", hint, exit_code=EXIT_FAILED)
 
 
 def nothing_runs(name: str, replica: str | None) -> CliError:
-    """Return the error that a job has no pod that runs."""
+    """Return the error for a job without running pods, or without running pods of `replica`."""
     which = "pod" if replica is None else "such pod"
     return CliError(f"TFJob {name} has no {which} that runs", f"See tfoperator describe {name}", exit_code=EXIT_FAILED)
 
 
 def _show(found: Sequence[ReplicaStacks]) -> None:
-    """Show stacks; replicas without stacks come last: replicas with the same reason share a line."""
+    """Print the stacks, then the replicas without stacks. Replicas with the same reason share a line."""
     from tfoperator.report.text import names_in_short
 
     lacking: dict[str, list[str]] = {}
@@ -116,7 +116,7 @@ def _print_report(made: Report, output: ReportFormat) -> None:
         return
     lines = report_lines(made) or ["No problem was found."]
     lines += ["", f"Time: {made.usage}"] if made.usage else []
-    # A job that failed because it stalled has that in its condition.
+    # If the job failed because it stalled, its message already is the first line of the report.
     if lines[0] == made.message:
         lines = lines[2:] if lines[1:2] == [""] else lines[1:]
     for line in (headline(made), "", *lines):

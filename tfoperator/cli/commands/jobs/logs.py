@@ -89,9 +89,9 @@ def logs(
 
 
 def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
-    """Return the replicas that `--replica` and `--all-replicas` select; without these options, return the job's leader.
+    """Return the replicas that `--replica` and `--all-replicas` select.
 
-    Raises CliError.
+    By default, this is the chief, or else worker 0. Raises CliError.
     """
     if replica is None:
         return ReplicaFilter(is_master=not all_replicas)
@@ -109,9 +109,8 @@ def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
 class LinePrinter:
     """Writes lines without control characters, but otherwise unchanged: the colours in a container's output stay.
 
-    This also applies to a pipe, because the output of the next program (`grep`, `less -R`, or a file that is shown
-    later) is shown on a terminal in the end, and the lines are untrusted. With the output format JSON, nothing is
-    removed.
+    The lines are untrusted. Control characters are removed also if stdout is a pipe or a file, because another program
+    (`grep`, `less -R`) may show the output on a terminal later. With the output format JSON, nothing is removed.
     """
 
     def __init__(self, output: ReportFormat, *, with_prefix: bool) -> None:
@@ -156,7 +155,10 @@ def _missing(pod: Pod, container: str, *, previous: bool) -> str:
 
 
 def _origin(log: ReplicaLog) -> str:
-    """Return a line that names the pod of an archived log, so that nobody takes it for the log of a running pod."""
+    """Return the line before an archived log.
+
+    It names the pod, so that users don't take the log for the log of a running pod.
+    """
     pod, container = log.archived, log.container
     assert pod is not None
     assert container is not None

@@ -44,7 +44,7 @@ from tfoperator.sdk.workdir.packing import mebibytes
 
 
 class FolderOptions(msgspec.Struct, frozen=True):
-    """The options for a folder that is sent together with the jobs."""
+    """The options for a folder on this machine that is copied to each replica."""
 
     workdir: Annotated[
         Path | None,
@@ -65,7 +65,10 @@ class FolderOptions(msgspec.Struct, frozen=True):
     ] = 100
 
     def packed(self, program: str = "") -> Folder:
-        """Return the packed folder; the program is in it. Raises WorkdirError, OSError."""
+        """Return the packed folder, which contains `program`.
+
+        Print its size and a warning about files that may be secrets. Raises WorkdirError, OSError.
+        """
         folder = Folder(self.workdir or Path(), self.pip or "", program, self.max_size << 20)
         package = folder.package
         note(f"files are sent as {folder.name}: {len(package.names)}, {mebibytes(len(package.content))} when packed")
@@ -76,7 +79,7 @@ class FolderOptions(msgspec.Struct, frozen=True):
 
 
 class DryRun(StrEnum):
-    """The program that checks the objects for `--dry-run`, and creates nothing."""
+    """The value of `--dry-run`: where objects are checked without being created."""
 
     NONE = "none"
     CLIENT = "client"
@@ -165,7 +168,7 @@ def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -
         raise CliError(
             "--emit-yaml is an option of `tfoperator run`", "To print the job here, use --dry-run=client -o yaml."
         )
-    # As with --emit-yaml, the job must not refer to anything on this machine.
+    # `emit_yaml` makes a job for a cluster, which does not refer to files of this machine.
     there = msgspec.structs.replace(options, image=options.image or DEFAULT_BASE_IMAGE, emit_yaml=True)
     job = program_job(files, there)
     assert job is not None
@@ -176,7 +179,10 @@ def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -
 
 
 def _connect(cluster: ClusterOptions, dry_run: DryRun) -> AbstractContextManager[TFJobClient | None]:
-    """Return a client; return None for a check on this machine if no cluster is configured. Raises ConfigError."""
+    """Return a client. With `--dry-run=client`, the context manager returns None if no cluster is configured.
+
+    Raises ConfigError.
+    """
     try:
         return cluster.connect()
     except NoClusterConfigured:
@@ -213,9 +219,9 @@ def _create_job(
 
 
 def _warn_of_multikueue(manifest: Manifest, made: dict[str, Any]) -> None:
-    """Warn that Kueue gives jobs in some queues to MultiKueue when they are created.
+    """Print warnings about MultiKueue for the created object `made` that were not printed for the manifest.
 
-    The earlier check can't detect this.
+    Kueue may set fields for MultiKueue when the API server creates the job. The manifest does not contain these fields.
     """
     warned_of = set(validate_multikueue(decode_tfjob(msgspec.json.encode(manifest.obj))))
     for problem in validate_multikueue(decode_tfjob(msgspec.json.encode(made))):
@@ -242,7 +248,7 @@ def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dr
 
 
 def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
-    """Print the output of all replicas; return 0 at the job's end, and EXIT_INTERRUPTED after Ctrl-C."""
+    """Print the output of all replicas until the job ends; return 0. After Ctrl-C return EXIT_INTERRUPTED."""
     name, place = job["name"], job["namespace"]
     printer = LinePrinter(ReportFormat.TEXT, with_prefix=True)
     try:
@@ -281,5 +287,5 @@ def _wait(client: TFJobClient, jobs: list[dict[str, Any]], deadline: Deadline) -
 def _fetch(client: TFJobClient, job: dict[str, Any]) -> dict[str, Any]:
     try:
         return client.api.get(TFJOBS, job["metadata"]["namespace"], job["metadata"]["name"], decode_plain)
-    except NotFoundError:  # its ttl may be short
+    except NotFoundError:  # the job may be deleted already, after a short ttlSecondsAfterFinished
         return job

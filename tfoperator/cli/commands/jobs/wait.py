@@ -66,7 +66,7 @@ def wait(
 
 
 def _targets(given: list[str]) -> list[str]:
-    """Return the conditions; `condition=Succeeded`, which kubectl accepts, means the same as Succeeded."""
+    """Return the conditions that the `--for` options name. The form of kubectl, `condition=Succeeded`, also works."""
     by_spelling = {condition.lower(): str(condition) for condition in ConditionType} | {
         "delete": _DELETED,
         _DELETED: _DELETED,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Orchestrator(StrEnum):
-    """The target of the compilation."""
+    """The value of `--to`: the orchestrator for which the pipeline is compiled."""
 
     ARGO = "argo"
     AIRFLOW = "airflow"

@@ -36,9 +36,10 @@ RunArgument = Annotated[
 
 @contextmanager
 def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) -> Iterator[None]:
-    """Convert errors of pipelines into messages for users.
+    """Convert errors of pipelines that the block raises into CliErrors, which have a message, a hint and an exit code.
 
-    The exit code for bad input is 2, and `failed` for other user errors.
+    The exit code is 2 for bad input, 75 if a retry may help, and `failed` for other errors. `hint` is the hint for bad
+    input.
     """
     if find_spec("sqlalchemy") is None:
         raise CliError("pipelines need SQLAlchemy: pip install 'tfoperator[pipeline]'")
@@ -67,7 +68,7 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
-    """Open the records, for commands that need existing records."""
+    """Open the records of pipelines at `path`. Raises CliError if they do not exist."""
     with in_words():
         from tfoperator.pipeline import Home
 
@@ -94,7 +95,7 @@ ParamOption = Annotated[
 
 
 class StepLaunching(Launching, frozen=True):
-    """The options of commands that launch steps, and of commands that compile such commands."""
+    """The options for the launch of a pipeline's steps. `run`, `step` and `compile` have them."""
 
     platform: Annotated[
         str, typer.Option("--platform", help="Platform to use, of the file's PLATFORMS.", metavar="NAME")

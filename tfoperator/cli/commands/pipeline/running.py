@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Containers(StrEnum):
-    """The platform of containers that have no platform config."""
+    """The value of `--containers`: the platform of containers that have no platform config."""
 
     DOCKER = "docker"
     PROCESS = "process"
@@ -237,10 +237,11 @@ def clean(
 
 
 def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, privileged: bool) -> LoadedPipeline:
-    """Return the pipeline with the pipeline root that the user has set.
+    """Check what a pipeline may do on this machine. Return the pipeline, with `root` as its pipeline root if it is set.
 
-    Raises CliError if the file requires something that the user has not allowed. A pipeline in Python is a program of
-    the user: it runs unchanged.
+    A file of Kubeflow Pipelines may come from another author. Raises CliError if its outputs are outside of the current
+    folder, or if its containers need more access to this machine, unless the user's options allow this. A pipeline in
+    Python is a program of the user, so it is not checked.
     """
     from tfoperator.pipeline.graph import Graph
     from tfoperator.pipeline.kfp.demands import foreign_root, privileges
@@ -278,7 +279,7 @@ def load(
     blank_is_left_out: bool = False,
     hint: str = "Nothing was launched.",
 ) -> LoadedPipeline:
-    """Return the pipeline from a file; if `cache` is given, it replaces `enable_cache`.
+    """Return the pipeline from a file. If `cache` is not None, it replaces the pipeline's `enable_cache`.
 
     Raises CliError, ComponentError.
     """

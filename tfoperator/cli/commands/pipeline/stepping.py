@@ -129,7 +129,10 @@ def _decoded(given: list[str] | None) -> dict[str, str]:
 
 
 def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
-    """Check that the pipeline has the same steps as when it was compiled: the orchestrator knows only those steps."""
+    """Raise CliError if the pipeline's steps differ from the steps when it was compiled.
+
+    `wanted` is the digest of the compiled steps. The orchestrator runs only those steps.
+    """
     from tfoperator.pipeline.compiling.launch_plan import steps_digest
     from tfoperator.pipeline.dsl.pipeline import graph_of
 

@@ -1,4 +1,4 @@
-"""Folds TensorFlow's own first lines, which all replicas print: each is shown once, with the number of replicas.
+"""Folds the log lines that TensorFlow prints in each replica: a line is shown once, under `4 replicas`.
 
 No I/O.
 """
@@ -10,10 +10,10 @@ import re
 import msgspec
 
 WAIT = 2.0
-"""The number of seconds for which such a line waits until other replicas print the same line."""
+"""The number of seconds for which a line of TensorFlow is held back, because other replicas may print the same line."""
 
 _MOST = 200
-"""The maximum number of different lines that wait; further lines are shown at once."""
+"""The maximum number of different lines that are held back. Further lines are shown at once."""
 
 _OWN_LINE = re.compile(
     r"[IW]\d{4} \d\d:\d\d:\S+ +\d+ \S+\.cc:\d+\] "  # absl's log
@@ -22,8 +22,8 @@ _OWN_LINE = re.compile(
     r"|To enable the following instructions: "
 )
 _BEGINS_MESSAGE = re.compile(r":$|(?:status|Abort): ?(?:UNAVAILABLE|UNKNOWN|ABORTED|INTERNAL|DEADLINE_EXCEEDED)\b")
-"""A line that belongs to a message of several lines: if it were held back, it would be shown after the lines that
-follow it.
+"""Matches the first line of a message of several lines. It is not held back, because otherwise it would be shown after
+the other lines of the message.
 """
 _VARYING = re.compile(r"\d+")
 
@@ -35,13 +35,16 @@ class _Waiting(msgspec.Struct):
 
 
 class Folding:
-    """Holds back TensorFlow's first lines for a short time. Not thread-safe; times are in seconds."""
+    """Holds back log lines of TensorFlow itself for WAIT seconds. Not thread-safe. Times are in seconds."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Waiting] = {}
 
     def holds(self, prefix: str, text: str, now: float) -> bool:
-        """Return whether the line is held back, as one of TensorFlow's own."""
+        """Hold a line back if it is a line of TensorFlow itself.
+
+        Return whether it is held back: then do not show it now.
+        """
         if text[:1] not in "IWT2" or not _OWN_LINE.match(text) or _BEGINS_MESSAGE.search(text):
             return False
         waiting = self._waiting.get(key := _VARYING.sub("#", text))
@@ -50,14 +53,14 @@ class Folding:
         if waiting is None:
             waiting = self._waiting[key] = _Waiting(text, now, [])
         elif prefix in waiting.prefixes:
-            return False  # the same replica prints it again: that is news
+            return False  # the same replica prints the line again: show it
         waiting.prefixes.append(prefix)
         return True
 
     def due(self, now: float) -> list[tuple[str, str]]:
-        """Return the lines that have waited long enough.
+        """Return the lines that were held back for WAIT seconds, as (prefix, text), and forget them.
 
-        Each has its replica or, if several replicas printed it, their number.
+        The prefix is the replica's name or, if several replicas printed the line, their number: `4 replicas`.
         """
         over = [key for key, waiting in self._waiting.items() if now >= waiting.since + WAIT]
         found = [self._waiting.pop(key) for key in over]

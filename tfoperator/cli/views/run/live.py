@@ -47,7 +47,7 @@ class LiveView(View):
         self._console.print(self.styled(lines), end="", soft_wrap=True, highlight=False)
 
     def styled(self, lines: Iterable[tuple[str, str]]) -> _PrefixedLines:
-        """Return the lines as shown, each prefix in a colour of its own."""
+        """Return the lines for rich. Each prefix has its own colour."""
         shown = []
         for prefix, content in lines:
             colour = self._colours.setdefault(prefix, REPLICA_COLOURS[len(self._colours) % len(REPLICA_COLOURS)])
@@ -55,7 +55,7 @@ class LiveView(View):
         return _PrefixedLines(shown)
 
     def used(self, usage: Usage) -> None:
-        """Record the usage, which the table shows."""
+        """Record the present usage of CPU, memory and GPUs, which the table shows."""
         self._usage = usage_by_pod(usage)
 
     def tick(self) -> None:
@@ -63,7 +63,8 @@ class LiveView(View):
         super().tick()
         if time.monotonic() - self._drawn >= _DRAW_PERIOD:
             self._drawn = time.monotonic()
-            # A terminal writes ^C at the cursor: after a full line it would wrap, and a line of the table would remain.
+            # After Ctrl-C, the terminal writes ^C at the cursor, after the last line of the table. If this line had the
+            # full width, ^C would begin a new line, and rich would not remove the first line of the table.
             self._live.update(
                 Constrain(Group(*self.bars(), self.table()), max(1, self._console.width - len("^C"))), refresh=True
             )
@@ -80,7 +81,7 @@ class LiveView(View):
         return [progress_line(f"{self._jobs.get(uid, ''):<{width}}", progress, now) for uid, progress in shown]
 
     def table(self) -> Table:
-        """Return the current replicas."""
+        """Return the table of the present replicas, with their usage, and a last row with the sums."""
         table = Table(box=None, pad_edge=False, header_style="dim")
         used = usage_header(usage for uid, usage in self._usage.items() if uid in self._rows)
         for title in ("REPLICA", "STATE", "READY", "RESTARTS", *used, ""):
@@ -108,7 +109,10 @@ class LiveView(View):
         return table
 
     def _detail(self, uid: str, row: ReplicaRow, url: str) -> Text:
-        """Return when a replica will be killed, else its problem, its progress bar, or the address of its page."""
+        """Return the last cell of a replica's row.
+
+        It contains the time until the replica is killed, or else its progress bar, its problem, or its URL.
+        """
         if countdown := self.countdown(uid):
             return Text(countdown, style="yellow")
         bar = self.bar_of(uid)
@@ -118,8 +122,8 @@ class LiveView(View):
 
 
 _MAX_SHOWN = 2000
-"""The maximum number of characters of a line on a terminal; the log has the whole line. Longer lines would fill the
-screen.
+"""The maximum number of characters of a line on a terminal, because longer lines would fill the screen. The log file
+has the whole line.
 """
 
 _SEPARATOR = Segment("| ", Style(dim=True))
@@ -138,7 +142,7 @@ class _PrefixedLines:
             if len(text) > _MAX_SHOWN:
                 text = f"{text[:_MAX_SHOWN]} ... ({len(text) - _MAX_SHOWN} more characters in the log)"
             if text.isprintable():
-                # Most lines: they have nothing to interpret, and searching for it would take 50 times as long.
+                # Most lines have no control characters. `Text.from_ansi` would take 50 times as long.
                 yield Segment(f"{text}\n")
             else:
                 yield from Text.from_ansi(without_controls(text), end="\n").render(console, end="\n")

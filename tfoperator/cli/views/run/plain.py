@@ -1,4 +1,4 @@
-"""`tfoperator run` without a terminal: one plain line for each fact."""
+"""`tfoperator run` without a terminal: prints plain lines, without a table of replicas."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from tfoperator.cli.views.run.view import View
 from tfoperator.report.text import names_in_short
 
 _BAR_EVERY = 30.0
-"""Seconds between two states of a progress bar: enough to show progress without too many lines in a night."""
+"""The number of seconds between two lines that show the same progress bar. So a run of a night prints at most about
+1,000 lines per bar.
+"""
 
 _COUNTDOWN_EVERY = 3.0
 """The number of seconds between two lines about a replica that was asked to stop and still runs."""
 
 
 class PlainView(View):
-    """Prints a plain line for each fact: `[worker-0] text`. It prints every line of a container."""
+    """Prints plain lines such as `[worker-0] text`.
+
+    These are all log lines of all containers, and each change of a job or a replica.
+    """
 
     shows_every_line = True
 
@@ -33,7 +38,7 @@ class PlainView(View):
         self._countdown_due: float | None = None
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
-        """Print one line for every tenth of the training."""
+        """Print a line when the progress has reached the next multiple of 10 %."""
         if before is None or (now.percentage or 0) // 10 != (before.percentage or 0) // 10:
             self.say(name, f"progress: {progress_text(now, datetime.now(UTC))}")
 
@@ -75,5 +80,5 @@ _DRAWN = re.compile(r"[\u2500-\u259f#=>.\- ]{6,}")  # box drawing, blocks, and t
 
 
 def in_short(bar: str) -> str:
-    """Return the numbers and words of the bar, without drawing characters and colours, for a cell of a table."""
+    """Return the text of a progress bar for a cell of a table: without the drawn bar and the colours."""
     return _DRAWN.sub(" ", _COLOURS.sub("", without_controls(bar))).strip()

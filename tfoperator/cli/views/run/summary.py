@@ -10,7 +10,7 @@ from tfoperator.report.text import report_lines
 
 
 def summary(result: RunResult) -> list[str]:
-    """Return the lines to show."""
+    """Return the lines of the summary."""
     lines: list[str] = []
     for job in result.jobs:
         lines += ["", _headline(job, result), *_table(job)]
@@ -46,7 +46,7 @@ def _table(job: JobResult) -> Iterator[str]:
 
 
 def _report(job: JobResult) -> Iterator[str]:
-    """Yield the reasons why the run did not succeed; for a success, yield only the causes of restarts."""
+    """Yield the lines of the job's report: why it did not succeed, or the causes of restarts."""
     if job.report is None:
         return
     lines = report_lines(job.report)

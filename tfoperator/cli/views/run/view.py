@@ -1,7 +1,8 @@
 """The messages of `tfoperator run`: log lines under the name of their replica, conditions, restarts, events.
 
-Output of a container is never read as markup, and it can control only its own colours. This also applies to a pipe,
-because the next program's output is shown on a terminal in the end.
+The output of a container is untrusted: it can set colours, but its other control characters are removed, and it is not
+interpreted as markup of rich. Control characters are also removed if stdout is a pipe, because the next program may
+show the output on a terminal.
 """
 
 from __future__ import annotations
@@ -34,24 +35,21 @@ from tfoperator.local.run.results import RunOutcome
 from tfoperator.sdk.states import container_status
 
 _NO_NEWS = frozenset(condition for condition in ConditionType if not condition.traits.is_news)
-"""Conditions of a job without problems."""
+"""Conditions that a job without problems has, too. They are shown only with `--verbose`."""
 
 _QUIET = frozenset(reason for reason in JobReason if not reason.traits.is_news)
-"""Events of a job without problems, and events that only repeat another line: a line about a condition, or about a
-replica's restart.
+"""Reasons of events that are shown only with `--verbose`. These are events that a job without problems has, too, and
+events that repeat a line about a condition or a restart.
 """
 
 _ON_THIS_MACHINE = "http://127.0.0.1:"
 
 
 class View(RunListener, ABC):
-    """Turns changes into lines; the subclass displays them."""
+    """Converts changes of jobs and pods, events and log output into lines. A subclass shows the lines."""
 
     def __init__(self, *, verbose: bool = False) -> None:
-        """With `verbose`, show also the creation of pods, and each line that TensorFlow itself prints.
-
-        Few users need these.
-        """
+        """With `verbose`, also show the creation of pods, and every line that TensorFlow itself prints."""
         self._verbose = verbose
         self._folding = Folding()
         self._rows: dict[str, tuple[str, ReplicaRow]] = {}  # pod uid: (job name, row)
@@ -69,12 +67,12 @@ class View(RunListener, ABC):
         self._early: list[LogChunk] = []  # output of pods that are not known yet
 
     def job_changed(self, job: TFJob) -> None:
-        """Show each condition that has become true since the last time."""
+        """Show each condition that has become true since the last call for this job."""
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
         said = self._said.get(job.metadata.uid, ())
         in_order = (*job.status.conditions, *job.status.operator_conditions)
         true = [condition for condition in in_order if condition.status == "True"]
-        # The time distinguishes a second restart from the first.
+        # The transition time distinguishes two restarts with the same message.
         facts = tuple(f"{condition.type}: {condition.message} {condition.last_transition_time}" for condition in true)
         for condition, fact in zip(true, facts, strict=True):
             if fact not in said:
@@ -90,11 +88,11 @@ class View(RunListener, ABC):
             self.progressed(name, before, job.status.progress)
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
-        """Show a job's progress report; do nothing if the table shows it."""
+        """Show a new progress report of a job. By default do nothing, because the live view shows a progress bar."""
 
     def _say_where_its_tensorboard_is(self, job: TFJob) -> None:
         shown, tensorboard = self._tensorboards.get(job.metadata.uid), job.status.tensor_board
-        # Its name in the cluster comes first, which is useless on this machine.
+        # The first URL has the name of a service, which can't be resolved on this machine.
         if tensorboard is None or not tensorboard.url.startswith(_ON_THIS_MACHINE) or tensorboard == shown:
             return
         self._tensorboards[job.metadata.uid] = tensorboard
@@ -141,7 +139,7 @@ class View(RunListener, ABC):
         return "" if at is None else f"killed in {max(0, math.ceil((at - datetime.now(UTC)).total_seconds()))} s"
 
     def event(self, event: Event) -> None:
-        """Show the event, unless it only repeats the line about a condition."""
+        """Show the event, unless its reason is in `_QUIET`, or it only repeats the message of a condition."""
         if event.message in self._messages or (event.reason in _QUIET and not self._verbose):
             return
         involved = event.involved_object
@@ -153,7 +151,8 @@ class View(RunListener, ABC):
     def logged(self, chunks: Sequence[LogChunk]) -> None:
         """Show log lines with the name of their replica, and the number of lines that are only in the log file.
 
-        If output comes before its pod is known, it waits for the pod, because the pod has the name of the replica.
+        Output of a pod that is not known yet is shown after `pod_changed`, because the name of the replica comes from
+        the pod.
         """
         lines: list[tuple[str, str]] = []
         for chunk in chunks:
@@ -187,7 +186,7 @@ class View(RunListener, ABC):
         return next((bar for container, bar in self._bars.items() if container[:2] == place), "")
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """Report that all remaining replicas are being stopped, if the user does not know the reason already."""
+        """Show why the run stops the remaining replicas: Ctrl-C or the time limit. For other outcomes, show nothing."""
         for chunk in self._early:
             self._names.setdefault((chunk.namespace, chunk.pod), chunk.pod)
         self._show_early()
@@ -198,11 +197,14 @@ class View(RunListener, ABC):
             self.say("tfoperator", "the time limit is over: stopping the job")
 
     def page_link(self, url: str) -> None:
-        """Show the link to the page."""
+        """Show the link to the page that `tfoperator run --ui` serves."""
         self.say("tfoperator", f"the page (the link works once, for one browser): {url}")
 
     def tick(self) -> None:
-        """Show the lines that have waited long enough."""
+        """Show the lines of TensorFlow that were held back for `folding.WAIT` seconds.
+
+        The run calls it several times a second.
+        """
         self.unfold()
 
     def say(self, prefix: str, text: str) -> None:
@@ -214,7 +216,7 @@ class View(RunListener, ABC):
         """Show lines, each under its prefix."""
 
     def close(self) -> None:
-        """Give the terminal back, if this view controls it."""
+        """Remove everything that the view still draws on the terminal."""
 
     def _show_early(self) -> None:
         early, self._early = self._early, []
@@ -226,14 +228,17 @@ class View(RunListener, ABC):
 
 
 class KnownRestarts(msgspec.Struct, frozen=True):
-    """The history of a replica: its number of restarts, and how it last ended (None if it has not ended)."""
+    """The number of restarts of a replica, and its last exit code (None if it has not ended yet)."""
 
     count: int = 0
     exit_code: int | None = None
 
 
 def after(before: KnownRestarts, pod: Pod) -> tuple[KnownRestarts, str]:
-    """Return the history after a new state of the pod, and a sentence if the state shows a new restart ("" if not)."""
+    """Return the restarts of a replica after a new state of its pod, and a sentence for a new restart.
+
+    The sentence is "" if the state shows no new restart.
+    """
     program = container_status(pod, "tensorflow")
     count = annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
     count += 0 if program is None else program.restart_count
