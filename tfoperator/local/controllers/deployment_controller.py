@@ -206,7 +206,7 @@ class DeploymentController:
 
 
 def _answers(port: int, path: str) -> bool:
-    """Return whether a page can be reached. A redirection counts as reached, as for a kubelet."""
+    """Return whether a page responds with a status below 400. A redirection (3xx) suffices, as for a kubelet."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_PROBE_TIMEOUT)
     try:
         connection.request("GET", path)

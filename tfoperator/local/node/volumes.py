@@ -55,13 +55,15 @@ never exist.
 class VolumeManager:
     """Creates and removes the volumes of pods. Thread-safe.
 
-    `pods` contains volumes that exist as long as their pod. `claims` contains volumes that stay after a pod. A
-    PersistentVolumeClaim is a directory with the claim's name. All pods that use the claim share the directory, and it
-    is kept until the run directory is deleted. `objects` contains the volumes of ConfigMaps and Secrets. Pods with the
-    same content share a directory, which exists until the last of these pods has ended. So a single symbolic link can
-    serve all of them. With `keep`, `remove` does nothing. With `mounted`, containers access volumes through mounts.
-    Each container may write to them, whatever user it runs as, as with a kubelet. Other users of this machine can't
-    open the folder that contains all volumes.
+    The folder `root` contains three folders. `pods` contains the volumes that exist as long as their pod. `claims`
+    contains a folder for each PersistentVolumeClaim, with the claim's name. All pods that use the claim share this
+    folder, and it is kept until the run directory is deleted. `objects` contains the volumes of ConfigMaps and Secrets.
+    Pods with the same content share a folder, which exists until the last of these pods has ended. So these pods can
+    also share a symbolic link at a mount path, which replaces a mount where mounts are not possible.
+
+    With `keep`, `remove` does nothing. `mounted` is whether containers access volumes through mounts. Then each
+    container may write to its volumes, whatever user it runs as, as with a kubelet. Other users of this machine can't
+    open `root`.
     """
 
     def __init__(self, root: Path, *, keep: bool = False, mounted: bool = False) -> None:
@@ -78,7 +80,8 @@ class VolumeManager:
         return self._claims / namespace
 
     def prepare(self, pod: LocalPod, sources: Sources, tokens: Tokens | None = None) -> dict[str, Path]:
-        """Create every volume of a pod. A second call keeps existing volumes, and writes new data.
+        """Create every volume of a pod. A second call keeps existing volumes, and writes the present content of
+        ConfigMaps, Secrets and tokens.
 
         Raises ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may be created), and
         LaunchError for a volume that can never be provided.
@@ -90,7 +93,7 @@ class VolumeManager:
     def mounts(
         self, pod: LocalPod, container: Container, volumes: Mapping[str, Path], variables: Mapping[str, str]
     ) -> tuple[Mount, ...]:
-        """Return the mounts of one container. Its variables are used for a `subPathExpr`.
+        """Return the mounts of one container. `variables` are the container's variables, which a `subPathExpr` uses.
 
         Raises LaunchError if the pod lacks the volume of a mount, and ContainerConfigError if the container lacks a
         variable.
@@ -211,7 +214,7 @@ class SharedFolders:
             fill(new)
             new.chmod(0o755)
             with self._lock:
-                if not folder.is_dir():  # another pod was not faster
+                if not folder.is_dir():  # else another pod has made it meanwhile
                     new.rename(folder)
         finally:
             shutil.rmtree(new, ignore_errors=True)
