@@ -99,8 +99,9 @@ class ContainerLauncher:
         on_exit: OnExit,
         warn: Callable[[str, str], None],
     ) -> ContainerProcess:
-        """Start the container. Raises LaunchError. Raises OSError if the file for its termination message can't be
-        created.
+        """Start the container.
+
+        Raises LaunchError. Raises OSError if the file for its termination message can't be created.
         """
         pod, container = self._pod, record.container
         mounts = prepared.mounts

@@ -179,8 +179,9 @@ class NodeApi:
         return look_up
 
     def tokens(self, pod: LocalPod) -> Tokens:
-        """Return a function that requests tokens of the pod's service account. The tokens are bound to the pod, as a
-        kubelet's are.
+        """Return a function that requests tokens of the pod's service account.
+
+        The tokens are bound to the pod, as a kubelet's are.
         """
         meta = pod.metadata
         account = pod.spec.service_account_name or "default"

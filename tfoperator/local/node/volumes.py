@@ -80,11 +80,11 @@ class VolumeManager:
         return self._claims / namespace
 
     def prepare(self, pod: LocalPod, sources: Sources, tokens: Tokens | None = None) -> dict[str, Path]:
-        """Create every volume of a pod. A second call keeps existing volumes, and writes the present content of
-        ConfigMaps, Secrets and tokens.
+        """Create every volume of a pod.
 
-        Raises ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may be created), and
-        LaunchError for a volume that can never be provided.
+        A second call keeps existing volumes, and writes the present content of ConfigMaps, Secrets and tokens. Raises
+        ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may be created), and LaunchError
+        for a volume that can never be provided.
         """
         if pod.spec.volumes:
             private_folder(self._root)
