@@ -227,8 +227,7 @@ class LogStore:
         return datetime.fromtimestamp(found.st_mtime, UTC) if found is not None and found.st_size else None
 
     def all(self) -> tuple[tuple[str, str, str, LogFile], ...]:
-        """Return every log with its namespace, pod and container, in the order in which the containers first started.
-        """
+        """Return (namespace, pod, container, log) of every log, in the order in which the containers first started."""
         with self._lock:
             return tuple((*key, log) for key, logs in self._latest.items() for log in logs)
 

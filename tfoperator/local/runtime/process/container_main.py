@@ -1,4 +1,4 @@
-"""The first program of a container that has volumes.
+"""The first program of a container that runs as a process and has volumes.
 
 It makes a mount namespace, and then replaces itself with the container's program. The program runs in an isolated
 Python (`COMMAND`) and imports only small parts of the standard library. The imports of `typing`, `enum` and the modules
@@ -93,7 +93,7 @@ class ProgramError(Exception):
 def find_program(name: str, environment: Mapping[str, str], directory: str) -> str:
     """Return the program's path: search PATH, or resolve a relative path from the directory.
 
-    Raises ProgramError with a clear message.
+    If PATH does not contain `python` or `python3`, return this interpreter. Raises ProgramError.
     """
     path = environment.get("PATH", os.defpath)
     if os.sep in name:
@@ -134,7 +134,7 @@ def make_namespace(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]
 
 
 def _bind(source: int, target: str, *, read_only: bool) -> None:
-    if not os.path.lexists(target):  # in a mirror: all others exist
+    if not os.path.lexists(target):  # this happens only in a mirror: all other targets exist
         _make_target(target, folder=stat.S_ISDIR(os.fstat(source).st_mode))
     _mount(f"/proc/self/fd/{source}", target, None, _MS_BIND | _MS_REC)
     if read_only:
@@ -306,7 +306,9 @@ def _enter(arguments: list[str]) -> None:
 
 
 def _probe() -> None:
-    """Run the mode `probe`: exit with 0 if this machine permits such namespaces, else print the reason."""
+    """Run the mode `probe`: exit with 0 if this machine permits mount namespaces, else print the reason and exit with
+    1.
+    """
     try:
         make_namespace(["/"], [])
     except OSError as error:
