@@ -1,6 +1,7 @@
 """The embedded control plane: API server, operator, node agent and deployment controller, in one process.
 
-They use real HTTP. It does not depend on jobs and terminals. `run` and the background process of `local up` use it.
+The components reach the API server by HTTP, as in a cluster. This module starts and stops them. It knows neither the
+jobs that will run nor a terminal. `tfoperator run` and the background process of `tfoperator local up` use it.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ _PROGRESS_WRITES = 50.0
 """The maximum number of writes of progress per second. Here there is only one replica of the operator."""
 
 _MAX_STALLED_PODS = 10_000
-"""The maximum number of stalled pods. It is large enough for all pods of a job: they run on this machine, and each
-writes its stacks to a separate file.
+"""The maximum number of stalled pods whose stacks are taken. It is large enough for all pods of a job: they run on
+this machine, and each writes its stacks to a separate file.
 """
 
 _DEFAULT_PS_IMAGE = "tensorflow/tensorflow"
@@ -211,12 +212,12 @@ class ControlPlane:
         self._cleanup.close()
 
     def hold_page(self) -> None:
-        """Let the page show the present state, and no later change."""
+        """Let the page show the present state of the jobs, and no later change."""
         if self._page is not None:
             self._page.hold()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
-        """Take the progress that was read from a pod's output, if this control plane takes reports.
+        """Pass the progress that was read from a pod's output to the operator. Do nothing if `progress` was not set.
 
         Any thread may call it.
         """
@@ -262,7 +263,7 @@ class _AgentStacks:
 
 
 def client_config(endpoint: ReservedEndpoint) -> ClusterConfig:
-    """Return how a client of this process reaches the server."""
+    """Return the configuration (URL, CA and token) with which a client in this process reaches the API server."""
     return ClusterConfig(
         server=endpoint.url,
         tls=TlsOptions(ca=endpoint.certificate),

@@ -170,8 +170,8 @@ class PodMessages:
             return self._stop_at is not None
 
     def wait(self, due: Sequence[float]) -> None:
-        """Wait until a process ends, a stop is requested, the spec changes, or one of these times or the time limit is
-        reached.
+        """Wait until a process ends, a stop is requested, the spec changes, or one of these times or the time limit
+        is reached.
         """
         with self._changed:
             while not self._exits and self._stop_at is None and not self._new_spec:

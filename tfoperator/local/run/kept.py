@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
 KUBECONFIG = "kubeconfig"
-"""A file in the directory of a run that goes on: the way to its API server."""
+"""The file in the directory of a run with which commands reach the API server of the run. It exists while the run
+goes on.
+"""
 
 RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
 """Files in a run's directory. They are the result, which is written at the end; the operator's log, which is locked

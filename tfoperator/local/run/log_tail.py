@@ -10,7 +10,7 @@ from tfoperator.local.runtime.log_files import LogFile
 
 _CHUNK_SIZE = 1024 * 1024
 _MAX_LINE_SIZE = 64 * 1024
-"""If an incomplete line has more bytes than this, it is passed on incomplete: a program may never write a line end."""
+"""If a line has more bytes than this and no end yet, its first part counts as a line: the end may never come."""
 
 
 _TRUNCATED_LINE = b"... the program has emptied its log, as `> /dev/stderr` does: `>&2` would not\n"
@@ -38,8 +38,8 @@ class UnreadLog:
 
     @property
     def bar(self) -> str:
-        """The last line as the user sees it, if it has no line end yet and is rewritten with carriage
-        returns; else "".
+        """The last line as the user sees it, if it has no line end yet and is rewritten with carriage returns; else
+        "".
         """
         return _text(self._rest).rstrip("\b ") if b"\r" in self._rest[:-1] else ""
 
@@ -69,7 +69,7 @@ class UnreadLog:
     def take(self, most: int, *, newest: bool = False) -> tuple[int, list[str]]:
         """Return how many lines were skipped before, and up to `most` lines.
 
-        These are the next lines, or the newest lines.
+        With `newest`, take the newest lines, and skip the lines before them. Otherwise take the next lines.
         """
         if newest:
             cut = self._complete.count(b"\n") - most

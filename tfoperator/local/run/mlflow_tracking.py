@@ -16,7 +16,9 @@ from tfoperator.local.run.records import RunRecords
 from tfoperator.local.run.results import JobResult, RunResult
 
 EXPERIMENT = "tfoperator"
-"""The MLflow experiment of such runs, unless the variable MLFLOW_EXPERIMENT_NAME names another experiment."""
+"""The MLflow experiment to which the runs are written, unless the variable MLFLOW_EXPERIMENT_NAME names another
+experiment.
+"""
 
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # its own bounds are 7 retries of 120 s
@@ -36,10 +38,10 @@ class MlflowTracking:
     """Writes to the server or folder in MLFLOW_TRACKING_URI, or to MLflow's own default. Not thread-safe."""
 
     def __init__(self) -> None:
-        """Find the experiment.
+        """Find the experiment, or create it. Raises TrackingError.
 
-        Create it if it does not exist. Raises TrackingError. The caller gets this error before a run begins, not after
-        the run.
+        Create this object before a run begins. So a wrong setting of MLflow is reported at once, and not after hours of
+        training.
         """
         for name, value in _SETTINGS.items():
             os.environ.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""Serves another process's run from an API server in this process, so the commands and the page can read this run.
+"""Serves the run of another process from an API server in this process, so the commands and the page can read it.
 
 If a run has ended or died, the server shows the state at its end. If a run continues, it is read again whenever its
 records change. So watches get its changes and its end, and logs grow.

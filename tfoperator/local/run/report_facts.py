@@ -23,7 +23,7 @@ _MAX_RUNS = 20  # of one replica, its last runs: a crash loop has thousands
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
     """Return the facts about a pod's replica.
 
-    The arguments are the logs of the container that decides the result, and the replica's final state.
+    `found` contains the logs of the container that decides the result, and the replica's final state.
     """
     logs, state = found
     stacks = next((log.stacks for log in reversed(logs) if log.stacks), "")

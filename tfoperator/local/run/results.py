@@ -1,7 +1,8 @@
 """The result of a run, as values. The summary on the terminal, `-o json` and the exit code use these values.
 
-The result of each replica comes from the records of its logs, not from pods. The pods no longer exist when the job has
-been cleaned up. A pod that was stopped at the end (exit code 143) has not failed.
+The result of each replica comes from the records of its logs, not from pods. When the result is made, the pods may no
+longer exist. And a pod that was stopped at the end of the run has failed with exit code 143, but its replica has not
+failed.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ class _Attempt(NamedTuple):
 def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:
     """Return the logs of the container that decides the result, in order, and how the replica ended."""
     latest = {attempt.log.path.parent: attempt.log for attempt in attempts}
-    # A replica has ended as its container `tensorflow` has: others count only where that never ran.
+    # The container `tensorflow` decides how a replica has ended. Other containers count only if it never ran.
     latest = {folder: log for folder, log in latest.items() if folder.name == DEFAULT_CONTAINER_NAME} or latest
     failed = [log for log in latest.values() if log.exit_code not in (None, 0) and not log.stopped]
     main = [log for log, init in attempts if not init and log.path.parent in latest]

@@ -198,8 +198,8 @@ class ContainerProcess(Protocol):
         """Send SIGKILL to all processes of the container."""
 
     def stacks(self) -> str:
-        """Return the stacks of the threads of the container's Python processes, or a sentence that explains why there
-        are none.
+        """Return the stacks of the threads of the container's Python processes, or a sentence that explains why
+        there are none.
         """
 
 

@@ -21,7 +21,8 @@ from tfoperator.local.apiserver.storage.store import StoredObject, encode
 class RequestedForm(msgspec.Struct, frozen=True):
     """The format that the Accept header requests.
 
-    `form` is "", "Table", "PartialObjectMetadata" or the list type of one of these.
+    `form` is "" for whole objects. Otherwise it is "Table", "PartialObjectMetadata" or "PartialObjectMetadataList".
+    `version` is the version of this type in the group `meta.k8s.io`.
     """
 
     form: str = ""

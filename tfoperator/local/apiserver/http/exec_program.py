@@ -1,4 +1,4 @@
-"""A command that `exec` runs beside a container: its input, output and terminal."""
+"""A command that `kubectl exec` runs beside a container's program: its input, output and terminal."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class _Size(msgspec.Struct, rename="pascal"):
 class _TerminalOutput(asyncio.StreamReaderProtocol):
     """Reads the output of a terminal.
 
-    The end of a terminal is reported as an error, and at an error the base class would drop output that is not read
-    yet.
+    The kernel reports the end of a terminal as the error EIO. At an error, the base class would drop output that is not
+    read yet.
     """
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - EIO, once all its programs have ended
