@@ -198,8 +198,9 @@ class UsageMeter:
             return self._usage
 
     def subscribe(self, listener: Listener, every: float) -> None:
-        """Call `listener` with the usage at least every `every` seconds, in the meter's thread, until the meter
-        stops.
+        """Call `listener` with the usage at least every `every` seconds, until the meter stops.
+
+        The meter's thread makes the calls.
         """
         with self._wake:
             self._listeners.append((listener, every))

@@ -1,7 +1,8 @@
-"""The embedded API server: an HTTP server on loopback. A single thread does all its work.
+"""The embedded API server: an HTTP server on loopback.
 
-It keeps everything in memory until it stops. It listens only on loopback. Every request needs the bearer token, because
-any user of the machine can connect to a loopback port.
+A single thread handles all requests. A pool of threads reads logs. The server keeps everything in memory until it
+stops. It listens only on loopback. Every request needs the bearer token, because any user of the machine can connect to
+a loopback port.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class EmbeddedApiServer(HttpServer):
         self.endpoint = endpoint or ReservedEndpoint()
         """The endpoint at which clients reach this server."""
         self.url, self.token, self.certificate = self.endpoint.url, self.endpoint.token, self.endpoint.certificate
-        """The endpoint's."""
+        """The URL, token and certificate of the endpoint."""
         super().__init__(
             LOOPBACK, 0, name="apiserver", limits=_LIMITS, listening=self.endpoint.socket, places=TokenPlaces()
         )
@@ -186,11 +187,14 @@ class EmbeddedApiServer(HttpServer):
     # As an HTTP server.
 
     def begin(self) -> None:
-        """Create the objects that respond to requests."""
+        """Create the store, and the objects that respond to requests.
+
+        `HttpServer` calls this method before the first request.
+        """
         self._api = self._assemble()
 
     def context(self) -> ssl.SSLContext:
-        """Return the kubeconfig of the endpoint."""
+        """Return the TLS context of the endpoint."""
         return self.endpoint.context
 
     def trusts(self, request: Request) -> bool:
@@ -202,7 +206,7 @@ class EmbeddedApiServer(HttpServer):
         return await self._api.answer(request)
 
     def refusal(self, refusal: Refusal) -> Answer:
-        """Return the Status for a refused request."""
+        """Return the response to a request that `HttpServer` refuses, for example because its body is too large."""
         if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             return status_answer(too_large_body())
         if refusal.status == HTTPStatus.BAD_REQUEST:

@@ -170,8 +170,9 @@ class PodMessages:
             return self._stop_at is not None
 
     def wait(self, due: Sequence[float]) -> None:
-        """Wait until a process ends, a stop is requested, the spec changes, or one of these times or the time limit
-        is reached.
+        """Wait until there is a message, until the time limit is reached, or until the earliest of the times `due`.
+
+        A message is the end of a process, a stop, or a change of the spec. The times are on the monotonic clock.
         """
         with self._changed:
             while not self._exits and self._stop_at is None and not self._new_spec:

@@ -38,8 +38,9 @@ class UnreadLog:
 
     @property
     def bar(self) -> str:
-        """The last line as the user sees it, if it has no line end yet and is rewritten with carriage returns; else
-        "".
+        """The present text of a progress bar; "" if there is none.
+
+        A progress bar is a last line without a line end, which the program rewrites with carriage returns.
         """
         return _text(self._rest).rstrip("\b ") if b"\r" in self._rest[:-1] else ""
 

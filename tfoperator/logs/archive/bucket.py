@@ -107,7 +107,10 @@ class Bucket(Place):
         return name
 
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """See `Place`. Raises ObjectChanged if another process has written the record since it was read."""
+        """See `Place`.
+
+        Raises ObjectChanged if another process has written the record since this process read it as `old`.
+        """
         del when  # names of files have it
         data = (folder / RECORD).read_bytes()
         new, before = file_names(decode_record(data)), file_names(old)

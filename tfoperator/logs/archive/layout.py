@@ -133,14 +133,15 @@ def pod_folder(job: ObjectMeta, pod: ObjectMeta) -> PurePosixPath:
 
 
 def stacks_name(container: str) -> str:
-    """Return the name of the file with the stacks of a container."""
+    """Return the name of the file with the stacks of the threads of a container."""
     return f"{path_component(container)}.stacks.txt"
 
 
 def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[ArchivedContainer, ...]) -> ArchivedPod:
     """Return the record of a pod.
 
-    It omits the reason if the operator stopped other containers after the replica had ended.
+    If the operator has stopped the pod's other containers after the replica had ended, the pod's reason describes this
+    stop. In this case the record omits the reason.
     """
     meta, status = pod.metadata, pod.status
     return ArchivedPod(

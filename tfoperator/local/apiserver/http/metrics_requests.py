@@ -78,7 +78,11 @@ class MetricsRequests:
 
 
 def _well_placed(resource: ResourceType, path: ResourcePath) -> bool:
-    """Return whether the path has a namespace exactly if a namespace is necessary. A list may be of all namespaces."""
+    """Return whether the path fits the scope of the resource.
+
+    A path for nodes must have no namespace, and a path for a single pod must have a namespace. A list of pods may have
+    a namespace, or be a list of all namespaces.
+    """
     if not resource.namespaced:
         return not path.namespace
     return bool(path.namespace) or not path.name

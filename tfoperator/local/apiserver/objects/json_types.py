@@ -173,7 +173,7 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
 def pod_part(kind: str, obj: Mapping[str, Any]) -> tuple[object, str, str]:
     """Return the part of a built-in object that describes a pod, its type, and its path.
 
-    Return None for other kinds.
+    For other kinds, the part is None, and the texts are empty.
     """
     if kind == "Pod":
         return obj.get("spec"), "PodSpec", "spec"

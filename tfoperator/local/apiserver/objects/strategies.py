@@ -170,7 +170,10 @@ class _NamespaceStrategy(Strategy):
 
 
 class _ClaimStrategy(_SpecAndStatus):
-    """A claim is bound as soon as it exists: the node agent has a directory for every claim that a pod uses."""
+    """The rules of PersistentVolumeClaims.
+
+    A claim is bound as soon as it exists: the node agent has a directory for every claim that a pod uses.
+    """
 
     def initial_status(self, obj: Json) -> Json:  # noqa: ARG002 - the hook's signature
         return {"phase": "Bound"}
@@ -229,7 +232,10 @@ _USUAL_PREEMPTION = "PreemptLowerPriority"
 
 
 class _PriorityClassStrategy(Strategy):
-    """Pods may name any class, also a class that does not exist: the node of this machine preempts no pod."""
+    """The rules of PriorityClasses.
+
+    Pods may name any class, also a class that does not exist: the node of this machine preempts no pod.
+    """
 
     def prepare_create(self, obj: Json) -> None:
         obj["value"] = obj.get("value") or 0

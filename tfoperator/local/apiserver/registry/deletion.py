@@ -18,7 +18,9 @@ FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
 _KIND = "DeleteOptions"
 _MAX_GRACE = 2**31 - 1
-"""Seconds. With a longer time, the date would be too large to represent."""
+"""The maximum grace period in seconds. With a longer period, the date of the deletion would be too large to
+represent.
+"""
 _FINALIZER_OF = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER, "Background": None}
 
 

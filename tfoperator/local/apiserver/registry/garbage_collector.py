@@ -1,9 +1,9 @@
 """Garbage collection by owner, and the removal of namespaces. kube-controller-manager does this in a cluster.
 
 If all owners of an object are gone, the object is deleted. Foreground deletion waits for dependents that block it.
-Orphaning removes the reference of dependents. The store's events trigger it, but it never runs inside the write that
-causes an event. `schedule` (the event loop's `call_soon`) runs it after the write. So a DELETE returns before
-dependents are deleted, as on a cluster.
+Orphaning removes the owner references from dependents. The changes of the store trigger the garbage collection, but it
+never runs inside the write that causes a change. `schedule` (the event loop's `call_soon`) runs it after the write. So
+a DELETE returns before dependents are deleted, as on a cluster.
 """
 
 from __future__ import annotations

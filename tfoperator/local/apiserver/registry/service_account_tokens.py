@@ -63,7 +63,8 @@ class TokenIssuer:
     def issue(self, registry: Registry, namespace: str, name: str, body: Json, now: datetime) -> Json:
         """Return the TokenRequest, including its status. Raises StatusError in the same cases as kube-apiserver.
 
-        Every namespace has the account `default`. In a cluster, a controller creates it.
+        In a cluster, a controller creates the account `default` in every namespace. Here this account has tokens
+        although it does not exist as an object.
         """
         try:
             spec = msgspec.convert(body, _TokenRequest).spec

@@ -1,9 +1,9 @@
-"""Subresources. Scale: the number of replicas of an object, in a format that all clients support.
+"""The subresources `scale`, `binding` and `eviction`.
 
-`kubectl scale` and autoscalers read and write an `autoscaling/v1 Scale`. The Scale is not stored: the server makes it
-from three paths in the object, which the object's type or CRD names. A change of the Scale is a change of the object,
-and all rules of the object apply. Binding and eviction are actions on a pod. A client requests them by creating a
-subresource.
+`kubectl scale` and autoscalers read and write an `autoscaling/v1 Scale`, which has the number of replicas in the same
+format for all kinds. The Scale is not stored: the server makes it from three paths in the object, which the object's
+type or CRD names. A change of the Scale is a change of the object, and all rules of the object apply. Binding and
+eviction are actions on a pod. A client requests them by creating a subresource.
 """
 
 from __future__ import annotations
@@ -123,7 +123,10 @@ def selector_text(selector: Json) -> str:
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: Json, now: datetime) -> None:
-    """Bind a pod to a node, as a scheduler requests. A pod can be bound only once. `name` may be only in the body."""
+    """Bind a pod to a node, as a scheduler requests.
+
+    A pod can be bound only once. If `name` is "", the body contains the name.
+    """
     metadata = binding.get("metadata") if isinstance(binding.get("metadata"), dict) else {}
     target = binding.get("target") if isinstance(binding.get("target"), dict) else {}
     assert isinstance(metadata, dict)
@@ -152,7 +155,8 @@ def bind(registry: Registry, namespace: str, name: str, binding: Json, now: date
 def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: datetime) -> None:
     """Delete a pod by an eviction.
 
-    This server has no disruption budgets. A condition of the pod contains the reason.
+    The pod's condition `DisruptionTarget` contains the reason. This server has no disruption budgets, so it never
+    refuses.
     """
     try:
         options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)

@@ -115,7 +115,7 @@ def too_large(revision: int, current: int) -> StatusError:
 def match_forbidden(why: str, *more: FieldProblem) -> StatusError:
     """Return a 422 for a `resourceVersionMatch` that contradicts other options.
 
-    It also contains the problems in `more`.
+    The Status also contains the problems in `more`.
     """
     return invalid_options("ListOptions", forbidden("resourceVersionMatch", why), *more)
 

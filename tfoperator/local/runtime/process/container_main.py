@@ -306,9 +306,7 @@ def _enter(arguments: list[str]) -> None:
 
 
 def _probe() -> None:
-    """Run the mode `probe`: exit with 0 if this machine permits mount namespaces, else print the reason and exit
-    with 1.
-    """
+    """Run the mode `probe`: exit with 0 if this machine permits mount namespaces, else with 1 and the reason."""
     try:
         make_namespace(["/"], [])
     except OSError as error:
