@@ -50,7 +50,9 @@ _ARCHIVE_BYTES = 1 << 30
 
 _SYSTEM_NAMESPACE = "kube-system"
 _PROGRESS_WRITES = 50.0
-"""The maximum number of writes of progress per second. Here there is only one replica of the operator."""
+"""The maximum number of statuses per second that the operator writes because of progress reports. By default, each
+replica of an operator in a cluster writes at most 25 per second. Here there is only one replica.
+"""
 
 _MAX_STALLED_PODS = 10_000
 """The maximum number of stalled pods whose stacks are taken. It is large enough for all pods of a job: they run on
@@ -61,7 +63,10 @@ _DEFAULT_PS_IMAGE = "tensorflow/tensorflow"
 
 
 class Page(Protocol):
-    """A page that shows the jobs. A higher layer implements it. Call `start()` once and `stop()` once."""
+    """A page in the browser that shows the jobs.
+
+    The package `ui` implements it. Call `start()` once and `stop()` once.
+    """
 
     def start(self) -> None:
         """Start to serve the page."""
@@ -76,7 +81,9 @@ class Page(Protocol):
 
 
 LogAttempts = Callable[[str, str, str], Sequence[LogFile]]
-"""Returns the logs of a container's attempts, by the pod's namespace and name: see `LogStore.attempts`."""
+"""A function with the arguments (namespace, pod, container). It returns the logs of the container's attempts: see
+`LogStore.attempts`.
+"""
 
 PageMaker = Callable[[Client, Callable[[str], object], Path | None, LogAttempts], Page]
 """Makes a page. The arguments are a client, a function that is called with each link that opens the page, the log
@@ -85,7 +92,10 @@ archive (if any), and the logs of the containers.
 
 
 class ServedPage(msgspec.Struct, frozen=True):
-    """How to create the page. `on_link` is called with each link that opens the page. Any thread may call it."""
+    """The function that makes the page, and the receiver of its links.
+
+    `on_link` is called with each link that opens the page. Any thread may call it.
+    """
 
     make: PageMaker
     on_link: Callable[[str], object]

@@ -51,8 +51,8 @@ class Machine(msgspec.Struct, frozen=True):
 class MachineUse(msgspec.Struct, frozen=True):
     """The use of the whole machine.
 
-    It has the CPU time of all CPUs in seconds since an arbitrary start, and the bytes of memory that are not available
-    to programs.
+    `cpu_seconds` is the CPU time of all CPUs in seconds, since an arbitrary start. `memory` is the memory in bytes that
+    is not available to programs.
     """
 
     cpu_seconds: float
@@ -93,8 +93,8 @@ class Reading(msgspec.Struct, frozen=True):
 class ContainerUsage(msgspec.Struct, frozen=True):
     """The usage of a container.
 
-    It has the average number of CPUs in the window, the bytes of memory at the window's end, and the container's GPUs
-    if it has any.
+    `cpu` is the average number of CPUs in the window, for example 1.5. `memory` is the memory in bytes at the end of
+    the window. `gpu` is None if the container has no GPUs.
     """
 
     name: ContainerName

@@ -202,7 +202,7 @@ class EmbeddedApiServer(HttpServer):
         return self._api.has_token(request)
 
     async def respond(self, request: Request) -> Answer | StreamedAnswer | WebSocketAnswer:
-        """Respond to one request."""
+        """Respond to one request, as `Api.answer` does."""
         return await self._api.answer(request)
 
     def refusal(self, refusal: Refusal) -> Answer:

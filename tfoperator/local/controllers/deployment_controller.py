@@ -63,7 +63,10 @@ class DeploymentController:
     """
 
     def __init__(self, client: ApiClient, *, port: PortMap, publish: bool = False, clock: Clock | None = None) -> None:
-        """With `publish`, pods have a network of their own, and their ports must be published on loopback."""
+        """`port` reserves a loopback port for a service.
+
+        With `publish`, pods have networks of their own, and their ports must be published on loopback.
+        """
         self._client = client
         self._port = port
         self._publishes = publish

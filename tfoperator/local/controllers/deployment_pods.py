@@ -19,7 +19,7 @@ from tfoperator.kube.views.objects import HasMetadata, Pod
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 HASH_LABEL = "pod-template-hash"
-"""The label that ReplicaSets set in a cluster."""
+"""The label with the hash of the pod template. In a cluster, ReplicaSets set it."""
 
 
 class DeploymentSpec(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ sysexits.h.
 
 
 class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
-    """The background control plane that runs, or that has crashed."""
+    """The content of `state.json`: the background control plane that runs, or that has crashed."""
 
     process: ProcessIdentity
     url: str
@@ -64,7 +64,7 @@ class StateDirectory:
         return is_locked(self.lock)
 
     def is_log_of(self, descriptor: int) -> bool:
-        """Return whether a file descriptor refers to the log."""
+        """Return whether a file descriptor refers to `daemon.log`."""
         try:
             return os.path.samestat(os.fstat(descriptor), self.log.stat())
         except OSError:

@@ -216,7 +216,7 @@ class GpuManager:
     def devices_of(self, pod: LocalPod, container: Container) -> tuple[str, ...] | None:
         """Return the UUIDs of a container's own devices; the list may be empty.
 
-        Return None if this manager manages no devices.
+        Return None if the machine has no GPUs that NVML can list.
         """
         if not self._manages:
             return None

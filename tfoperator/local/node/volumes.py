@@ -41,7 +41,7 @@ from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_b
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
 _MESSAGES_FOLDER = ".termination-messages"
-"""The name of a folder beside a pod's volumes. A volume can't have this name."""
+"""The name of the folder with the termination messages, beside the volumes of a pod. A volume can't have this name."""
 VOLUMES = "volumes"
 """The name of the folder in the run directory that contains all volumes."""
 _File = tuple[str, bytes, int]

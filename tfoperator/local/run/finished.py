@@ -1,9 +1,8 @@
-"""Decides which workers may be about to end because their job has succeeded.
+"""Decides whether a worker may be about to end, and whether an interrupted job has finished. Pure.
 
-Also decides whether an interrupted job has finished. Pure. In programs with several workers, TensorFlow catches
-SIGTERM, and the training continues. It may finish within the grace period. Exit code 0 alone doesn't show that the
-training finished: a program that handles SIGTERM itself saves its state, and exits with 0 in the middle of its
-training.
+An interrupted run sends SIGTERM to its programs. In programs with several workers, TensorFlow catches SIGTERM, and the
+training continues. It may finish within the grace period. Exit code 0 alone doesn't show that the training finished: a
+program that handles SIGTERM itself saves its state, and exits with 0 in the middle of its training.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class JobRun:
         return found[1].ended(result.end)
 
     def failure(self, message: str) -> RunResult:
-        """Return the result of a run that ended with an error of its own. `execute` has raised this error."""
+        """Return the result of a run for which `execute` has raised an error. `message` is the text of the error."""
         seconds = round((datetime.now(UTC) - self._began).total_seconds(), 3)
         return RunResult(RunOutcome.FAILED, seconds, str(self._run_dir), (), self._began, message=message)
 
@@ -224,7 +224,8 @@ def _reports_progress(obj: Mapping[str, Any]) -> bool:
 def tensorboard_log_dir(job: TFJob, run_dir: Path, *, in_container: bool = False) -> str:
     """Return the log directory of a job's TensorBoard after the run; "" if the job has none, or if it was removed.
 
-    A directory `in_container` outside of all mounts was removed together with the container.
+    `in_container` is whether the TensorBoard ran in a container. In this case, a directory outside of all mounts was
+    removed together with the container.
     """
     tensorboard = job.spec.tensor_board
     if tensorboard is None:

@@ -93,7 +93,7 @@ class JobLifecycle:
         self.jobs: dict[str, WithJson[TFJob]] = {}
         """The last state of each job that was seen, by UID."""
         self.curves: dict[str, Curves] = {}
-        """The metrics of each job, by UID."""
+        """The curves of the metrics of each job, by the UID of the job."""
         self.pods: dict[str, WithJson[Pod]] = {}
         """Every pod of the run, by UID."""
         self.events: list[Event] = []

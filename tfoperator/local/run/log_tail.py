@@ -18,7 +18,7 @@ _TRUNCATED_LINE = b"... the program has emptied its log, as `> /dev/stderr` does
 
 
 class UnreadLog:
-    """The content of a log that was read but not taken yet. Not thread-safe."""
+    """The part of a log that was read from its file, but that `take` has not returned yet. Not thread-safe."""
 
     def __init__(self, log: LogFile) -> None:
         self.log = log

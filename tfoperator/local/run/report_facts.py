@@ -136,7 +136,10 @@ def out_of_memory_kills(records: Iterable[str], pids: Collection[int]) -> dict[i
 
 
 def read_kernel_log(path: Path = _KMSG) -> list[str]:
-    """Return all records. Return none if there is no such log, or if this user may not read it."""
+    """Return all records of the kernel's log.
+
+    The list is empty if there is no such log, or if this user may not read it.
+    """
     records: list[str] = []
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

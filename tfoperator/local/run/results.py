@@ -51,10 +51,11 @@ class RunOutcome(StrEnum):
 
 
 class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of one replica. `exit_code` and `last_lines` are from its last attempt, if this attempt failed.
+    """The result of one replica.
 
-    `peak_memory` is the largest amount of memory that was measured for its containers, in bytes: the sum of the peaks
-    of its containers, over all attempts. It is None if the containers ended before a measurement.
+    `exit_code` is from its last attempt. `last_lines` are the last lines of this attempt, if the replica failed.
+    `peak_memory` is the sum of the peak memory of its containers in bytes, over all attempts. It is None if the
+    containers ended before a measurement.
     """
 
     name: str  # e.g. worker-0

@@ -1,4 +1,6 @@
-"""One attempt to fill the folder of a pod. It fetches logs for each container, and takes files from the old folder."""
+"""One attempt to write the folder of a pod in the archive. It fills a new folder: it fetches the logs of each
+container, and takes files from the present folder.
+"""
 
 from __future__ import annotations
 

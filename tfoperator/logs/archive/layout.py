@@ -34,7 +34,7 @@ name.
 
 
 class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One container.
+    """The record of one container: its runs, and the files of their logs.
 
     `log` and `previous_log` are the names of files in the record's folder. They are empty if there is no such file.
     `log` is the log of the run after `restarts` restarts. That run ended with `exit_code`, `reason` and `finished`;

@@ -52,7 +52,7 @@ class Retention:
         self._oldest = 0.0  # the time of the oldest pod, or earlier
 
     def new_folder(self, target: PurePath) -> Path:
-        """Return a new folder to fill. Raises OSError."""
+        """Make an empty folder beside the final folder `target` of a pod, and return it. Raises OSError."""
         # Under the lock, because `_remove_oldest` also removes folders that have become empty.
         with self._lock:
             parent = (self._place.root / target).parent

@@ -55,7 +55,7 @@ def object_in(request: ApiRequest) -> dict[str, Any]:
 
 
 def too_large_body() -> StatusError:
-    """Return a 413."""
+    """Return a 413: the body is larger than `MAX_BODY`."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
 
 
@@ -177,7 +177,7 @@ def status_answer(error: StatusError) -> Answer:
 
 
 def created() -> Answer:
-    """Return a 201 for a create on a subresource that stores no object of its own."""
+    """Return a 201 for a create on a subresource that stores no object of its own, such as `binding` and `eviction`."""
     return json_answer(encode(_success(code=201)), status=201)
 
 

@@ -18,7 +18,7 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.runtime.protocol import SideCommand
 
 STDOUT, STDERR = 1, 2
-"""The channels for output to the client."""
+"""The numbers of the WebSocket's channels for the output of the command."""
 
 # Sets the controlling terminal, which only the child process can do for itself, and then executes the command.
 _IN_TERMINAL = """
@@ -111,7 +111,7 @@ class ExecProgram:
                 await self._stdin.drain()
 
     def end_of_input(self) -> None:
-        """Close the command's input."""
+        """Close the command's input, if it is a pipe. A terminal stays open."""
         if self._stdin is not None and self._terminal is None:
             self._stdin.close()
 
@@ -134,7 +134,7 @@ class ExecProgram:
                 self.process.kill()  # before it had its own group
 
     def close(self) -> None:
-        """Close the terminal."""
+        """Close the pipes or the terminal of a command that has ended."""
         for transport in self._opened:
             transport.close()
         # Input that the program has not read is lost. A transport that closed itself, because the program ended, can't

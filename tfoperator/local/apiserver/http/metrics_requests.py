@@ -44,7 +44,7 @@ class MetricsRequests:
 
     @staticmethod
     def concerns(path: ResourcePath) -> bool:
-        """Return whether a path is in this API group."""
+        """Return whether a path is in `metrics.k8s.io/v1beta1`."""
         return (path.group, path.version) == (POD_METRICS.group, POD_METRICS.version)
 
     async def answer(self, request: ApiRequest, path: ResourcePath) -> Answer:

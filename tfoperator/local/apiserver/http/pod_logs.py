@@ -59,7 +59,7 @@ def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -
 def _since(pod: str, query: Mapping[str, str], now: datetime) -> datetime | None:
     """Return the time of the first lines that the client requests.
 
-    Raises StatusError 400 for an invalid time, and 422 for two times.
+    Raises StatusError 400 for an invalid time, and 422 if the query contains both `sinceSeconds` and `sinceTime`.
     """
     seconds, text = _number(pod, query, "sinceSeconds", least=1), query.get("sinceTime", "")
     if seconds is not None and text:

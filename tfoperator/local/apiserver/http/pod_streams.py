@@ -203,7 +203,9 @@ async def _copy(reader: asyncio.StreamReader, write: Write) -> None:
 
 
 async def _until_closed(socket: WebSocket, program: ExecProgram | None = None) -> None:
-    """Forward the client's messages until it has disconnected."""
+    """Pass input, the size of the terminal and the end of input from the client to the program, until the client
+    disconnects.
+    """
     async for message in socket:
         if not message or program is None:
             continue

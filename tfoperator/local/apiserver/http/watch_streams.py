@@ -91,7 +91,7 @@ class Watcher:
             self._fail(expired(f"too old resource version: {revision} ({error.oldest})"))
 
     def _fail(self, error: StatusError) -> None:
-        """End the watch with an ERROR event. A watch that was accepted always reports errors like this."""
+        """End the watch with an ERROR event. The HTTP status of the response stays 200, as in kube-apiserver."""
         self._put(b'{"type":"ERROR","object":%b}\n' % encode(error.body()))
         self.close()
 

@@ -20,7 +20,9 @@ from tfoperator.local.apiserver.resource_types import ResourceType, ScalePaths
 from tfoperator.local.apiserver.storage.store import ServedView
 
 Validator = Callable[[Json, Json | None], Iterable[FieldProblem]]
-"""Returns the problems of an object. The other argument is its old version in an update, or None in a create."""
+"""A function that returns the problems of an object. The arguments are the object, and its old version (None in a
+create).
+"""
 
 
 class Column(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):

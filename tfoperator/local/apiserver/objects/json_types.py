@@ -145,7 +145,7 @@ class _Node(_Object):
 
 
 _TYPES: Mapping[str, type[_Object]] = {one.__name__.removeprefix("_"): one for one in _Object.__subclasses__()}
-"""The types by kind. The kind is also the name of the class."""
+"""The types by kind. A class has the name of its kind, after an underscore."""
 
 
 def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:

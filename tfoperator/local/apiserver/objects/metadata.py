@@ -29,7 +29,10 @@ _SYSTEM_FIELDS = (
 
 
 def generated_name(base: str, rng: random.Random) -> str:
-    """Return `generateName` with five random characters. The base is cut if the name would be too long for a label."""
+    """Return the base (`generateName`), followed by five random characters.
+
+    The base is cut if the name would be too long for a label.
+    """
     return base[:_MAX_BASE_LENGTH] + "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
 

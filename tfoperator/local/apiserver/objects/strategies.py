@@ -69,7 +69,7 @@ class Strategy:
 
 
 def _section(obj: Json, field: str) -> None:
-    """Replace an absent or null section by an empty section: Go's structs always have all their fields."""
+    """Set a section such as `spec` to {} if it is absent or null: Go's structs always have all their fields."""
     if obj.get(field) is None:
         obj[field] = {}
 
@@ -253,7 +253,7 @@ class _PriorityClassStrategy(Strategy):
 
 
 def system_priority_classes() -> Iterator[Json]:
-    """Yield the two classes that exist in every cluster."""
+    """Yield the two PriorityClasses that exist in every cluster."""
     yield _priority_class("system-cluster-critical", 2_000_000_000, "run in the cluster")
     yield _priority_class("system-node-critical", 2_000_001_000, "not be moved from their node")
 

@@ -75,7 +75,8 @@ def _validate_v1alpha2(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
 def _without_annotation(obj: Json) -> Conversion:
     """Convert an object to v1.
 
-    Leave out the v1 fields that its annotation contains, because schemas and CEL rules can't read annotations.
+    A v1alpha2 object keeps the fields that exist only in v1 in an annotation. The result lacks these fields, because
+    schemas and CEL rules can't read annotations.
     """
     annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
     return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})

@@ -111,7 +111,7 @@ def json_patch(obj: Json, operations: list[Any]) -> Json:
 
 
 def strategic_merge(obj: Json, patch: Json, kind: str) -> Json:
-    """Apply kubectl's patch of built-in kinds, as `tfoperator.kube.patches` describes.
+    """Apply a strategic merge patch, as `tfoperator.kube.patches` describes it.
 
     Raises StatusError 400 if the patch is malformed.
     """

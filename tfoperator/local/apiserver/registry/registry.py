@@ -60,7 +60,7 @@ class WriteResult(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """The server's code for writes. Reads use the store directly."""
+    """Creates, updates and deletes objects. Code that only reads lists uses the store directly."""
 
     def __init__(
         self, store: Store, strategies: Mapping[ResourceType, Strategy], *, clock: Clock, rng: random.Random
@@ -187,7 +187,7 @@ class Registry:
         return self._store_update(resource, current, new, options, warnings)
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> WriteResult:
-        """Remove an object. If it has a grace period or finalizers, mark it first."""
+        """Remove an object. If it has a grace period or finalizers, only set its `deletionTimestamp`."""
         current = self.get(resource, namespace, name)
         options.check(resource, current)
         strategy = self._strategies[resource]

@@ -23,7 +23,7 @@ from tfoperator.local.apiserver.resource_types import PODS, ResourceType, ScaleP
 from tfoperator.local.apiserver.storage.store import StoredObject
 
 SCALES = ResourceType("autoscaling", "v1", "Scale", "scales")
-"""The type of the subresource; it has no collection."""
+"""The type of the objects that the subresource `scale` reads and writes. There are no lists of this type."""
 
 _INT32_MAX = 2**31 - 1
 _COPIED_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -42,7 +42,7 @@ class _Scale(msgspec.Struct):
 def scale_of(resource: ResourceType, stored: StoredObject) -> StoredObject:
     """Return the Scale of an object.
 
-    Raises StatusError 500, as kube-apiserver does, if the object does not contain the number.
+    Raises StatusError 500, as kube-apiserver does, if the object does not contain the number of replicas.
     """
     paths = _paths(resource)
     if member_at(stored.obj, paths.spec_replicas) is None:
@@ -56,7 +56,7 @@ def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, 
     """Return the object after `change` was applied to its Scale.
 
     The result is a new dictionary, which the caller must validate and store. `patch` means that the request is a PATCH.
-    In a PATCH the UID is not a precondition. A Scale without a number means 0, as in Go.
+    In a PATCH the UID is not a precondition. A Scale without `spec.replicas` means 0, as in Go.
     """
     paths = _paths(resource)
     scale = change(_scale(current, paths).copy())
@@ -112,7 +112,7 @@ def _put(obj: Json, path: tuple[str, ...], value: int) -> None:
 
 
 def selector_text(selector: Json) -> str:
-    """Return a LabelSelector as the text of a query, sorted by key, in kube-apiserver's format."""
+    """Return a LabelSelector as the text of a query parameter, sorted by key, in kube-apiserver's format."""
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or ():
         key, operator = expression["key"], expression["operator"]

@@ -1,4 +1,4 @@
-"""A running container. Its log is copied to a file. When the container has ended, it is removed."""
+"""A running Docker container. A thread copies its log to a file, and removes the container when it has ended."""
 
 from __future__ import annotations
 

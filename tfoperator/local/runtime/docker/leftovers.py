@@ -45,7 +45,10 @@ def remove_run(api: Any, run: str) -> list[str]:
 
 
 def remove_leftovers(api: Any) -> list[str]:
-    """Remove the objects of processes on this machine that have ended. Return the names of the containers."""
+    """Remove the containers and networks of processes on this machine that have ended.
+
+    Return the names of the containers.
+    """
     return _remove(api, {"label": OWNER_LABEL}, _is_orphan)
 
 

@@ -14,7 +14,10 @@ import psutil
 
 
 class ProcessMeter:
-    """Measures sessions. Not thread-safe: the object keeps data of processes from a measurement to the next."""
+    """Measures the CPU time and memory of sessions.
+
+    Not thread-safe: the object keeps data of processes from a measurement to the next.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, psutil.Process] = {}  # by ID; the processes of the last measurement

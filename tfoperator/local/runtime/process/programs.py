@@ -55,7 +55,7 @@ class HostEnvironment:
         self._network = network
 
     def environment(self, run: ContainerStart, temporary: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a container; `temporary` names its temporary directory. Raises NoFreePort."""
+        """Return the variables of a container; `temporary` is empty, or contains TMPDIR. Raises NoFreePort."""
         namespace = run.pod.metadata.namespace
         environment = dict(self._environ)
         environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
