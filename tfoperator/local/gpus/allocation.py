@@ -89,7 +89,7 @@ def needed(pod: LocalPod) -> int:
 def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[str, ...]:
     """Return the pod's devices that this container gets.
 
-    No other container of the pod uses these devices at the same time. `devices` are all devices of the pod.
+    `devices` are all devices of the pod. The containers that run at the same time get different devices.
     """
     if any(init.name == container.name for init in pod.spec.init_containers or ()):
         return tuple(devices[: asked_for(container)])
