@@ -57,7 +57,7 @@ _LIMITS = Limits(
     head=80 << 10,  # selectors can be long
     body=MAX_BODY,
     request_seconds=30.0,
-    idle_seconds=3600.0,  # longer than any client keeps an idle connection: only it knows whether it will use it
+    idle_seconds=3600.0,  # longer than any client keeps an idle connection, so the client closes it first
     waits_for_readers=True,
 )
 """The limits for clients that have the token. Clients without the token can send neither a body nor a
@@ -184,7 +184,7 @@ class EmbeddedApiServer(HttpServer):
     def __exit__(self, *_exc: object) -> None:
         self.stop()
 
-    # As an HTTP server.
+    # The methods below override methods of `HttpServer`.
 
     def begin(self) -> None:
         """Create the store, and the objects that respond to requests.

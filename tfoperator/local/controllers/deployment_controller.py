@@ -132,7 +132,7 @@ class DeploymentController:
         if names.LABEL_TENSORBOARD in deployment.metadata.labels:
             port = self._publish(key)
             if port is None:
-                return  # the service's creation is an event
+                return  # the creation of the service causes another sync
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, deployment.metadata.uid)
         wanted = {body["metadata"]["name"]: body for body in pod_bodies(deployment, port, publish=self._publishes)}
         current = [pod for pod in pods if pod.metadata.name in wanted and pod.status.phase not in _ENDED_PHASES]

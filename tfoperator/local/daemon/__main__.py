@@ -51,7 +51,7 @@ def serve(
     with state.lock.open("w") as lock:
         if not take_lock(lock.fileno()):
             if state.is_log_of(sys.stdout.fileno()):
-                return RUNS_ALREADY  # the log is the other process's, and `up` waits for that
+                return RUNS_ALREADY  # the other process writes the log, and `up` expects this exit code
             logger.error("a control plane already uses %s", state.root)
             return 1
         if state.is_log_of(sys.stdout.fileno()):

@@ -90,7 +90,7 @@ class DeviceLocks:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             try:
-                # Without O_CREAT first: in such a folder Linux rejects it for another user's file (protected_regular).
+                # First without O_CREAT, which Linux refuses for another user's file in this folder (protected_regular).
                 descriptor = os.open(name, flags, dir_fd=folder)
             except FileNotFoundError:
                 descriptor = os.open(name, flags | os.O_CREAT, _LOCK_FILE_MODE, dir_fd=folder)

@@ -272,7 +272,7 @@ class LogStore:
                 raise LogNotFound(f"{where} has several containers, choose one of {', '.join(containers)}")
             name = wanted.container or (containers[0] if containers else "")
             logs = self._latest.get((wanted.namespace, wanted.pod, name), [])
-            # As with a kubelet: the run of an earlier pod of that name is not this one's previous run.
+            # As with a kubelet, `previous` never means a run of an earlier pod with the same name.
             logs = [log for log in logs if log.owner == logs[-1].owner]
         if len(logs) < (2 if wanted.previous else 1):
             what = "previous container" if wanted.previous else "container"

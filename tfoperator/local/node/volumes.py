@@ -295,7 +295,7 @@ def _downward_files(pod: LocalPod, source: DownwardSource) -> Iterator[_File]:
 
 def _host_path(name: str, source: HostPathSource) -> Path:
     path = Path(source.path)
-    # Without a type, a kubelet does not look; then its container runtime makes a folder that is missing.
+    # Without a type, a kubelet does not check the path, and its container runtime makes a missing folder.
     if source.type == "DirectoryOrCreate" or not (source.type or path.exists()):
         path.mkdir(parents=True, exist_ok=True)
     elif source.type == "FileOrCreate":

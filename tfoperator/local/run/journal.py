@@ -49,7 +49,7 @@ class RunJournal:
         self._records = records
         self._written = -1
         self._failed = False
-        self._due = 0.0  # of the clock
+        self._due = 0.0  # on the monotonic clock
         self._clock = clock or SystemClock()
         self._repetition = Repetition(self._keep, seconds=_SECONDS, clock=self._clock, name="run-journal")
 

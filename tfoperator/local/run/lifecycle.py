@@ -88,7 +88,7 @@ class JobLifecycle:
         self._news = news
         self._namespace = namespace
         self._timeout = timeout
-        # Calls to be made in its thread. Its put is reentrant, for signal handlers.
+        # The calls that its own thread makes. The queue's put is reentrant, so a signal handler may call it.
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.jobs: dict[str, WithJson[TFJob]] = {}
         """The last state of each job that was seen, by UID."""
@@ -290,7 +290,7 @@ class JobLifecycle:
     def _tell(self, call: Callable[[], object]) -> None:
         self._news.put(call)
 
-    # Called in its thread.
+    # The methods below run in its own thread.
 
     def _saw_job(self, seen: WithJson[TFJob]) -> None:
         if self._over:

@@ -215,7 +215,7 @@ def job_result(
 
 class _Attempt(NamedTuple):
     log: LogFile
-    init: bool  # of an init container
+    init: bool  # whether it is the log of an init container
 
 
 def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:

@@ -153,7 +153,7 @@ def _try_reserve(port: int) -> socket.socket | None:
     reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         reservation.bind((LOOPBACK, port))
-        # No SO_REUSEADDR, and every interface: the strictest test, since pods often listen on all.
+        # The strictest test: without SO_REUSEADDR and on every interface, because pods often listen on all.
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.bind(("", port))
     except OSError:

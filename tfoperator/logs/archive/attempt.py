@@ -124,7 +124,7 @@ class Attempt:
 
     def _not_fetched(self, run: ArchivedRun, path: Path, error: KubeError) -> ArchivedContainer:
         problem = str(error)
-        if gone := _has_gone(error, self.pod):  # no failure, but in the record
+        if gone := _has_gone(error, self.pod):  # not a failure, but the record mentions it
             logger.info("%s is gone, and with it a log that was not copied: %s", self.pod.metadata.name, error)
             problem = "the pod was gone before the whole log was copied"
         else:

@@ -111,7 +111,7 @@ class Bucket(Place):
 
         Raises ObjectChanged if another process has written the record since this process read it as `old`.
         """
-        del when  # names of files have it
+        del when  # the names of the files contain it
         data = (folder / RECORD).read_bytes()
         new, before = file_names(decode_record(data)), file_names(old)
         sizes = {PurePosixPath(one.key).name: one.size for one in self._objects.all(_key(target))}

@@ -107,7 +107,7 @@ class _Halves:
         self._stream.close()
         if not self._older.exists():
             return
-        twice = size_of(self._path)  # while they are joined
+        twice = size_of(self._path)  # while the two parts are joined
         if self._room(twice):
             with self._older.open("ab") as whole, self._path.open("rb") as end:
                 shutil.copyfileobj(end, whole)

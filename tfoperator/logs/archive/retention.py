@@ -23,7 +23,7 @@ from tfoperator.logs.archive.place import UNFINISHED, Place
 
 logger = logging.getLogger(__name__)
 
-_TARGET_SHARE = 0.9  # of the bound; with no room to spare, every later pod would cost another scan of all files
+_TARGET_SHARE = 0.9  # of the limit; without spare room, each later pod would cause another scan of all files
 
 
 _PROTECTED_AGE = timedelta(days=7)
@@ -44,7 +44,7 @@ class Retention:
         self._clock = clock or SystemClock()
         self._mine = f"{UNFINISHED}{secrets.token_hex(4)}-"
         # Guards the fields below, and the folders above the folders of pods. Only threads that write to the archive
-        # take it: they all have to wait for its size, even if a store of objects needs a while to compute it.
+        # take it: they need the size of the archive, even if an object store takes long to report it.
         self._lock = threading.Lock()
         self._measured = False
         self._kept: Counter[str] = Counter()  # bytes of finished folders, by namespace
@@ -53,7 +53,7 @@ class Retention:
 
     def new_folder(self, target: PurePath) -> Path:
         """Make an empty folder beside the final folder `target` of a pod, and return it. Raises OSError."""
-        # Under the lock, because `_remove_oldest` also removes folders that have become empty.
+        # Under the lock, because `_make_room` also removes folders that have become empty.
         with self._lock:
             parent = (self._place.root / target).parent
             parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ class Retention:
         namespace = target.parts[0]
         with self._lock:
             self._measure()
-        # Not under the lock, for it may take requests. A scan meanwhile may count the folder twice, until the next
+        # Not under the lock, because it may send requests. A scan meanwhile may count the folder twice, until the next
         # scan.
         size = self._place.replace(target, folder, when, old)
         with self._lock:

@@ -68,7 +68,7 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
     name, number, state = status.name, status.restart_count, status.state
     last = status.last_state.terminated if status.last_state is not None else None
     if state is None or state.waiting is not None:
-        # Between two runs the number is still the last run's, and the container's log is the log of the last run.
+        # Between two runs, the restart count and the container's log still belong to the last run.
         return [] if last is None else [ArchivedRun(name, number, last)]
     end = state.terminated
     settled = end is not None and not _comes_back(pod, name, end, init=init)

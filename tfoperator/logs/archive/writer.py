@@ -252,7 +252,7 @@ class LogArchive:
             known.kept |= kept
             known.lost |= tried - known.kept
             before, known.told = known.told, known.told or told
-        if self._pod_now(pod) is None:  # and `forget` may have been called too early
+        if self._pod_now(pod) is None:  # then `forget` may have been called before
             self.forget(pod)
         return before
 

@@ -55,7 +55,7 @@ class ResumableLines:
         self._again: Counter[tuple[_Instant, str]] = Counter()  # lines that it will repeat
         self._catching_up = False  # whether it still has to repeat its first known line
         self._skip = 0  # lines without a time that it will repeat
-        self._timed: bool | None = None  # as its first line is
+        self._timed: bool | None = None  # whether lines have times: its first line decides
         self._rest = b""
         self._in_line: _Instant | None = None  # the time of a line that was emitted in part
         self._continued = False  # whether there is such a line

@@ -131,7 +131,7 @@ class ExecProgram:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             with suppress(ProcessLookupError):
-                self.process.kill()  # before it had its own group
+                self.process.kill()  # in case it has no process group of its own yet
 
     def close(self) -> None:
         """Close the pipes or the terminal of a command that has ended."""

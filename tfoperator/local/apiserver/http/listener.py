@@ -39,7 +39,7 @@ def make_certificate() -> tuple[bytes, ssl.SSLContext]:
 
     Return the CA certificate that clients must trust (PEM), and the server's TLS context.
     """
-    # The system's time, whatever the server's clock: TLS libraries compare with it.
+    # The system's time, and not the server's clock: TLS libraries compare the certificate with the system's time.
     now = datetime.now(UTC)
     authority = pem.make_authority("tfoperator embedded API server", now, _VALIDITY)
     pair = pem.make_certificate(authority, (LOOPBACK, "localhost"), now, _VALIDITY)

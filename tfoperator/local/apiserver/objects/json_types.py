@@ -161,7 +161,7 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
     try:
         msgspec.convert(obj, types)
     except msgspec.ValidationError:
-        # msgspec names only the first wrong type, and accepts a null as one.
+        # msgspec names only the first wrong type, and counts a null as a wrong type.
         _refuse_wrong(resource, type_problems(obj, types))
         part, kind, _ = pod_part(resource.kind, obj)
         fill_nulls(part, kind)

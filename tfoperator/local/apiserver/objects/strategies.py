@@ -143,7 +143,7 @@ class _ServiceStrategy(_SpecAndStatus):
     def prepare_update(self, new: Json, old: Json) -> None:
         _section(new, "spec")
         for field in ("clusterIP", "clusterIPs"):
-            # In an update, a manifest without an address keeps it.
+            # In an update, the service keeps its address if the manifest has none.
             if not new["spec"].get(field) and field in old["spec"]:
                 new["spec"][field] = old["spec"][field]
         super().prepare_update(new, old)

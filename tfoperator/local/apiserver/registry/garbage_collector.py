@@ -38,7 +38,7 @@ class GarbageCollector:
         self._registry = registry
         self._schedule = schedule
         self._by_kind = {(r.api_version, r.kind): r for r in registry.resources}
-        # By owner UID: its dependents, in their order: the same requests have the same effects in the same order.
+        # By the UID of an owner: its dependents. They have an order, so that equal requests have equal effects.
         self._dependents: dict[str, dict[_Place, None]] = defaultdict(dict)
         self._queue: deque[_Place] = deque()
         self._scheduled = False
@@ -77,7 +77,7 @@ class GarbageCollector:
             try:
                 self._process(resource, stored)
             except StatusError as error:
-                # Another write came first, or the object is invalid by today's rules; its next event retries.
+                # Another write came first, or the object breaks a newer rule. The next event of the object is a retry.
                 logger.warning("can't delete %s %s as garbage: %s", resource.qualified, key, error)
 
     def _process(self, resource: ResourceType, stored: StoredObject) -> None:

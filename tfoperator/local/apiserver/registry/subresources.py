@@ -69,7 +69,7 @@ def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, 
     replicas = spec.replicas or 0
     if replicas > _INT32_MAX:
         raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {replicas} is not an int32')
-    if replicas < 0 and not resource.custom:  # of a custom resource, the check of the whole object finds it
+    if replicas < 0 and not resource.custom:  # for a custom resource, the validation of the object finds it
         problem = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid(SCALES, current.metadata["name"], [problem])
     new = current.copy()

@@ -129,5 +129,5 @@ def _pause(api: Any, container: str) -> bool:
 def _resume(api: Any, container: str) -> None:
     try:
         api.unpause(container)
-    except ENGINE_ERRORS as error:  # it was removed; if not, its worker misses its end
+    except ENGINE_ERRORS as error:  # usually, it has been removed
         logger.warning("container %s may still be paused: %s", container, explain(error))

@@ -121,7 +121,7 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
     try:
         if "memory" in limits:
             memory = max(int(parse_quantity(limits["memory"])), _MIN_MEMORY)
-            # No swap beyond it: Kubernetes allows none either.
+            # The container gets no swap, as in Kubernetes.
             found |= {"mem_limit": memory, "memswap_limit": memory}
         if "cpu" in limits:
             found["nano_cpus"] = int(min(parse_quantity(limits["cpu"]), Fraction(cpus)) * _NANO_CPUS)

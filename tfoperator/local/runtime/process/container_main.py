@@ -153,7 +153,7 @@ def _mirror(folder: str) -> None:
         names = []
     _mount("tmpfs", folder, "tmpfs", 0, f"mode={mode:o}")
     if folder == "/":
-        # The process still is in the root folder that was covered: `/..` is what covers it.
+        # The process is still in the covered root folder. `/..` leads to the folder that covers it.
         os.chdir("/..")
         at = os.curdir
     else:

@@ -246,7 +246,7 @@ def _settings(hierarchy: Hierarchy, limits: GroupLimits) -> dict[str, str]:
     found: dict[str, str] = {}
     if limits.memory is not None and "memory" in hierarchy.controllers:
         if hierarchy.unified:
-            # As kubelets do: no swap beyond it, and the container is killed as a whole.
+            # As with kubelets: no swap, and if memory runs out, all processes of the container are killed.
             found |= {"memory.max": str(limits.memory), "memory.swap.max": "0", "memory.oom.group": "1"}
         else:
             found |= {"memory.limit_in_bytes": str(limits.memory), "memory.memsw.limit_in_bytes": str(limits.memory)}

@@ -155,7 +155,7 @@ def _kill_if_still(pid: int, variable: str, mark: str) -> None:
     if sys.platform == "linux":
         handle = os.pidfd_open(pid)
         try:
-            # From here on, reuse of the ID by another process is noticed.
+            # The handle never refers to a later process with the same ID.
             with open(f"/proc/{pid}/environ", "rb") as stream:
                 if value_of(variable, stream.read()) == mark:
                     signal.pidfd_send_signal(handle, signal.SIGKILL)

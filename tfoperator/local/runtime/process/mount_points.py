@@ -57,7 +57,7 @@ class MountPoints:
     def release(self, pod: str) -> None:
         """Remove the mount points that only this pod needed, unless another run needs them."""
         with self._lock:
-            for path in reversed(list(self._users)):  # what is in a folder before the folder
+            for path in reversed(list(self._users)):  # the entries of a folder before the folder
                 self._users[path].discard(pod)
                 if not self._users[path]:
                     self._remove(path)

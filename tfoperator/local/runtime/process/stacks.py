@@ -69,7 +69,7 @@ def _stopped(pid: int, processes: list[tuple[int, str]]) -> str:
 
 def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
     """Return py-spy's output for a process, and its error message. Both are "" for a process that isn't Python."""
-    # It pauses a process while it reads, which is impossible if the process is stopped.
+    # py-spy pauses a process while it reads, which is impossible if the process is already stopped.
     command = [program, "dump", "--pid", str(pid), *(("--nonblocking",) if stopped else ())]
     try:
         done = subprocess.run(
