@@ -185,7 +185,7 @@ class ControlPlane:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Start all components, the server first and the operator last.
+        """Start all components, the API server first, and the operator and the page last.
 
         If a start fails, stop the components that have started. Raises OSError, RuntimeUnavailable.
         """

@@ -97,7 +97,7 @@ class DeploymentController:
         self._workers.start()
 
     def stop(self) -> None:
-        """Stop, and do not change any object."""
+        """Stop the threads. Deployments and their pods stay."""
         self._factory.signal_stop()  # a worker must not wait for the caches any longer
         self._workers.stop(10.0)
         self._factory.stop()

@@ -1,8 +1,8 @@
-"""A run's directory, as other processes read it.
+"""Reads the directory of a run, for example of a run in another process.
 
-It shows whether the run continues, how it ended, or since when it has been dead. A run holds the lock on its log until
-the run has ended. While the run is alive, it regularly updates the modification time of its log. The functions in this
-module only read.
+The directory shows whether the run goes on, how it ended, or when its process died. A run holds the lock on its log
+(`tfoperator.log`) until the run has ended. While the run is alive, it regularly updates the modification time of its
+log. The functions in this module only read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STAMP_LENGTH = len("20260131-235959")
 
 
 class _Began(msgspec.Struct):
-    """The member of the records that is needed. The decoder skips the other members."""
+    """The only member of `records.json` that `_began` reads. The decoder skips the other members."""
 
     began: datetime
 

@@ -1,8 +1,8 @@
 """Requests for `metrics.k8s.io/v1beta1`. The responses come from a measurement, in metrics-server's format.
 
-GPUs are an addition of this project: metrics-server has none, and clients add up only the resources that they support.
-`nvidia.com/gpu` is the number of busy devices of the container. `nvidia.com/gpu-memory` is the memory in use on its
-devices.
+GPUs are an addition of this project: metrics-server does not report GPUs, and clients ignore resources that they do not
+support. `nvidia.com/gpu` is the number of busy devices of the container. `nvidia.com/gpu-memory` is the memory in use
+on its devices.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def apply(
     """Return the result when `owner` applies `wanted` to `current` (None: there is no object).
 
     Raises StatusError 409 if this would change a field that another owner has, unless `force` is set. The error names
-    each such field. `layout` describes how the fields of this kind are divided.
+    each such field. `layout` describes the lists and maps of this kind.
     """
     fields = fields_of(wanted, layout)
     if current is None:

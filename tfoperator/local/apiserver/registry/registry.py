@@ -202,7 +202,7 @@ class Registry:
         return WriteResult(self._store.update(resource, current.key, plan.obj))
 
     def finalize_namespace(self, name: str, body: Json) -> WriteResult:
-        """Handle PUT namespaces/{name}/finalize. Take only the finalizers in the spec from the request."""
+        """Handle PUT namespaces/{name}/finalize. Only `spec.finalizers` is taken from the request."""
         current = self.get(NAMESPACES, "", name)
         check_types(NAMESPACES, body)
         check_identity(NAMESPACES, "", name, body)

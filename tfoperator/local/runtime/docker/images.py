@@ -28,7 +28,7 @@ user waits, so the delay is shorter.
 PULL_BACKOFF_CAP = 300.0
 """The maximum number of seconds between two attempts, as in the kubelet."""
 PULLING = "ContainerCreating"
-"""The reason why a container waits while its image is pulled."""
+"""The `reason` in the status of a container that waits while its image is pulled."""
 _POLL = 0.25  # seconds until a pod checks again whether a pull has ended
 _PULL_VALID_SECONDS = 30.0
 """A successful pull serves all containers that ask for the image within this number of seconds. Several containers may

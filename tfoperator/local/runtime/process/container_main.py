@@ -71,7 +71,7 @@ def encode(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> li
 
 
 def decode(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str, bool]], list[str]]:
-    """Return the two arguments that `encode` made, and the arguments that follow them."""
+    """Return the mirrors and binds that `encode` has encoded in these arguments, and the arguments after them."""
     after_mirrors = 1 + int(arguments[0])
     after_binds = after_mirrors + 1 + 3 * int(arguments[after_mirrors])
     fields = arguments[after_mirrors + 1 : after_binds]

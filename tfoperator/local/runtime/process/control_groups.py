@@ -31,8 +31,8 @@ _GROUP_PREFIX = "tfoperator"
 _PROC_SELF = Path("/proc/self")
 
 _ENTER_SCRIPT = 'for procs in $1; do echo $$ > "$procs" || exit 126; done; shift; exec "$@"'
-"""A shell runs this command, and then replaces itself with the container's program. So every process of the container
-is in its group from the start.
+"""A shell writes its process ID into each `cgroup.procs` file in $1, and then replaces itself with the container's
+program. So every process of the container is in the group from the start.
 """
 
 

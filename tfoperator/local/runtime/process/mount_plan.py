@@ -175,9 +175,9 @@ class _Planner:
             self.mirrors.append(place.path)
 
     def _is_personal(self, place: _Place) -> bool:
-        """Return whether this is a folder of a person.
+        """Return whether the place is in a folder of a person, such as a home or `/tmp`.
 
-        Programs may write files there, and the person later looks for them there.
+        Programs may write files there, and the person later looks for them there. A mirror would hide these files.
         """
         entry = place.entry
         belongs = any(_is_in(place.source, folder) for folder in self._machine.personal)

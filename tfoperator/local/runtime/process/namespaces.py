@@ -181,9 +181,10 @@ def enter_command(pid: int, directory: Path, command: Sequence[str]) -> tuple[st
 
 
 def _read(descriptor: int) -> str | None:
-    """Read the report to its end.
+    """Read the report of `container_main` from a pipe, to its end.
 
-    The end comes when the program runs, or has failed. Return None if that takes too long.
+    The pipe ends when the container's program runs, or when it can't be started. Return None if that takes longer than
+    `_TIMEOUT`.
     """
     end = time.monotonic() + _TIMEOUT
     found = b""
