@@ -131,7 +131,7 @@ class Registry:
     def _create_default_account(self, namespace: str) -> None:
         """Create the service account `default`, as a controller of Kubernetes does in each namespace.
 
-        Clients read it, for example to add names of Secrets with credentials of image registries.
+        Clients read this account, for example to add `imagePullSecrets` to it.
         """
         self.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": _DEFAULT_ACCOUNT}}, WriteOptions())
 
@@ -270,7 +270,8 @@ class Registry:
     def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
         """Refuse a pod whose service account does not exist, as the admission plugin ServiceAccount does.
 
-        A pod may use the account `default` also after a client has deleted it, because Kubernetes creates it again.
+        A pod may use the account `default` also after a client has deleted it, because a controller of Kubernetes
+        creates it again.
         """
         account = obj["spec"].get("serviceAccountName") if resource is PODS else None
         if not account or account == _DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):

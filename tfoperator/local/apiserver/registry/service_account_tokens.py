@@ -63,8 +63,8 @@ class TokenIssuer:
     def issue(self, registry: Registry, namespace: str, name: str, body: Json, now: datetime) -> Json:
         """Return the TokenRequest, including its status. Raises StatusError in the same cases as kube-apiserver.
 
-        In a cluster, a controller creates the account `default` in every namespace. Here this account has tokens
-        although it does not exist as an object.
+        The account `default` also has tokens after a client has deleted it, because a controller of Kubernetes creates
+        it again.
         """
         try:
             spec = msgspec.convert(body, _TokenRequest).spec
