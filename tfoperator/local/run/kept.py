@@ -93,7 +93,7 @@ def is_run(directory: Path) -> bool:
 
 
 def read_run(directory: Path) -> KeptRun:
-    """Return a run.
+    """Return the state of the run in this directory.
 
     If its result can't be read, its state is Unreadable. Raises OSError if the directory is missing.
     """

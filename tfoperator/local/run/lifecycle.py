@@ -230,8 +230,10 @@ class JobLifecycle:
             self._next(_TICK_SECONDS if deadline is None else min(_TICK_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def _let_peers_end(self) -> None:
-        """Wait a short time for workers that may be about to end: workers that train together end within a second of
-        each other.
+        """Wait at most `_PEERS_SECONDS` for workers that may be about to end.
+
+        Workers that train together end within a second of each other. Without this wait, the run would stop the last of
+        them.
         """
         until = time.monotonic() + _PEERS_SECONDS
         while not self._interrupts and (left := until - time.monotonic()) > 0:

@@ -35,7 +35,7 @@ _RESOURCES = {resource.plural: resource for resource in METRICS}
 class MetricsRequests:
     """Responds to metrics requests.
 
-    Use it only in the server's event loop. Threads of the loop's executor call the source.
+    Use it only in the server's event loop. Threads of the loop's executor call `source`, because it may block.
     """
 
     def __init__(self, store: Store, source: UsageSource) -> None:

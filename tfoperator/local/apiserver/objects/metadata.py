@@ -79,7 +79,7 @@ def _drop_nulls(metadata: Json) -> None:
 
 
 def carry_over(new: Json, old: Json) -> None:
-    """Keep the old metadata that only the server sets, in an update."""
+    """In an update, copy the metadata that only the server sets (`uid`, for example) from `old` to `new`."""
     for field in _SYSTEM_FIELDS:
         keep(new["metadata"], old["metadata"], field)
 
