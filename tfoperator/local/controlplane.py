@@ -1,6 +1,7 @@
 """The embedded control plane: API server, operator, node agent and deployment controller, in one process.
 
-They use real HTTP. It does not depend on jobs and terminals. `run` and the background process of `local up` use it.
+The components reach the API server by HTTP, as in a cluster. This module starts and stops them. It knows neither the
+jobs that will run nor a terminal. `tfoperator run` and the background process of `tfoperator local up` use it.
 """
 
 from __future__ import annotations
@@ -49,18 +50,23 @@ _ARCHIVE_BYTES = 1 << 30
 
 _SYSTEM_NAMESPACE = "kube-system"
 _PROGRESS_WRITES = 50.0
-"""The maximum number of writes of progress per second. Here there is only one replica of the operator."""
+"""The maximum number of statuses per second that the operator writes because of progress reports. By default, each
+replica of an operator in a cluster writes at most 25 per second. Here there is only one replica.
+"""
 
 _MAX_STALLED_PODS = 10_000
-"""The maximum number of stalled pods. It is large enough for all pods of a job: they run on this machine, and each
-writes its stacks to a separate file.
+"""The maximum number of stalled pods whose stacks are taken. It is large enough for all pods of a job: they run on
+this machine, and each writes its stacks to a separate file.
 """
 
 _DEFAULT_PS_IMAGE = "tensorflow/tensorflow"
 
 
 class Page(Protocol):
-    """A page that shows the jobs. A higher layer implements it. Call `start()` once and `stop()` once."""
+    """A page in the browser that shows the jobs.
+
+    The package `ui` implements it. Call `start()` once and `stop()` once.
+    """
 
     def start(self) -> None:
         """Start to serve the page."""
@@ -75,7 +81,9 @@ class Page(Protocol):
 
 
 LogAttempts = Callable[[str, str, str], Sequence[LogFile]]
-"""Returns the logs of a container's attempts, by the pod's namespace and name: see `LogStore.attempts`."""
+"""A function with the arguments (namespace, pod, container). It returns the logs of the container's attempts: see
+`LogStore.attempts`.
+"""
 
 PageMaker = Callable[[Client, Callable[[str], object], Path | None, LogAttempts], Page]
 """Makes a page. The arguments are a client, a function that is called with each link that opens the page, the log
@@ -84,7 +92,10 @@ archive (if any), and the logs of the containers.
 
 
 class ServedPage(msgspec.Struct, frozen=True):
-    """How to create the page. `on_link` is called with each link that opens the page. Any thread may call it."""
+    """The function that makes the page, and the receiver of its links.
+
+    `on_link` is called with each link that opens the page. Any thread may call it.
+    """
 
     make: PageMaker
     on_link: Callable[[str], object]
@@ -174,7 +185,7 @@ class ControlPlane:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Start all components, the server first and the operator last.
+        """Start all components, the API server first, and the operator and the page last.
 
         If a start fails, stop the components that have started. Raises OSError, RuntimeUnavailable.
         """
@@ -211,12 +222,12 @@ class ControlPlane:
         self._cleanup.close()
 
     def hold_page(self) -> None:
-        """Let the page show the present state, and no later change."""
+        """Let the page show the present state of the jobs, and no later change."""
         if self._page is not None:
             self._page.hold()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
-        """Take the progress that was read from a pod's output, if this control plane takes reports.
+        """Pass the progress that was read from a pod's output to the operator. Do nothing if `progress` was not set.
 
         Any thread may call it.
         """
@@ -262,7 +273,7 @@ class _AgentStacks:
 
 
 def client_config(endpoint: ReservedEndpoint) -> ClusterConfig:
-    """Return how a client of this process reaches the server."""
+    """Return the configuration (URL, CA and token) with which a client in this process reaches the API server."""
     return ClusterConfig(
         server=endpoint.url,
         tls=TlsOptions(ca=endpoint.certificate),

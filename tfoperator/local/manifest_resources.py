@@ -1,4 +1,4 @@
-"""The objects of a manifest that the embedded control plane stores, and their creation."""
+"""The kinds of objects that `tfoperator run` takes from a manifest, and a function that creates these objects."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The containers' use of the machine: rates between two measurements.
 
 A thread measures when a reader requests the usage. Without a reader or subscriber, the thread measures only every ten
-seconds, for the memory peaks (`Runtime.peaks`). It then keeps only the peaks. A container has used no CPU time when it
-starts. So any two measurements give a rate, and a reader never has to wait for a second measurement.
+seconds, to find the memory peaks (`Runtime.peaks`). A container has used no CPU time when it starts. So any two
+measurements give a rate, and a reader never has to wait for a second measurement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 PEAKS_EVERY = 10.0
 """Seconds between two measurements without a reader. The meter may miss a peak that is shorter than this."""
 FRESH = 1.0
-"""Seconds for which a measurement serves all readers. In a shorter window, the rates would show more noise than use."""
+"""Seconds for which a measurement serves all readers. Over a shorter window, the rates would be too inexact."""
 _READ_TIMEOUT = 5.0
 _STOP_TIMEOUT = 5.0
 
@@ -51,8 +51,8 @@ class Machine(msgspec.Struct, frozen=True):
 class MachineUse(msgspec.Struct, frozen=True):
     """The use of the whole machine.
 
-    It has the CPU time of all CPUs in seconds since an arbitrary start, and the bytes of memory that are not available
-    to programs.
+    `cpu_seconds` is the CPU time of all CPUs in seconds, since an arbitrary start. `memory` is the memory in bytes that
+    is not available to programs.
     """
 
     cpu_seconds: float
@@ -78,7 +78,7 @@ def read_machine() -> MachineUse:
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """All measurements of a moment.
+    """All measurements that were made at the same moment.
 
     `monotonic` is the time in seconds, from which the time between two readings is computed.
     """
@@ -93,8 +93,8 @@ class Reading(msgspec.Struct, frozen=True):
 class ContainerUsage(msgspec.Struct, frozen=True):
     """The usage of a container.
 
-    It has the average number of CPUs in the window, the bytes of memory at the window's end, and the container's GPUs
-    if it has any.
+    `cpu` is the average number of CPUs in the window, for example 1.5. `memory` is the memory in bytes at the end of
+    the window. `gpu` is None if the container has no GPUs.
     """
 
     name: ContainerName
@@ -143,9 +143,10 @@ Listener = Callable[[Usage], None]
 
 
 class UsageMeter:
-    """Thread-safe. Call `start()` and `stop()` once each, while the runtime is running.
+    """Measures the usage of the containers and of the machine in a thread.
 
-    `gpus` reports the utilisation of containers' GPUs. `machine` reads the use of the whole machine.
+    Thread-safe. Call `start()` and `stop()` once each, while the runtime is running. `gpus` reports the utilisation of
+    containers' GPUs. `machine` reads the use of the whole machine.
     """
 
     def __init__(
@@ -197,8 +198,9 @@ class UsageMeter:
             return self._usage
 
     def subscribe(self, listener: Listener, every: float) -> None:
-        """Call `listener` with the usage at least every `every` seconds, in the meter's thread, until the
-        meter stops.
+        """Call `listener` with the usage at least every `every` seconds, until the meter stops.
+
+        The meter's thread makes the calls.
         """
         with self._wake:
             self._listeners.append((listener, every))

@@ -1,5 +1,5 @@
 """The logs of containers.
 
-The package has code that reads logs line by line, code that keeps them as files, and the stacks that processes print
-into them.
+`lines` reads a log line by line. `archive` keeps logs as files after their pods are gone. `stacks` reads the output of
+the command that prints the stacks of a program's threads.
 """

@@ -41,7 +41,10 @@ def stacks_printed(ran: Executed) -> PodStacks:
 
 
 def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStacks:
-    """Return the stacks in another component's answer, or the reason that follows `No stacks: `."""
+    """Return the stacks in `text`, or the reason that follows `No stacks: ` there.
+
+    `text` is the output of a command or of a node agent.
+    """
     if not failed and not text.startswith(_NO_STACKS):
         return PodStacks(text)
     lines = (errors or text).strip().removeprefix(_NO_STACKS).splitlines()
@@ -49,7 +52,10 @@ def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStac
 
 
 def stacks_refused(error: KubeError, who: str) -> PodStacks:
-    """Return an explanation for a refusal to run the command. `who` ("you") is the user who was refused."""
+    """Return an explanation for a refusal to run the command.
+
+    `who` is the refused user, as the subject of a sentence: "you", for example.
+    """
     if isinstance(error, ForbiddenError):
         return PodStacks(problem=f"{who} may not run a command in its pod (pods/exec): {error.status.message}")
     said = error.status.message if isinstance(error, ApiError) else ""

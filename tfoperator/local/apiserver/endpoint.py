@@ -12,9 +12,10 @@ from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 
 class ReservedEndpoint:
-    """A reserved address on loopback. It has its own certificate and token. A server uses it, and closes it at its end.
+    """A reserved address on loopback.
 
-    Immutable, thread-safe. Connections that clients open before wait until the server starts.
+    It has its own certificate and token. The API server listens there, and closes the socket when it stops. Immutable,
+    thread-safe. If a client connects before the server has started, its connection waits.
     """
 
     def __init__(self, port: int = 0) -> None:

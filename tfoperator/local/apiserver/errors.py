@@ -27,7 +27,7 @@ class FieldProblem(msgspec.Struct, frozen=True):
         return f"{self.field}: {self.message}"
 
     def cause(self) -> dict[str, str]:
-        """Return the cause as it is in a Status."""
+        """Return this problem as an entry of `details.causes` in a Status."""
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
@@ -78,7 +78,7 @@ class StatusError(Exception):
     ) -> None:
         """Add `headers` to the HTTP response, for example Retry-After.
 
-        Clients treat empty details differently from None.
+        `details` of {} and of None differ: with None, the Status has no member `details`.
         """
         super().__init__(message)
         self.code = code
@@ -110,7 +110,7 @@ def details_of(resource: ResourceType, name: str, **more: Any) -> dict[str, Any]
 
 
 def not_found(resource: ResourceType, name: str) -> StatusError:
-    """Return a 404 for an object."""
+    """Return a 404 for an object that does not exist."""
     return StatusError(404, "NotFound", f'{resource.qualified} "{name}" not found', details=details_of(resource, name))
 
 
@@ -155,7 +155,7 @@ def unprocessable(message: str) -> StatusError:
 
 
 def bad_request(message: str) -> StatusError:
-    """Return a 400."""
+    """Return a 400, with this message for the user."""
     return StatusError(400, "BadRequest", message)
 
 
@@ -180,7 +180,7 @@ class NoSuchPage(StatusError):
 
 
 def method_not_allowed() -> StatusError:
-    """Return a 405."""
+    """Return a 405: the path does not support the HTTP method."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message, details={})
 

@@ -1,7 +1,8 @@
-"""The embedded API server: an HTTP server on loopback. A single thread does all its work.
+"""The embedded API server: an HTTP server on loopback.
 
-It keeps everything in memory until it stops. It listens only on loopback. Every request needs the bearer token, because
-any user of the machine can connect to a loopback port.
+A single thread handles all requests. A pool of threads reads logs. The server keeps everything in memory until it
+stops. It listens only on loopback. Every request needs the bearer token, because any user of the machine can connect to
+a loopback port.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _LIMITS = Limits(
     head=80 << 10,  # selectors can be long
     body=MAX_BODY,
     request_seconds=30.0,
-    idle_seconds=3600.0,  # longer than any client keeps an idle connection: only it knows whether it will use it
+    idle_seconds=3600.0,  # longer than any client keeps an idle connection, so the client closes it first
     waits_for_readers=True,
 )
 """The limits for clients that have the token. Clients without the token can send neither a body nor a
@@ -94,7 +95,7 @@ class EmbeddedApiServer(HttpServer):
         self.endpoint = endpoint or ReservedEndpoint()
         """The endpoint at which clients reach this server."""
         self.url, self.token, self.certificate = self.endpoint.url, self.endpoint.token, self.endpoint.certificate
-        """The endpoint's."""
+        """The URL, token and certificate of the endpoint."""
         super().__init__(
             LOOPBACK, 0, name="apiserver", limits=_LIMITS, listening=self.endpoint.socket, places=TokenPlaces()
         )
@@ -183,14 +184,17 @@ class EmbeddedApiServer(HttpServer):
     def __exit__(self, *_exc: object) -> None:
         self.stop()
 
-    # As an HTTP server.
+    # The methods below override methods of `HttpServer`.
 
     def begin(self) -> None:
-        """Create the objects that respond to requests."""
+        """Create the store, and the objects that respond to requests.
+
+        `HttpServer` calls this method before the first request.
+        """
         self._api = self._assemble()
 
     def context(self) -> ssl.SSLContext:
-        """Return the kubeconfig of the endpoint."""
+        """Return the TLS context of the endpoint."""
         return self.endpoint.context
 
     def trusts(self, request: Request) -> bool:
@@ -198,11 +202,11 @@ class EmbeddedApiServer(HttpServer):
         return self._api.has_token(request)
 
     async def respond(self, request: Request) -> Answer | StreamedAnswer | WebSocketAnswer:
-        """Respond to one request."""
+        """Respond to one request, as `Api.answer` does."""
         return await self._api.answer(request)
 
     def refusal(self, refusal: Refusal) -> Answer:
-        """Return the Status for a refused request."""
+        """Return the response to a request that `HttpServer` refuses, for example because its body is too large."""
         if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             return status_answer(too_large_body())
         if refusal.status == HTTPStatus.BAD_REQUEST:

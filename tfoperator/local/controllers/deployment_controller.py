@@ -63,7 +63,10 @@ class DeploymentController:
     """
 
     def __init__(self, client: ApiClient, *, port: PortMap, publish: bool = False, clock: Clock | None = None) -> None:
-        """With `publish`, pods have a network of their own, and their ports must be published on loopback."""
+        """`port` reserves a loopback port for a service.
+
+        With `publish`, pods have networks of their own, and their ports must be published on loopback.
+        """
         self._client = client
         self._port = port
         self._publishes = publish
@@ -94,7 +97,7 @@ class DeploymentController:
         self._workers.start()
 
     def stop(self) -> None:
-        """Stop, and do not change any object."""
+        """Stop the threads. Deployments and their pods stay."""
         self._factory.signal_stop()  # a worker must not wait for the caches any longer
         self._workers.stop(10.0)
         self._factory.stop()
@@ -129,7 +132,7 @@ class DeploymentController:
         if names.LABEL_TENSORBOARD in deployment.metadata.labels:
             port = self._publish(key)
             if port is None:
-                return  # the service's creation is an event
+                return  # the creation of the service causes another sync
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, deployment.metadata.uid)
         wanted = {body["metadata"]["name"]: body for body in pod_bodies(deployment, port, publish=self._publishes)}
         current = [pod for pod in pods if pod.metadata.name in wanted and pod.status.phase not in _ENDED_PHASES]
@@ -206,7 +209,7 @@ class DeploymentController:
 
 
 def _answers(port: int, path: str) -> bool:
-    """Return whether a page can be reached. A redirection counts as reached, as for a kubelet."""
+    """Return whether a page responds with a status below 400. A redirection (3xx) suffices, as for a kubelet."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_PROBE_TIMEOUT)
     try:
         connection.request("GET", path)

@@ -19,7 +19,7 @@ from tfoperator.kube.views.objects import HasMetadata, Pod
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 HASH_LABEL = "pod-template-hash"
-"""The label that ReplicaSets set in a cluster."""
+"""The label with the hash of the pod template. In a cluster, ReplicaSets set it."""
 
 
 class DeploymentSpec(msgspec.Struct, frozen=True):
@@ -91,10 +91,10 @@ def is_running(pod: Pod) -> bool:
 def deployment_status(
     deployment: LocalDeployment, pods: Sequence[Pod], current: int, available: int, since: str
 ) -> dict[str, Any]:
-    """Return the status.
+    """Return the deployment's `status`.
 
-    The arguments are all pods, the number of pods with the current template, and the number of these that respond.
-    `since` is the time that a condition gets if it has changed.
+    `pods` are all pods of the deployment. `current` is the number of pods with the current template, and `available`
+    the number of these pods that respond. `since` is the `lastTransitionTime` of a condition that has changed.
     """
     enough = available >= deployment.spec.replicas
     condition = {

@@ -1,8 +1,8 @@
 """The background process of `tfoperator local up`: a control plane that runs until it is stopped.
 
 To start a control plane in the foreground, run `python -m tfoperator.local.daemon STATE_DIRECTORY PORT RUNTIME
-[--allow-privileged] [--enforce-limits]`. It holds a lock while it runs, so a state directory can't have two control
-planes. When it is ready, it records its identity.
+[--allow-privileged] [--enforce-limits]`. The process holds a lock while it runs, so a state directory can't have two
+control planes. When the control plane is ready, the process records its own identity (process ID and start time) there.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def serve(
 ) -> int:
     """Run a control plane until SIGTERM or SIGINT; a second signal ends all grace periods. Return the exit code.
 
-    If the output of the process is the directory's log, the process truncates the log after it has taken the lock.
-    Without the lock, it does not change the log.
+    If the standard output of the process is `daemon.log` of the state directory, the process truncates this file after
+    it has taken the lock. If another process holds the lock, the file stays unchanged.
 
     Raises OSError or RuntimeUnavailable if it can't start.
     """
@@ -51,7 +51,7 @@ def serve(
     with state.lock.open("w") as lock:
         if not take_lock(lock.fileno()):
             if state.is_log_of(sys.stdout.fileno()):
-                return RUNS_ALREADY  # the log is the other process's, and `up` waits for that
+                return RUNS_ALREADY  # the other process writes the log, and `up` expects this exit code
             logger.error("a control plane already uses %s", state.root)
             return 1
         if state.is_log_of(sys.stdout.fileno()):

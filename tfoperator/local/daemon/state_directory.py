@@ -1,8 +1,8 @@
-"""The files with which `local up`, `down` and `status` find the background control plane, and never another process.
+"""The files with which `tfoperator local up`, `down` and `status` find the background control plane.
 
-All files are in one directory. Only its owner can read the directory, because the kubeconfig contains a key. The files
-are: `kubeconfig`, `state.json` (process and URL), `page-link` (opens the page once), `daemon.log`, and `run/` with
-logs, volumes, process records and the log archive.
+All files are in one directory. Only its owner can read the directory, because the kubeconfig contains a token. The
+files are: `kubeconfig`, `state.json` (process and URL), `page-link` (a link that opens the page once), `lock`,
+`daemon.log`, and `run/` with logs, volumes, process records and the log archive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ sysexits.h.
 
 
 class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
-    """The background control plane that runs, or that has crashed."""
+    """The content of `state.json`: the background control plane that runs, or that has crashed."""
 
     process: ProcessIdentity
     url: str
@@ -64,7 +64,7 @@ class StateDirectory:
         return is_locked(self.lock)
 
     def is_log_of(self, descriptor: int) -> bool:
-        """Return whether a file descriptor refers to the log."""
+        """Return whether a file descriptor refers to `daemon.log`."""
         try:
             return os.path.samestat(os.fstat(descriptor), self.log.stat())
         except OSError:
@@ -90,7 +90,7 @@ class StateDirectory:
             return ""
 
     def write_page_link(self, url: str) -> None:
-        """Record the next link."""
+        """Record the next link that opens the page."""
         write_private(self._page_link, url.encode())
 
     def clear(self) -> None:

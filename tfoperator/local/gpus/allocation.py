@@ -18,8 +18,8 @@ from tfoperator.local.runtime.process.programs import shown_devices
 from tfoperator.local.runtime.protocol import LocalPod
 
 _MAX_COMBINATIONS = 5_000
-"""The maximum number of subsets to compare, which takes a tenth of a second. 14 devices have fewer subsets. With more
-subsets, the function makes a good choice, which may not be the best.
+"""The maximum number of subsets to compare, which takes a tenth of a second. 14 devices have at most 3,432 subsets
+of the same size. With more subsets, `choose` makes a good choice, which may not be the best.
 """
 
 Links = Mapping[frozenset[str], int]
@@ -27,8 +27,10 @@ Links = Mapping[frozenset[str], int]
 
 
 class Gpu(msgspec.Struct, frozen=True):
-    """One device. `bus` is the PCI address of the GPU. `peers` are the PCI addresses at the other ends of its NVLinks.
-    An address (of another GPU or of a switch) occurs once for each link.
+    """One device.
+
+    `bus` is the PCI address of the GPU. `peers` are the PCI addresses at the other ends of its NVLinks. An address (of
+    another GPU or of a switch) occurs once for each link.
     """
 
     uuid: str
@@ -87,7 +89,7 @@ def needed(pod: LocalPod) -> int:
 def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[str, ...]:
     """Return the pod's devices that this container gets.
 
-    The pod's other containers don't use these devices at the same time.
+    `devices` are all devices of the pod. The containers that run at the same time get different devices.
     """
     if any(init.name == container.name for init in pod.spec.init_containers or ()):
         return tuple(devices[: asked_for(container)])

@@ -1,8 +1,8 @@
 """The allocation of this machine's GPUs to pods.
 
 Each GPU has a lock, so two control planes on one machine never allocate the same GPU. The lock is a lock of the kernel
-(flock(2)) on an empty file. The kernel releases the lock when the process ends, so a clean-up is not needed. All users
-of the machine share the folder, because they also share its devices.
+(flock(2)) on an empty file. The kernel releases the lock when the process ends, also after a crash. All users of the
+machine share the folder, because they also share the GPUs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tfoperator.local.runtime.protocol import LocalPod
 logger = logging.getLogger(__name__)
 
 FOLDER = Path("/tmp/tfoperator-gpus")
-"""The folder is not in TMPDIR, because TMPDIR differs between users."""
+"""The folder with the lock files. It is not in TMPDIR, because TMPDIR differs between users."""
 _FOLDER_MODE = 0o1777
 _LOCK_FILE_MODE = 0o644  # enough for a shared or exclusive lock
 
@@ -90,7 +90,7 @@ class DeviceLocks:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             try:
-                # Without O_CREAT first: in such a folder Linux rejects it for another user's file (protected_regular).
+                # First without O_CREAT, which Linux refuses for another user's file in this folder (protected_regular).
                 descriptor = os.open(name, flags, dir_fd=folder)
             except FileNotFoundError:
                 descriptor = os.open(name, flags | os.O_CREAT, _LOCK_FILE_MODE, dir_fd=folder)
@@ -125,7 +125,10 @@ class NotEnoughGpus(Exception):
 
 
 class GpuManager:
-    """Thread-safe. It calls libraries only after `open()`; `close()` releases everything."""
+    """Allocates the GPUs of this machine to pods, and measures their use.
+
+    Thread-safe. It calls NVML only after `open()`. `close()` releases everything.
+    """
 
     def __init__(
         self,
@@ -134,10 +137,10 @@ class GpuManager:
         environ: Mapping[str, str] | None = None,
         locks: Path = FOLDER,
     ) -> None:
-        """Initialize.
+        """Use only the devices that CUDA_VISIBLE_DEVICES in `environ` allows.
 
-        Only the devices that CUDA_VISIBLE_DEVICES in `environ` allows are used. By default `environ` is the process's
-        environment.
+        By default, `environ` is the environment of this process. `library` opens NVML. `locks` is the folder of the
+        lock files.
         """
         self._library = library
         self._visible = (os.environ if environ is None else environ).get(CUDA_VISIBLE_DEVICES)
@@ -213,7 +216,7 @@ class GpuManager:
     def devices_of(self, pod: LocalPod, container: Container) -> tuple[str, ...] | None:
         """Return the UUIDs of a container's own devices; the list may be empty.
 
-        Return None if this manager manages no devices.
+        Return None if the machine has no GPUs that NVML can list.
         """
         if not self._manages:
             return None

@@ -31,7 +31,8 @@ class NoGpus(Exception):
 class Use(msgspec.Struct, frozen=True):
     """The use of a device.
 
-    It is the fraction of the last sample period in which the device computed (0 to 1), and the bytes of memory in use.
+    `busy` is the fraction of the last sample period in which the device computed (0 to 1). `memory` is the memory in
+    use, in bytes.
     """
 
     busy: float

@@ -52,7 +52,8 @@ class NodeAgent:
     """Runs the pods of an API server on this machine. Thread-safe. Call `start()` once and `stop()` once.
 
     `run_dir` is the directory for `logs/` (see `LogStore`) and `volumes/`. With `keep_volumes`, volumes are kept after
-    their pod is deleted. With `mount_volumes`, containers may use volumes whatever user they run as.
+    their pod is deleted. With `mount_volumes`, containers have mounts, and may run as any user. So every user may write
+    to the volumes.
     """
 
     def __init__(
@@ -91,7 +92,8 @@ class NodeAgent:
     def start(self, host_service: HostService | None = None) -> None:
         """Start to run pods.
 
-        If the process has a service that pods can reach, they get its address. Raises RuntimeUnavailable.
+        `host_service` is a service of this process that pods can call, for example to report their progress. Raises
+        RuntimeUnavailable.
         """
         self._runtime.start(host_service)
         self._recorder.start()
@@ -132,16 +134,19 @@ class NodeAgent:
         self._volumes.close()
 
     def kill_all(self) -> None:
-        """End every grace period now: the user has pressed Ctrl-C twice."""
+        """End the grace period of every pod now, so that running containers get SIGKILL.
+
+        The commands call this method when the user presses Ctrl-C a second time.
+        """
         with self._lock:
             workers = tuple(self._workers.values())
         for worker in workers:
             worker.messages.stop(0.0)
 
     def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> SideCommand:
-        """Return how to run a command beside a container that runs on this machine.
+        """Return how to run a command, for example of `kubectl exec`, beside the program of a running container.
 
-        Raises LaunchError, which contains the reason.
+        Raises LaunchError. Its message contains the reason.
         """
         with self._lock:
             workers = tuple(self._workers.values())
@@ -151,9 +156,9 @@ class NodeAgent:
         raise LaunchError(f"pod {name} does not run on this node")
 
     def read_stacks(self, wanted: LogRequest) -> Iterator[bytes]:
-        """Yield the stacks of a container's Python threads, in the same form as a `LogReader` yields a log.
+        """Yield the stacks of a container's Python threads as pieces of bytes, like a log.
 
-        Raises LookupError.
+        Raises LookupError if the pod does not run on this node.
         """
         key = f"{wanted.namespace}/{wanted.pod}"
         with self._lock:
@@ -165,7 +170,7 @@ class NodeAgent:
         yield "".join(stacks.values()).encode() if stacks else b"No stacks: it does not run.\n"
 
     def take_stacks(self, pods: Iterable[str], timeout: float) -> None:
-        """Take the stacks of the pods with these UIDs, and store them.
+        """Read the stacks of the Python threads in the pods with these UIDs, and store them beside the logs.
 
         Return when this is complete, or after `timeout` seconds.
         """
@@ -178,7 +183,7 @@ class NodeAgent:
             logger.error("the stacks can't be read", exc_info=error)
 
     def pod_changed(self, pod: LocalPod) -> None:
-        """Handle a pod that was added or modified. It does not block."""
+        """Handle a pod that was added or modified. The method does not block."""
         if pod.spec.node_name not in ("", self.node_name):
             return
         uid = pod.metadata.uid
@@ -200,7 +205,7 @@ class NodeAgent:
                 self._leftovers.put(pod)
 
     def pod_gone(self, pod: LocalPod) -> None:
-        """Handle the removal of a pod's object. It does not block."""
+        """Handle the removal of a pod's object. The method does not block."""
         with self._lock:
             worker = self._workers.pop(pod.metadata.uid, None)
         if worker is not None:
@@ -237,10 +242,10 @@ _LIMITED_RESOURCES = ("cpu", "memory")
 
 
 class Notices:
-    """Decides which notices a pod causes. Each notice is returned only once. Not thread-safe.
+    """Decides which warning events to record for a pod, for example that its limits are not enforced here.
 
-    `cpus` is the number of CPUs of this machine. `gpu_problem` is the reason why there are no GPUs, or "" if there are
-    GPUs.
+    Each kind of warning is returned only once, for the first pod that causes it. Not thread-safe. `cpus` is the number
+    of CPUs of this machine. `gpu_problem` is the reason why there are no GPUs, or "" if there are GPUs.
     """
 
     def __init__(self, runtime: Runtime, *, cpus: int, gpu_problem: str) -> None:
@@ -250,7 +255,7 @@ class Notices:
         self._said: set[str] = set()
 
     def about(self, pod: LocalPod, replicas: Callable[[], int]) -> list[tuple[str, str]]:
-        """Return the reason and the message of each notice that this pod is the first pod to cause.
+        """Return (reason, message) of each warning that no earlier pod has caused.
 
         `replicas` returns the number of running replicas, including the replica in this pod.
         """

@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 _RENEW_FRACTION = 0.8
 _RETRY_FRACTION = 0.05
-"""Parts of a token's lifetime. After the first part the token is renewed, as by a kubelet. If renewing fails, it is
-retried after the second part.
+"""Fractions of the lifetime of a service account's token. After 80 % of its lifetime, a token is renewed, as by a
+kubelet. If the renewal fails, the next try follows after another 5 % of the lifetime.
 """
 
 
@@ -57,16 +57,22 @@ class NodeParts:
 
 
 class ContainerLauncher:
-    """Not thread-safe: use it only in the pod's worker."""
+    """Prepares and starts the containers of one pod. Not thread-safe: only the pod's worker uses it."""
 
     def __init__(self, pod: LocalPod, parts: NodeParts) -> None:
         self._pod = pod
         self._parts = parts
         self.renewal: float | None = None
-        """When the tokens in the pod's volumes must be renewed."""
+        """The time on the monotonic clock when the tokens in the pod's volumes must be renewed. None if there are no
+        tokens.
+        """
 
     def address(self, container: Container) -> str:
-        """Return the pod's IP address when the runtime can start the container. Raises StartLater, LaunchError."""
+        """Prepare the runtime for this container, and return the pod's IP address.
+
+        Raises StartLater if the container can't start yet, for example while its image is pulled. Raises LaunchError if
+        it can never start.
+        """
         return self._parts.runtime.prepare(
             self._pod, container, functools.partial(self._parts.api.services_of, self._pod)
         )
@@ -93,7 +99,10 @@ class ContainerLauncher:
         on_exit: OnExit,
         warn: Callable[[str, str], None],
     ) -> ContainerProcess:
-        """Start the container. Raises LaunchError. Raises OSError if its message file can't be created."""
+        """Start the container.
+
+        Raises LaunchError. Raises OSError if the file for its termination message can't be created.
+        """
         pod, container = self._pod, record.container
         mounts = prepared.mounts
         record.message = self._parts.volumes.termination_message(pod, container, mounts, record.restarts)

@@ -1,9 +1,10 @@
 """The record of one container of a pod, its delay between restarts, and its termination message.
 
-The kubelet's rules apply to the file at `terminationMessagePath`. If containers have mounts, each attempt gets its own
-file at this path. A plain process has no file of its own: it writes to the path on this machine. So if the file has
-content from before the start of the process, this content is not its message. The default path is ignored, because all
-processes share this one file in `/dev`.
+A container writes its termination message to the file at `terminationMessagePath`, and the kubelet's rules apply to
+this file. If the runtime mounts files into containers, each attempt gets its own file at this path. A container without
+mounts is a plain process, which writes to the path on this machine. If that file has not changed since before the start
+of the process, its content is not the message of the process. For plain processes, the default path
+`/dev/termination-log` is ignored, because all of them would share this file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tfoperator.local.runtime.protocol import ContainerIdentity, ContainerProces
 
 BACKOFF_BASE = 1.0
 """Seconds before the second restart in a row. The delay doubles for each later restart. The kubelet starts with 10
-seconds. Here a user waits, and there is no node with many crashing pods to protect.
+seconds, to protect a node with many crashing pods. Here a user waits for the restart, so the delay is shorter.
 """
 BACKOFF_CAP = 300.0
 """The maximum number of seconds between restarts, as in the kubelet."""
@@ -32,9 +33,13 @@ BACKOFF_RESET = 600.0
 
 
 MAX_MESSAGE = 4096
-"""The maximum number of bytes at the end of the file, as in the kubelet (MaxContainerTerminationMessageLength)."""
+"""The maximum number of bytes of a termination message. The end of the file counts, as in the kubelet
+(MaxContainerTerminationMessageLength).
+"""
 MAX_LOG = 2048
-"""The number of bytes at the end of the log that become the message with `FallbackToLogsOnError`, as in the kubelet."""
+"""The number of bytes at the end of the log that become the termination message, as in the kubelet, if the container
+has `terminationMessagePolicy: FallbackToLogsOnError`.
+"""
 MAX_LOG_LINES = 80
 DEFAULT_PATH = "/dev/termination-log"
 MOUNT_NAME = "termination-message"
@@ -43,14 +48,16 @@ _FALLBACK_POLICY = "FallbackToLogsOnError"
 
 
 class TerminationMessage:
-    """The message of one attempt.
+    """The termination message of one attempt to run a container.
 
     Create it before the container starts. Read it once, after the container has ended.
     """
 
     def __init__(self, container: Container, path: Path | None, mount: Mount | None = None) -> None:
         self.mount = mount
-        """The mount that the container needs. None if it writes to the path on this machine."""
+        """The mount of the message's file that the container needs. None if the container writes to the path on this
+        machine.
+        """
         self._path = path
         self._fallback = container.termination_message_policy == _FALLBACK_POLICY
         self._before = None if path is None else file_mark(path, follow_symlinks=False)
@@ -67,7 +74,7 @@ class TerminationMessage:
 
     @classmethod
     def on_this_machine(cls, container: Container, mounts: Sequence[Mount]) -> TerminationMessage:
-        """Return the message that a plain process writes to the path."""
+        """Return the message of a plain process, which writes to `terminationMessagePath` on this machine."""
         wanted = container.termination_message_path
         return cls(container, None if wanted in ("", DEFAULT_PATH) else Path(real_path(wanted, mounts)))
 
@@ -97,9 +104,9 @@ def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> 
 
 
 def backoff(failures: int) -> float:
-    """Return the seconds before a restart after this many consecutive ends.
+    """Return the seconds to wait before a restart, if the container has ended this many times in a row.
 
-    The results are 0, 1, 2, 4 ... up to `BACKOFF_CAP`.
+    For 1, 2, 3 and 4 ends, the results are 0, 1, 2 and 4 seconds. The maximum is `BACKOFF_CAP`.
     """
     return 0.0 if failures <= 1 else min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(failures - 2, 30))
 
@@ -188,7 +195,7 @@ class ContainerRecord:
         self.next_start = until
 
     def begin(self, log: LogFile) -> None:
-        """Record that an attempt to start the container begins. The attempt has its own log."""
+        """Record that an attempt to start the container begins. `log` is the log of this attempt only."""
         if self.started_once:
             self.restarts += 1
         self.started_once = True

@@ -1,7 +1,8 @@
-"""A container's environment and command line, as from a kubelet. They include the values of limits and requests.
+"""Makes a container's environment and command line from its spec, by the kubelet's rules.
 
-`$(NAME)` stands for a variable, and `$$` for a dollar sign. If a name isn't defined, its reference stays unchanged.
-Programs rely on these three rules, so the result for a pod's arguments must be exactly the same as in a cluster.
+`$(NAME)` stands for the value of a variable, and `$$` for a dollar sign. If no variable NAME is defined, the text
+`$(NAME)` stays unchanged. Programs rely on these three rules, so the result for a pod's arguments must be exactly the
+same as in a cluster.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ Data = Mapping[str, bytes]
 """The decoded content of a ConfigMap or Secret."""
 
 Sources = Callable[[str, str], Data | None]
-"""Looks up ("ConfigMap" or "Secret", name) in the pod's namespace; None if there is no such object."""
+"""A function with the arguments kind ("ConfigMap" or "Secret") and name. It returns the content of this object in the
+pod's namespace, or None if there is no such object.
+"""
 
 
 Tokens = Callable[[str, int], str]
@@ -31,8 +34,8 @@ ContainerConfigError.
 
 
 NO_VALUE = 125
-"""The exit code of a container that has a variable that can never have a value. `docker run` uses the same code for its
-own failures.
+"""The exit code of a container with a variable that can never have a value, for example because its `fieldRef` names an
+unknown field. `docker run` uses the same code for its own failures.
 """
 
 
@@ -59,7 +62,9 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def expand_known(text: str, variables: Mapping[str, str]) -> str:
-    """Do the same as `expand`. If a variable is missing, raise ContainerConfigError, as a kubelet does."""
+    """Do the same as `expand`, but raise ContainerConfigError if a variable is missing, as a kubelet does for
+    `subPathExpr`.
+    """
     missing = [name for _, name in _REFERENCE_PATTERN.findall(text) if name and name not in variables]
     if missing:
         raise ContainerConfigError(f"{text!r} uses the variable {missing[0]}, which the container does not have")
@@ -98,10 +103,11 @@ def environment(
 
     First come the variables of `envFrom`, then those in `env`, in order. An entry of `env` may refer to earlier
     variables. As with the kubelet, `$(NAME)` in `env` refers to earlier entries of `env`, but not to entries of
-    `envFrom`. `machine` contains the resources of a container without limits. By default these are the resources of
-    this machine.
+    `envFrom`. `machine` contains the CPUs and the memory that count as the limits of a container without limits. By
+    default, these are the CPUs and the memory of this machine.
 
-    Raises ContainerConfigError if a required object or key is missing, LaunchError if it can never exist.
+    Raises ContainerConfigError if a required ConfigMap, Secret or key is missing. Raises LaunchError if a variable can
+    never have a value.
     """
     result: dict[str, str] = {}
     for source in container.env_from or ():
@@ -184,7 +190,7 @@ _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
 def resource_value(pod: LocalPod, container: Container, reference: ResourceRef, machine: Machine) -> str:
-    """Return the limit or request, divided by the divisor and rounded up.
+    """Return the value of a `resourceFieldRef`: a limit or request, divided by the divisor and rounded up.
 
     If CPU or memory has no limit, use the machine's amount. A missing request is 0. Raises ValueError for a reference
     that API servers reject.

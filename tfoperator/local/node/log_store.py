@@ -27,7 +27,9 @@ _POLL_INTERVAL = 0.1
 
 _CHUNK_SIZE = 256 * 1024
 _MAX_LINE_SIZE = 64 * 1024
-"""If an incomplete line has more bytes than this, it is written with its time as a line of its own."""
+"""If a line is not complete and already has more bytes than this, `TimedLines` returns it as a line of its own, with
+its time.
+"""
 
 
 _MOST = 50_000
@@ -108,7 +110,7 @@ def _next_line(stream: BinaryIO, offset: int) -> int:
 
 
 def pieces(stream: BinaryIO, note: Callable[[], int]) -> Iterator[bytes]:
-    """Yield the stream's content in pieces, up to the end that `note` returns."""
+    """Yield the stream's content in pieces, up to the size in bytes that `note` returns."""
     end = note()
     while (left := end - stream.tell()) > 0 and (piece := stream.read(min(_CHUNK_SIZE, left))):
         yield piece
@@ -225,18 +227,17 @@ class LogStore:
         return datetime.fromtimestamp(found.st_mtime, UTC) if found is not None and found.st_size else None
 
     def all(self) -> tuple[tuple[str, str, str, LogFile], ...]:
-        """Return every log with its namespace, pod and container, in the order in which the containers
-        first started.
-        """
+        """Return (namespace, pod, container, log) of every log, in the order in which the containers first started."""
         with self._lock:
             return tuple((*key, log) for key, logs in self._latest.items() for log in logs)
 
     def read(self, wanted: LogRequest) -> Iterator[bytes]:
         """Return the requested part of a log, in pieces. With `follow`, continue until the container ends.
 
-        The times of lines are as exact as the interval between calls of `note_times`. While nothing new is written, the
-        caller gets an empty piece now and then, so the caller can stop. If the pod has only one container, `container`
-        may be "". Raises LogNotFound at once, not during the iteration.
+        With `timestamps`, the time of a line is too late by at most the interval between two calls of `note_times`.
+        With `follow`, the iterator yields b"" every 0.1 seconds while nothing new is written, so that the caller can
+        stop. If the pod has only one container, `container` may be "". Raises LogNotFound at once, not during the
+        iteration.
         """
         return self._read(self._find(wanted), wanted)
 
@@ -271,7 +272,7 @@ class LogStore:
                 raise LogNotFound(f"{where} has several containers, choose one of {', '.join(containers)}")
             name = wanted.container or (containers[0] if containers else "")
             logs = self._latest.get((wanted.namespace, wanted.pod, name), [])
-            # As with a kubelet: the run of an earlier pod of that name is not this one's previous run.
+            # As with a kubelet, `previous` never means a run of an earlier pod with the same name.
             logs = [log for log in logs if log.owner == logs[-1].owner]
         if len(logs) < (2 if wanted.previous else 1):
             what = "previous container" if wanted.previous else "container"

@@ -93,9 +93,10 @@ class NodeApi:
         self._closed.set()
 
     def register(self, address: str, resources: Mapping[str, str]) -> None:
-        """Create this node's object. Only clients that show nodes need this object.
+        """Create this node's object. Only clients that show nodes, such as `kubectl get nodes`, need this object.
 
-        `resources` contains quantities by name. Pods may use all of these resources.
+        `resources` becomes the node's capacity: quantities by name, such as `{"cpu": "8"}`. Pods may use all of these
+        resources.
         """
         node = {
             "apiVersion": "v1",
@@ -116,7 +117,7 @@ class NodeApi:
             logger.debug("node %s can't be registered: %s", self._node_name, error)
 
     def bind(self, pod: LocalPod) -> bool:
-        """Bind a pod that has no node to this node, as a scheduler does."""
+        """Bind a pod that has no node to this node, as a scheduler does. Return False if the API server refuses."""
         if pod.spec.node_name:
             return True
         meta = pod.metadata
@@ -131,9 +132,9 @@ class NodeApi:
         return self._persist(pod, "bind", lambda: self._client.create(binding, meta.namespace, body, _decode_any))
 
     def report(self, pod: LocalPod, status: dict[str, object]) -> None:
-        """Write the pod's status, unless the pod was replaced.
+        """Write the pod's status, unless another pod (with another UID) has its name now.
 
-        Conditions of other types stay unchanged, as with a kubelet.
+        Conditions whose types are not in `status` stay unchanged, as with a kubelet.
         """
         meta, conditions = pod.metadata, status.get("conditions")
         if isinstance(conditions, list):
@@ -178,7 +179,10 @@ class NodeApi:
         return look_up
 
     def tokens(self, pod: LocalPod) -> Tokens:
-        """Return a function that requests tokens that are bound to the pod, as a kubelet does."""
+        """Return a function that requests tokens of the pod's service account.
+
+        The tokens are bound to the pod, as a kubelet's are.
+        """
         meta = pod.metadata
         account = pod.spec.service_account_name or "default"
         requests = Resource("", "v1", "TokenRequest", f"serviceaccounts/{account}/token")

@@ -23,7 +23,7 @@ created within this time, kubectl would wait for the end of the new object, fore
 
 
 class Exit(NamedTuple):
-    """The end of a container's process."""
+    """The end of a container's process. `reason` is the runtime's reason, for example `OOMKilled`, or ""."""
 
     record: ContainerRecord
     code: int
@@ -47,7 +47,7 @@ class PodMessages:
         self._remove_at = 0.0  # set by a stop: the pod's object stays until then
         self._time_limit = time_limit
         self._generation = generation
-        self._new_spec = False  # since the worker read the generation
+        self._new_spec = False  # whether it has changed since the worker read the generation
         self._abandoned = False
         self._done = False
 
@@ -72,9 +72,9 @@ class PodMessages:
     def change_spec(self, generation: int, time_limit: int | None) -> None:
         """Act on the pod's spec of this generation: stop the containers `time_limit` seconds after the pod's start.
 
-        The containers may be stopped at once, and the pod's object stays. API servers allow clients to set and lower a
-        pod's `activeDeadlineSeconds` while it runs. Changes of other fields, for example of an image, have no effect
-        here.
+        If this time has already passed, the containers are stopped at once. The pod's object stays. API servers allow
+        clients to set and lower a pod's `activeDeadlineSeconds` while it runs. Changes of other fields, for example of
+        an image, have no effect here.
         """
         with self._changed:
             if (generation, time_limit) != (self._generation, self._time_limit):
@@ -83,7 +83,7 @@ class PodMessages:
                 self._changed.notify_all()
 
     def abandon(self) -> None:
-        """Kill everything at once and report nothing, because the pod's object no longer exists."""
+        """Kill all containers at once and report nothing, because the pod's object no longer exists."""
         with self._changed:
             self._abandoned = True
         self.stop(0.0)
@@ -103,11 +103,11 @@ class PodMessages:
     # The methods below are for the worker.
 
     def begin(self) -> None:
-        """Start the time limit."""
+        """Record the pod's start: the time limit (`activeDeadlineSeconds`) counts from now."""
         self._began = self._clock.monotonic()
 
     def wait_for_removal(self) -> None:
-        """Wait until the pod's object may be removed, if a stop was requested."""
+        """Wait until the pod's object may be removed, if a stop was requested: see `SHORTEST_TERMINATION`."""
         with self._changed:
             while self._stop_at is not None and self._clock.wait_until(self._changed, self._remove_at):
                 pass
@@ -115,7 +115,8 @@ class PodMessages:
     def finish(self) -> bool:
         """Accept no more messages.
 
-        Return whether to remove the pod's object, which is the case if a stop was requested.
+        Return whether the worker must remove the pod's object. This is so if a stop was requested and the object
+        exists.
         """
         with self._changed:
             self._done = True
@@ -140,7 +141,7 @@ class PodMessages:
 
     @property
     def stop_at(self) -> float | None:
-        """The time when the grace period ends, if a stop was requested."""
+        """The time on the monotonic clock when the grace period ends, if a stop was requested."""
         with self._changed:
             return self._stop_at
 
@@ -169,8 +170,9 @@ class PodMessages:
             return self._stop_at is not None
 
     def wait(self, due: Sequence[float]) -> None:
-        """Wait until a process ends, a stop is requested, the spec changes, or one of these times or the time limit is
-        reached.
+        """Wait until there is a message, until the time limit is reached, or until the earliest of the times `due`.
+
+        A message is the end of a process, a stop, or a change of the spec. The times are on the monotonic clock.
         """
         with self._changed:
             while not self._exits and self._stop_at is None and not self._new_spec:

@@ -63,11 +63,10 @@ class PodWorker:
         self._thread.start()
 
     def take_stacks(self, container: str = "") -> dict[str, str]:
-        """Return the stacks of the Python threads of its running containers, by container.
+        """Return the stacks of the Python threads of the pod's running containers, by the container's name.
 
         If `container` is set, return only its stacks. The stacks are also added to a file beside the log. The call
-        blocks for some seconds if a process does not respond. Any thread may call it: it reads only the fields of the
-        worker's records that other threads may read.
+        blocks for some seconds if a process does not respond. Any thread may call it.
         """
         stacks = {}
         for record in (*self._init, *self._main):
@@ -97,7 +96,7 @@ class PodWorker:
     def _give_up(self, error: Exception) -> None:
         """End a pod that can't run (for example because its log can't be written).
 
-        Other threads may wait for its end.
+        The report is necessary because the operator and users wait for the end of the pod.
         """
         for record in (*self._init, *self._main):
             if record.process is not None:
@@ -130,7 +129,7 @@ class PodWorker:
                 self._reporter.unschedulable(str(error), error.details)
             else:
                 return True
-            # GPUs are released by pods of this control plane, and by others that send no event.
+            # Another control plane of this machine may release GPUs, too, and no event reports this.
             if self.messages.wait_for_stop(SCHEDULING_RETRY):
                 return False
 

@@ -9,7 +9,7 @@ from tfoperator import __version__
 from tfoperator.api.replicas.names import EMBEDDED_RELEASE
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Go's names of architectures, by the system's names. Labels and image names use Go's names."""
+"""Go's names of architectures, by the names that `uname -m` prints. Labels and image names use Go's names."""
 _HEALTHY = (
     ("MemoryPressure", "False", "AgentHasSufficientMemory"),
     ("DiskPressure", "False", "AgentHasNoDiskPressure"),
@@ -18,7 +18,7 @@ _HEALTHY = (
 
 
 def node_info() -> dict[str, str]:
-    """Return the node's `nodeInfo`. If this system does not have an ID, the ID is empty."""
+    """Return the node's `nodeInfo`. A field is "" if this machine does not have the value, for example a machine ID."""
     return {
         "architecture": _architecture(),
         "bootID": _first_line("/proc/sys/kernel/random/boot_id"),
@@ -43,7 +43,10 @@ def node_labels(name: str) -> dict[str, str]:
 
 
 def node_conditions(now: str) -> list[dict[str, str]]:
-    """Return the conditions of a running node. The agent does not measure pressure, and never evicts pods."""
+    """Return the conditions of a running node.
+
+    The conditions of pressure are always False: the agent does not measure it, and never evicts pods.
+    """
     conditions = (*_HEALTHY, ("Ready", "True", "AgentReady"))
     times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
     message = "the node agent runs"

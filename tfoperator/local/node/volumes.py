@@ -41,7 +41,7 @@ from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_b
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
 _MESSAGES_FOLDER = ".termination-messages"
-"""The name of a folder beside a pod's volumes. A volume can't have this name."""
+"""The name of the folder with the termination messages, beside the volumes of a pod. A volume can't have this name."""
 VOLUMES = "volumes"
 """The name of the folder in the run directory that contains all volumes."""
 _File = tuple[str, bytes, int]
@@ -55,13 +55,15 @@ never exist.
 class VolumeManager:
     """Creates and removes the volumes of pods. Thread-safe.
 
-    `pods` contains volumes that exist as long as their pod. `claims` contains volumes that stay after a pod. A
-    PersistentVolumeClaim is a directory with the claim's name. All pods that use the claim share the directory, and it
-    is kept until the run directory is deleted. `objects` contains the volumes of ConfigMaps and Secrets. Pods with the
-    same content share a directory, which exists until the last of these pods has ended. So a single symbolic link can
-    serve all of them. With `keep`, `remove` does nothing. With `mounted`, containers access volumes through mounts.
-    Each container may write to them, whatever user it runs as, as with a kubelet. Other users of this machine can't
-    open the folder that contains all volumes.
+    The folder `root` contains three folders. `pods` contains the volumes that exist as long as their pod. `claims`
+    contains a folder for each PersistentVolumeClaim, with the claim's name. All pods that use the claim share this
+    folder, and it is kept until the run directory is deleted. `objects` contains the volumes of ConfigMaps and Secrets.
+    Pods with the same content share a folder, which exists until the last of these pods has ended. So these pods can
+    also share a symbolic link at a mount path, which replaces a mount where mounts are not possible.
+
+    With `keep`, `remove` does nothing. `mounted` is whether containers access volumes through mounts. Then each
+    container may write to its volumes, whatever user it runs as, as with a kubelet. Other users of this machine can't
+    open `root`.
     """
 
     def __init__(self, root: Path, *, keep: bool = False, mounted: bool = False) -> None:
@@ -78,10 +80,11 @@ class VolumeManager:
         return self._claims / namespace
 
     def prepare(self, pod: LocalPod, sources: Sources, tokens: Tokens | None = None) -> dict[str, Path]:
-        """Create every volume of a pod. A second call keeps existing volumes, and writes new data.
+        """Create every volume of a pod.
 
-        Raises ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may be created), and
-        LaunchError for a volume that can never be provided.
+        A second call keeps existing volumes, and writes the present content of ConfigMaps, Secrets and tokens. Raises
+        ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may be created), and LaunchError
+        for a volume that can never be provided.
         """
         if pod.spec.volumes:
             private_folder(self._root)
@@ -90,7 +93,7 @@ class VolumeManager:
     def mounts(
         self, pod: LocalPod, container: Container, volumes: Mapping[str, Path], variables: Mapping[str, str]
     ) -> tuple[Mount, ...]:
-        """Return the mounts of one container. Its variables are used for a `subPathExpr`.
+        """Return the mounts of one container. `variables` are the container's variables, which a `subPathExpr` uses.
 
         Raises LaunchError if the pod lacks the volume of a mount, and ContainerConfigError if the container lacks a
         variable.
@@ -211,7 +214,7 @@ class SharedFolders:
             fill(new)
             new.chmod(0o755)
             with self._lock:
-                if not folder.is_dir():  # another pod was not faster
+                if not folder.is_dir():  # else another pod has made it meanwhile
                     new.rename(folder)
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -292,7 +295,7 @@ def _downward_files(pod: LocalPod, source: DownwardSource) -> Iterator[_File]:
 
 def _host_path(name: str, source: HostPathSource) -> Path:
     path = Path(source.path)
-    # Without a type, a kubelet does not look; then its container runtime makes a folder that is missing.
+    # Without a type, a kubelet does not check the path, and its container runtime makes a missing folder.
     if source.type == "DirectoryOrCreate" or not (source.type or path.exists()):
         path.mkdir(parents=True, exist_ok=True)
     elif source.type == "FileOrCreate":

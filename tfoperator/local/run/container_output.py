@@ -1,7 +1,8 @@
-"""Reads the logs of all containers of a node while they are written, for users who watch.
+"""Reads the logs of all containers of a node while they are written, for a terminal that shows them.
 
-The code for the terminal requests the lines, so lines never wait in memory: if the terminal is slow, or a reader stops
-reading, the lines stay in the files. Containers write to the files and are never slowed down.
+The code for the terminal works in rounds, about ten times a second: it requests some lines of all logs, and shows them.
+So lines never wait in memory: if the terminal is slow, the lines stay in the files. Containers write to the files and
+are never slowed down.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tfoperator.local.usage import Usage
 logger = logging.getLogger(__name__)
 
 _READ_AHEAD = 2 * 1024 * 1024
-"""The maximum number of bytes of one log that are read before the lines are shown."""
+"""The maximum number of bytes of one log that are in memory before their lines are shown."""
 
 _TOTAL_AHEAD = 32 * 1024 * 1024
 _MIN_AHEAD = 64 * 1024
@@ -41,8 +42,8 @@ ten times a second.
 """
 
 _SLOW_ROUND = 0.1
-"""If a round takes more seconds than this, the next round is shorter. Users do not notice a response that is late by
-this time.
+"""If a round takes more seconds than this, the next round is shorter. Users do not notice a delay of this length,
+for example after Ctrl-C.
 """
 
 _FAST_ROUND = 0.03
@@ -162,10 +163,10 @@ class OutputReader:
 
 
 class RunListener:
-    """Receives every change, and does nothing.
+    """Receives every change of a run. The methods of this class do nothing.
 
-    Subclasses override its methods. The thread that runs the job makes all calls. If a call raises an exception, the
-    run ends.
+    Subclasses override the methods. The thread that calls `JobRun.execute` makes all calls. If a call raises an
+    exception, the run ends.
     """
 
     shows_every_line = False
@@ -196,10 +197,10 @@ class RunListener:
         """Handle the end of the run, or the cause of its end. Running containers are being stopped."""
 
     def page_link(self, url: str) -> None:
-        """Handle a new link to the page. The link can be opened once."""
+        """Handle a new link to the page. A browser can open the link only once."""
 
     def used(self, usage: Usage) -> None:
         """Handle the current usage of the containers."""
 
     def tick(self) -> None:
-        """Handle the passing of time."""
+        """Handle the passing of time. The method is called in every round, about ten times a second."""

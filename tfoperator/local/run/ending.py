@@ -190,7 +190,8 @@ def _mapping(value: Any) -> dict[str, Any]:
 def _ended_container(found: Any, end: RunEnd) -> Any:
     """Return a container's status after the run's end.
 
-    A running container ended at this time; a waiting container ended before.
+    A container that was running ended at `end.at`. A container that was waiting for its restart gets the end of its
+    last attempt.
     """
     if not isinstance(found, Mapping):
         return found

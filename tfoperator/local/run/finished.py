@@ -1,9 +1,8 @@
-"""Decides which workers may be about to end because their job has succeeded.
+"""Decides whether a worker may be about to end, and whether an interrupted job has finished. Pure.
 
-Also decides whether an interrupted job has finished. Pure. In programs with several workers, TensorFlow catches
-SIGTERM, and the training continues. It may finish within the grace period. Exit code 0 alone doesn't show that the
-training finished: a program that handles SIGTERM itself saves its state, and exits with 0 in the middle of its
-training.
+An interrupted run sends SIGTERM to its programs. In programs with several workers, TensorFlow catches SIGTERM, and the
+training continues. It may finish within the grace period. Exit code 0 alone doesn't show that the training finished: a
+program that handles SIGTERM itself saves its state, and exits with 0 in the middle of its training.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
     """Return whether a pod runs a worker that may end now, because another worker of its job (by UID) has ended.
 
-    Workers that use parameter servers don't end at the same time. With a `cleanPodPolicy`, pods that still run are
-    stopped at once, or are never stopped.
+    Return False for a job with parameter servers, because its workers don't end at the same time. Return False for a
+    job with a `cleanPodPolicy`: the operator then stops running pods at once, or never.
     """
     job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
     kind, _ = parse_replica_name(replica_name(pod))
@@ -43,9 +42,7 @@ def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
 
 
 def has_finished(job: TFJob, replicas: Sequence[ReplicaFacts]) -> bool:
-    """Return whether the replicas that decide the job's success completed their training, although they were told to
-    stop.
-    """
+    """Return whether the replicas that decide the job's success completed their training, even if they got SIGTERM."""
     deciding = [replica for replica in replicas if _decides(job, replica.name)]
     return bool(deciding) and all(map(trained_to_its_end, deciding))
 

@@ -40,7 +40,7 @@ _LONGEST = 2000
 class _Bar(msgspec.Struct, frozen=True):
     """The state of a bar.
 
-    It has the completed steps and all steps (0: unknown) of an epoch, or the completed epochs and all epochs.
+    `done` and `total` count the steps of an epoch, or the epochs if `of_epochs` is true. `total` is 0 if it is unknown.
     """
 
     done: int
@@ -50,7 +50,7 @@ class _Bar(msgspec.Struct, frozen=True):
 
 
 class FitOutput:
-    """The output of one program. Not thread-safe."""
+    """Finds the progress in the output of one program. Not thread-safe."""
 
     def __init__(self) -> None:
         self._epoch = self._epochs = 1
@@ -59,7 +59,8 @@ class FitOutput:
     def read(self, lines: Iterable[str], monotonic: float, now: datetime) -> ProgressReport | None:
         """Return the progress after these lines, without a replica's name.
 
-        Return None if the lines contain no progress. `monotonic` is a time in seconds.
+        Return None if the lines contain no progress. `monotonic` is the time of these lines in seconds, to estimate the
+        remaining time.
         """
         newest = None
         for line in lines:

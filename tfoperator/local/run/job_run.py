@@ -35,15 +35,15 @@ from tfoperator.local.runtime.selection import PROCESSES, RuntimeOptions
 from tfoperator.report.facts import Typed
 
 _POLL_SECONDS = 0.1  # seconds between two reads of the logs
-_LISTEN_SECONDS = 0.5  # seconds between two looks at who listens at which port
+_LISTEN_SECONDS = 0.5  # seconds between two checks of the ports at which processes listen
 
 
 class JobRun:
     """Runs the objects of a manifest until their end. It can be used only once: call `execute()`.
 
-    `timeout` is in seconds. None means no limit. `pods` selects the runtime of pods. A signal handler may call
-    `interrupt()`. With `make_page`, the run serves a page until its end. `typed` is the kind of input that the user
-    gave. Advice to the user uses the words of this kind.
+    `timeout` is the maximum duration of the run in seconds. None means no limit. `pods` selects the runtime of pods. A
+    signal handler may call `interrupt()`. With `make_page`, the run serves a page until its end. `typed` is the kind of
+    input that the user gave: a manifest, a program or a function. Advice to the user uses the words of this kind.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class JobRun:
         self._typed = typed
         self._fits: dict[str, FitOutput] = {}  # by the path of the log
         self._fitting: set[tuple[str, str]] = set()  # pods that have printed their progress, by namespace and name
-        self._heard: set[tuple[str, str]] = set()  # hosts at whose port somebody has listened, likewise
+        self._heard: set[tuple[str, str]] = set()  # pods at whose port a process has listened, likewise
         self._listened_at = 0.0
         self._began = datetime.now(UTC).replace(microsecond=0)
 
@@ -133,7 +133,7 @@ class JobRun:
         return found[1].ended(result.end)
 
     def failure(self, message: str) -> RunResult:
-        """Return the result of a run that ended with an error of its own. `execute` has raised this error."""
+        """Return the result of a run for which `execute` has raised an error. `message` is the text of the error."""
         seconds = round((datetime.now(UTC) - self._began).total_seconds(), 3)
         return RunResult(RunOutcome.FAILED, seconds, str(self._run_dir), (), self._began, message=message)
 
@@ -153,8 +153,9 @@ class JobRun:
                 self._heard |= plane.runtime.network.heard()
 
     def _apart(self, pods: Sequence[Pod]) -> tuple[str, ...]:
-        """Return the training replicas of a job, if none of them can have connected to another replica; else an empty
-        tuple.
+        """Return the training replicas of a job if no replica has listened at its port; else an empty tuple.
+
+        Then none of them can have connected to another replica, so each has trained alone.
         """
         places = {(pod.metadata.namespace, pod.metadata.name): replica_name(pod) for pod in pods}
         trained = [name for place, name in sorted(places.items()) if place in self._fitting]
@@ -223,7 +224,8 @@ def _reports_progress(obj: Mapping[str, Any]) -> bool:
 def tensorboard_log_dir(job: TFJob, run_dir: Path, *, in_container: bool = False) -> str:
     """Return the log directory of a job's TensorBoard after the run; "" if the job has none, or if it was removed.
 
-    A directory `in_container` outside of all mounts was removed together with the container.
+    `in_container` is whether the TensorBoard ran in a container. In this case, a directory outside of all mounts was
+    removed together with the container.
     """
     tensorboard = job.spec.tensor_board
     if tensorboard is None:

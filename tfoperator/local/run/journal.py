@@ -1,6 +1,6 @@
-"""The records of a run that has not ended, for other processes.
+"""Writes the records of a run while the run goes on.
 
-These processes show the run while it runs, and after it was killed.
+Other processes read these records, to show the run while it runs, and after it was killed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tfoperator.local.run.records import RunRecords
 logger = logging.getLogger(__name__)
 
 _SECONDS = 0.25
-"""Seconds between two updates that show that the run is alive, and at least between two writes of the records. If the
-run is killed, it loses no more than this.
+"""Seconds between two updates that show that the run is alive, and at least between two writes of the records. If
+the run is killed, the records lack at most the changes of this time.
 """
 
 _MAX_SHARE = 0.05
@@ -34,8 +34,8 @@ class RunJournal:
     """Writes the records whenever they have changed, in its own thread, while the `with` block runs.
 
     `records(since)` returns the number of changes so far and the records. It returns None if nothing has changed after
-    the change number `since`. The run must hold the lock of its log. If the disk is full, the records stay as they were
-    last written.
+    the change number `since`. The run must hold the lock of its log file (`tfoperator.log`), and the journal updates
+    the modification time of this file. If the disk is full, the records stay as they were last written.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RunJournal:
         self._records = records
         self._written = -1
         self._failed = False
-        self._due = 0.0  # of the clock
+        self._due = 0.0  # on the monotonic clock
         self._clock = clock or SystemClock()
         self._repetition = Repetition(self._keep, seconds=_SECONDS, clock=self._clock, name="run-journal")
 

@@ -1,8 +1,8 @@
-"""A run's directory, as other processes read it.
+"""Reads the directory of a run, for example of a run in another process.
 
-It shows whether the run continues, how it ended, or since when it has been dead. A run holds the lock on its log until
-the run has ended. While the run is alive, it regularly updates the modification time of its log. The functions in this
-module only read.
+The directory shows whether the run goes on, how it ended, or when its process died. A run holds the lock on its log
+(`tfoperator.log`) until the run has ended. While the run is alive, it regularly updates the modification time of its
+log. The functions in this module only read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
 KUBECONFIG = "kubeconfig"
-"""A file in the directory of a run that goes on: the way to its API server."""
+"""The file in the directory of a run with which commands reach the API server of the run. It exists while the run
+goes on.
+"""
 
 RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
 """Files in a run's directory. They are the result, which is written at the end; the operator's log, which is locked
@@ -41,7 +43,7 @@ _STAMP_LENGTH = len("20260131-235959")
 
 
 class _Began(msgspec.Struct):
-    """The member of the records that is needed. The decoder skips the other members."""
+    """The only member of `records.json` that `_began` reads. The decoder skips the other members."""
 
     began: datetime
 
@@ -91,7 +93,7 @@ def is_run(directory: Path) -> bool:
 
 
 def read_run(directory: Path) -> KeptRun:
-    """Return a run.
+    """Return the state of the run in this directory.
 
     If its result can't be read, its state is Unreadable. Raises OSError if the directory is missing.
     """

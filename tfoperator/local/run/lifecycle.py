@@ -1,7 +1,8 @@
 """Runs a run's jobs in its own thread: creates them, watches them until they have ended or must end, and stops them.
 
-It makes decisions, and shows nothing: it puts news for the user into a queue, and another thread reads the queue. So a
-slow terminal, or millions of log lines, can't delay the response to Ctrl-C, to a timeout, or to the end of a job.
+This thread makes decisions, and shows nothing. It puts calls of the `RunListener` into a queue, and another thread
+makes these calls. So a slow terminal, or millions of log lines, can't delay the response to Ctrl-C, to a timeout, or to
+the end of a job.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class ControlPlaneFailed(Exception):
 
 
 class _Abandoned(Exception):
-    """The run ends without an outcome."""
+    """The owner has called `abandon`: the run ends without an outcome."""
 
 
 class RunSnapshot(NamedTuple):
@@ -68,9 +69,9 @@ class RunSnapshot(NamedTuple):
 class JobLifecycle:
     """Runs objects on a control plane until their jobs have ended. Call `start` and `join` once each.
 
-    Other threads report to it. It handles these reports in its own thread, one after the other. It puts calls of the
-    listener into `news`. The thread of its owner must make these calls. When `join` has returned, the attributes no
-    longer change.
+    Other threads report changes to this object. Its own thread handles these reports, one after the other. For each
+    change, it puts a call of the listener into `news`. The thread that owns this object must take these calls out of
+    the queue and make them. When `join` has returned, the attributes no longer change.
     """
 
     def __init__(
@@ -87,12 +88,12 @@ class JobLifecycle:
         self._news = news
         self._namespace = namespace
         self._timeout = timeout
-        # Calls to be made in its thread. Its put is reentrant, for signal handlers.
+        # The calls that its own thread makes. The queue's put is reentrant, so a signal handler may call it.
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.jobs: dict[str, WithJson[TFJob]] = {}
         """The last state of each job that was seen, by UID."""
         self.curves: dict[str, Curves] = {}
-        """The metrics of each job, by UID."""
+        """The curves of the metrics of each job, by the UID of the job."""
         self.pods: dict[str, WithJson[Pod]] = {}
         """Every pod of the run, by UID."""
         self.events: list[Event] = []
@@ -150,12 +151,15 @@ class JobLifecycle:
             return self._changes, RunSnapshot(jobs, pods, tuple(self.events), curves)
 
     def look_back(self, client: Client) -> None:
-        """List the final events, when no more events will come. The lifecycle's thread calls it."""
+        """List all events when no more events will come, because only the API server still runs.
+
+        `ControlPlane.stop` calls this method.
+        """
         events = client.list(EVENTS, "", decode_event).items
         self._last = tuple(sorted(events, key=lambda event: int(event.metadata.resource_version)))
 
     def abandon(self) -> None:
-        """Stop everything without more news, unless the run has already ended."""
+        """End the run without an outcome and stop everything, unless the run has already ended."""
         self._calls.put(_abandon)
 
     def join(self) -> None:
@@ -226,8 +230,10 @@ class JobLifecycle:
             self._next(_TICK_SECONDS if deadline is None else min(_TICK_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def _let_peers_end(self) -> None:
-        """Wait a short time for workers that may be about to end: workers that train together end within a second of
-        each other.
+        """Wait at most `_PEERS_SECONDS` for workers that may be about to end.
+
+        Workers that train together end within a second of each other. Without this wait, the run would stop the last of
+        them.
         """
         until = time.monotonic() + _PEERS_SECONDS
         while not self._interrupts and (left := until - time.monotonic()) > 0:
@@ -273,7 +279,7 @@ class JobLifecycle:
                 return
 
     def _handle_missing(self) -> None:
-        """Send the events that the watch has not delivered in time: the jobs end without waiting for the watch."""
+        """Handle the events that the watch has not delivered before the end of the run."""
         delivered = {(event.metadata.uid, event.metadata.resource_version) for event in self.events}
         for event in self._last:
             if (event.metadata.uid, event.metadata.resource_version) not in delivered:
@@ -286,7 +292,7 @@ class JobLifecycle:
     def _tell(self, call: Callable[[], object]) -> None:
         self._news.put(call)
 
-    # Called in its thread.
+    # The methods below run in its own thread.
 
     def _saw_job(self, seen: WithJson[TFJob]) -> None:
         if self._over:
@@ -328,9 +334,9 @@ class JobLifecycle:
 
 @contextmanager
 def _announced(plane: ControlPlane) -> Iterator[None]:
-    """Keep a kubeconfig in the run's directory while the run goes on: with it other commands change its jobs.
+    """Keep a kubeconfig in the run's directory while the run goes on. Other commands need it to change the jobs.
 
-    A run goes on without it, for example if the disk is full.
+    If the file can't be written, for example because the disk is full, the run goes on without it.
     """
     path = plane.run_dir / KUBECONFIG
     try:

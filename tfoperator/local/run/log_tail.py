@@ -10,7 +10,7 @@ from tfoperator.local.runtime.log_files import LogFile
 
 _CHUNK_SIZE = 1024 * 1024
 _MAX_LINE_SIZE = 64 * 1024
-"""If an incomplete line has more bytes than this, it is passed on incomplete: a program may never write a line end."""
+"""If a line has more bytes than this and no end yet, its first part counts as a line: the end may never come."""
 
 
 _TRUNCATED_LINE = b"... the program has emptied its log, as `> /dev/stderr` does: `>&2` would not\n"
@@ -18,7 +18,7 @@ _TRUNCATED_LINE = b"... the program has emptied its log, as `> /dev/stderr` does
 
 
 class UnreadLog:
-    """The content of a log that was read but not taken yet. Not thread-safe."""
+    """The part of a log that was read from its file, but that `take` has not returned yet. Not thread-safe."""
 
     def __init__(self, log: LogFile) -> None:
         self.log = log
@@ -38,8 +38,9 @@ class UnreadLog:
 
     @property
     def bar(self) -> str:
-        """The last line as the user sees it, if it has no line end yet and is rewritten with carriage
-        returns; else "".
+        """The present text of a progress bar; "" if there is none.
+
+        A progress bar is a last line without a line end, which the program rewrites with carriage returns.
         """
         return _text(self._rest).rstrip("\b ") if b"\r" in self._rest[:-1] else ""
 
@@ -69,7 +70,7 @@ class UnreadLog:
     def take(self, most: int, *, newest: bool = False) -> tuple[int, list[str]]:
         """Return how many lines were skipped before, and up to `most` lines.
 
-        These are the next lines, or the newest lines.
+        With `newest`, take the newest lines, and skip the lines before them. Otherwise take the next lines.
         """
         if newest:
             cut = self._complete.count(b"\n") - most

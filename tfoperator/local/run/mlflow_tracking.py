@@ -16,12 +16,14 @@ from tfoperator.local.run.records import RunRecords
 from tfoperator.local.run.results import JobResult, RunResult
 
 EXPERIMENT = "tfoperator"
-"""The MLflow experiment of such runs, unless the variable MLFLOW_EXPERIMENT_NAME names another experiment."""
+"""The MLflow experiment to which the runs are written, unless the variable MLFLOW_EXPERIMENT_NAME names another
+experiment.
+"""
 
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # its own bounds are 7 retries of 120 s
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # the command's output is ours
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # MLflow must not print into the command's output
 }
 _POINTS_AT_ONCE, _PARAMETERS_AT_ONCE = 1000, 100  # what a server of MLflow takes in one request
 _STATUS: dict[str, str] = {ConditionType.SUCCEEDED: "FINISHED", ConditionType.FAILED: "FAILED"}  # else it was stopped
@@ -36,10 +38,10 @@ class MlflowTracking:
     """Writes to the server or folder in MLFLOW_TRACKING_URI, or to MLflow's own default. Not thread-safe."""
 
     def __init__(self) -> None:
-        """Find the experiment.
+        """Find the experiment, or create it. Raises TrackingError.
 
-        Create it if it does not exist. Raises TrackingError. The caller gets this error before a run begins, not after
-        the run.
+        Create this object before a run begins. So a wrong setting of MLflow is reported at once, and not after hours of
+        training.
         """
         for name, value in _SETTINGS.items():
             os.environ.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""Serves another process's run from an API server in this process, so the commands and the page can read this run.
+"""Serves the run of another process from an API server in this process, so the commands and the page can read it.
 
 If a run has ended or died, the server shows the state at its end. If a run continues, it is read again whenever its
 records change. So watches get its changes and its end, and logs grow.
@@ -30,9 +30,9 @@ _LOOK_SECONDS = 0.5
 
 
 class RecordedRun:
-    """The API of a run.
+    """An API server with the objects and the logs of a run.
 
-    It exists while the `with` block runs. It runs no pods, and does not change any file of the run.
+    The server runs while the `with` block runs. It starts no pods, and changes no file of the run.
     """
 
     def __init__(self, run_dir: Path, *, clock: Clock | None = None) -> None:

@@ -81,9 +81,10 @@ def _check(obj: Mapping[str, Any]) -> None:
 def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
     """Return a job's parameters.
 
-    These are the parameters of its function, or the arguments of the replica that leads the job. Each of the arguments
-    `--rate 0.1`, `--rate=0.1` and `rate=0.1` gives a parameter `rate`. The argument `--fast` gives a parameter `fast`
-    with the value `yes`. All other arguments form the parameter `args`.
+    For a job that runs a Python function, these are the arguments of the function. For any other job, they come from
+    the command line of the replica that leads the job: the chief, master or worker. Each of the arguments `--rate 0.1`,
+    `--rate=0.1` and `rate=0.1` gives a parameter `rate`. The argument `--fast` gives a parameter `fast` with the value
+    `yes`. All other arguments form the parameter `args`.
     """
     said = (job["metadata"].get("annotations") or {}).get(ANNOTATION_PARAMETERS)
     if said is not None:

@@ -23,7 +23,7 @@ _MAX_RUNS = 20  # of one replica, its last runs: a crash loop has thousands
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
     """Return the facts about a pod's replica.
 
-    The arguments are the logs of the container that decides the result, and the replica's final state.
+    `found` contains the logs of the container that decides the result, and the replica's final state.
     """
     logs, state = found
     stacks = next((log.stacks for log in reversed(logs) if log.stacks), "")
@@ -136,7 +136,10 @@ def out_of_memory_kills(records: Iterable[str], pids: Collection[int]) -> dict[i
 
 
 def read_kernel_log(path: Path = _KMSG) -> list[str]:
-    """Return all records. Return none if there is no such log, or if this user may not read it."""
+    """Return all records of the kernel's log.
+
+    The list is empty if there is no such log, or if this user may not read it.
+    """
     records: list[str] = []
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
 """The result of a run, as values. The summary on the terminal, `-o json` and the exit code use these values.
 
-The result of each replica comes from the records of its logs, not from pods. The pods no longer exist when the job has
-been cleaned up. A pod that was stopped at the end (exit code 143) has not failed.
+The result of each replica comes from the records of its logs, not from pods. When the result is made, the pods may no
+longer exist. A pod that was stopped at the end of the run has failed (exit code 143), but its replica has not failed.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ class RunOutcome(StrEnum):
 
 
 class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of one replica. `exit_code` and `last_lines` are from its last attempt, if this attempt failed.
+    """The result of one replica.
 
-    `peak_memory` is the largest amount of memory that was measured for its containers, in bytes: the sum of the peaks
-    of its containers, over all attempts. It is None if the containers ended before a measurement.
+    `exit_code` is from its last attempt. `last_lines` are the last lines of this attempt, if the replica failed.
+    `peak_memory` is the sum of the peak memory of its containers in bytes, over all attempts. It is None if the
+    containers ended before a measurement.
     """
 
     name: str  # e.g. worker-0
@@ -214,13 +215,13 @@ def job_result(
 
 class _Attempt(NamedTuple):
     log: LogFile
-    init: bool  # of an init container
+    init: bool  # whether it is the log of an init container
 
 
 def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:
     """Return the logs of the container that decides the result, in order, and how the replica ended."""
     latest = {attempt.log.path.parent: attempt.log for attempt in attempts}
-    # A replica has ended as its container `tensorflow` has: others count only where that never ran.
+    # The container `tensorflow` decides how a replica has ended. Other containers count only if it never ran.
     latest = {folder: log for folder, log in latest.items() if folder.name == DEFAULT_CONTAINER_NAME} or latest
     failed = [log for log in latest.values() if log.exit_code not in (None, 0) and not log.stopped]
     main = [log for log, init in attempts if not init and log.path.parent in latest]

@@ -1,6 +1,7 @@
-"""The client of the guardian.
+"""Starts the guardian, sends messages to it, and stops it.
 
-The guardian is a small process that removes what this process started, if this process is killed.
+The guardian is a small separate process. If this process is killed, the guardian removes the containers that this
+process started.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ logger = logging.getLogger(__name__)
 
 CONTAINER_VARIABLE = "TFOPERATOR_CONTAINER"
 """The process runtime sets this variable for each process of a container. The value is the mark of the run, a dot, and
-a number. The value identifies a process that has left its process group."""
+a number. By this value, the guardian finds a process that has left the process group of its container.
+"""
 
 
 class Guardian:

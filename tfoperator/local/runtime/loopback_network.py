@@ -1,9 +1,9 @@
 """Service names for pods that share the loopback interface: `service:port` becomes `127.0.0.1:<a free port>`.
 
-On this machine pods have no networks of their own. So two pods can't both have a port 2222, and no DNS server resolves
-`digits-ps-0.default.svc`. So the network gives each port of each service a loopback port, for as long as the service
-exists. It replaces the service's address in the environment and the arguments of every pod: of the pod that listens,
-and of the pods that connect. A service that selects several pods also has a name for each pod, such as
+Pods that run as processes have no networks of their own. So two pods can't both have a port 2222, and no DNS server
+resolves `digits-ps-0.default.svc`. So the network gives each port of each service a loopback port, for as long as the
+service exists. It replaces the service's address in the environment and the arguments of every pod: of the pod that
+listens, and of the pods that connect. A service that selects several pods also has a name for each pod, such as
 `digits-ps-0.digits.default.svc`. Each of these names gets ports of its own.
 
 Three rules ensure that no other program uses such a port. The port is outside the range that the kernel uses for
@@ -56,9 +56,9 @@ class LoopbackNetwork:
         self._ports: dict[tuple[str, str, int], tuple[int, socket.socket]] = {}
 
     def port(self, namespace: str, service: str, port: int, host: str = "") -> int:
-        """Return the loopback port for a port of a service, or of one host in the service.
+        """Return the loopback port for a port of a service, or of the pod with the hostname `host` in the service.
 
-        It stays reserved until `release`. Raises NoFreePort.
+        The loopback port stays reserved until `release`. Raises NoFreePort.
         """
         name = f"{host}.{service}" if host else service
         key = (namespace, name, port)
@@ -72,7 +72,7 @@ class LoopbackNetwork:
     def heard(self) -> set[tuple[str, str]]:
         """Return the namespace and name of each host that has a port at which a process listens now.
 
-        Only Linux reports this.
+        On systems other than Linux, the result is empty.
         """
         with self._lock:
             ports = {key: held[0] for key, held in self._ports.items()}
@@ -96,9 +96,10 @@ class LoopbackNetwork:
     def rewrite(self, text: str, namespace: str, services: Collection[tuple[str, str]]) -> str:
         """Replace every service address in a text for a pod in `namespace`.
 
-        `[host.]name.namespace.svc[.domain]:port` is always a service address. A shorter form is ambiguous, so it counts
-        only if `services`, pairs of namespace and name, contains the service. A host in a shorter form must have a name
-        that begins with the service's name, as the names of a TFJob's pods do.
+        `[host.]name.namespace.svc[.domain]:port` is always a service address. A shorter form such as `digits-ps-0:2222`
+        is ambiguous, so it is replaced only if `services`, pairs of (namespace, name), contains the service. In a
+        shorter form with a host, the name of the host must begin with the name of the service, as the names of a
+        TFJob's pods do.
         """
         if ":" not in text:
             return text
@@ -152,7 +153,7 @@ def _try_reserve(port: int) -> socket.socket | None:
     reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         reservation.bind((LOOPBACK, port))
-        # No SO_REUSEADDR, and every interface: the strictest test, since pods often listen on all.
+        # The strictest test: without SO_REUSEADDR and on every interface, because pods often listen on all.
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.bind(("", port))
     except OSError:

@@ -14,9 +14,9 @@ many.
 
 
 class ContainerName(msgspec.Struct, frozen=True):
-    """Names a container of a pod.
+    """The name of a container of a pod.
 
-    All attempts of a container have the same key, and so do successive pods with the same name.
+    All attempts to run a container have the same name. A container of a later pod with the same name has it, too.
     """
 
     namespace: str
@@ -25,7 +25,7 @@ class ContainerName(msgspec.Struct, frozen=True):
 
 
 class Measurement(msgspec.Struct, frozen=True):
-    """The usage of one attempt of a container so far, summed over all its processes.
+    """The CPU time and memory of one attempt of a container so far, summed over all its processes.
 
     `attempt` identifies an attempt of a container. `cpu_seconds` counts from the attempt's start and includes child
     processes that have ended. `memory` is the use in bytes at the time of the measurement. For processes, `memory` is

@@ -66,7 +66,7 @@ class Mount(msgspec.Struct, frozen=True):
 def real_path(path: str, mounts: Sequence[Mount]) -> str:
     """Return the path on this machine for a path in a container.
 
-    It is within the innermost mount that contains the path. A path outside of all mounts stays unchanged.
+    The innermost mount that contains the path determines the result. A path outside of all mounts stays unchanged.
     """
     wanted = PurePosixPath(path)
     for mount in sorted(mounts, key=lambda mount: len(PurePosixPath(mount.mount_path).parts), reverse=True):
@@ -78,9 +78,9 @@ def real_path(path: str, mounts: Sequence[Mount]) -> str:
 class HostService(msgspec.Struct, frozen=True):
     """A service of this process that containers reach as `https://{name}:{port}`.
 
-    If the containers of a runtime have their own networks, the runtime makes a socket at this port. Only a single
-    network of these networks can reach the socket. The runtime passes the socket to `accept`, which then owns the
-    socket. The runtime calls `accept` from any thread, after a pod that uses the service has started.
+    If the containers of a runtime have their own networks, the runtime makes a socket at this port. Only the containers
+    of one network can reach this socket. The runtime passes the socket to `accept`, which then owns it. The runtime
+    calls `accept` from any thread, before the first pod of this network that uses the service starts.
     """
 
     name: str
@@ -111,7 +111,7 @@ class StartLater(Exception):
 class LaunchError(Exception):
     """A container can't be started, now or later. `exit_code` follows the shell: 126 not executable, 127 not found.
 
-    The exit codes 126 and 127 are below 128, so the policy `ExitCode` rightly treats them as permanent.
+    The restart policy `ExitCode` treats codes below 128 as permanent. So the operator does not restart the replica.
     """
 
     def __init__(self, message: str, exit_code: int = 127) -> None:
@@ -142,8 +142,9 @@ class ContainerStart(msgspec.Struct, frozen=True):
 
 
 class SideCommand(msgspec.Struct, frozen=True):
-    """A command that is run in addition to a container's own program: how to start it, and callbacks for
-    its process.
+    """A command that runs beside a container's own program, for example for `kubectl exec`.
+
+    It contains the data for its start, and callbacks for its process.
     """
 
     program: str
@@ -191,14 +192,14 @@ class ContainerProcess(Protocol):
     identity: ContainerIdentity
 
     def terminate(self) -> None:
-        """Send SIGTERM to the container."""
+        """Send SIGTERM, or the stop signal of the image, to the container."""
 
     def kill(self) -> None:
         """Send SIGKILL to all processes of the container."""
 
     def stacks(self) -> str:
-        """Return the stacks of the threads of the container's Python processes, or a sentence that explains why there
-        are none.
+        """Return the stacks of the threads of the container's Python processes, or a sentence that explains why
+        there are none.
         """
 
 
@@ -229,7 +230,7 @@ class Runtime(Protocol):
         """
 
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
-        """Reserve the mount paths of a container's volumes for its pod.
+        """Reserve the mount paths of a container's volumes for its pod, if all pods share one file system.
 
         Raises StartLater while another pod has one of the paths.
         """
@@ -242,7 +243,7 @@ class Runtime(Protocol):
         """
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
-        """Return how to run a command in addition to a container's own program.
+        """Return how to run a command, for example of `kubectl exec`, beside a container's own program.
 
         Raises LaunchError. Its message contains instructions for the user.
         """

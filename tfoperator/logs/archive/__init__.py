@@ -1,6 +1,6 @@
 """The log archive. It keeps the output of containers as files, when the containers end and before their pod is deleted.
 
-A pod's logs are on its node. They are deleted with the pod, just when a user wants to find out why it ended. The
-operator writes the archive (`LogArchive`). Clients that have access to its directory or bucket read it
-(`archived_pods`).
+In a cluster, a pod's logs are on its node, and are deleted with the pod. After that, a user may still want to find out
+why the pod ended. The operator writes the archive (`LogArchive`). Clients that have access to its directory or bucket
+read it (`archived_pods`).
 """

@@ -1,4 +1,6 @@
-"""One attempt to fill the folder of a pod. It fetches logs for each container, and takes files from the old folder."""
+"""One attempt to write the folder of a pod in the archive. It fills a new folder: it fetches the logs of each
+container, and takes files from the present folder.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,13 @@ _MAX_EARLIER = 18
 
 @dataclass
 class Attempt:
-    """Fills one new folder. Only one thread may use it.
+    """Fills the new folder of one pod. Only one thread may use it.
 
     `fetch` writes the log of a run to a file, within `timeout` seconds. `fetch` may raise KubeError or OSError.
     `target` is the pod's folder in the archive, `folder` is the new folder, and `old` is the record in `target`. `kept`
     are the runs that the archive already has completely. When a run of `wanted` has been fetched, it is added to
-    `kept`.
+    `kept`. `worth_another` becomes true if another attempt may get a log that is missing. `fetched` counts the bytes
+    that were fetched.
     """
 
     fetch: Callable[[ArchivedRun, Path], SavedLog]
@@ -80,9 +83,9 @@ class Attempt:
         return [run for one in self._archived if one.name == name for run in one.runs]
 
     def _earlier(self, name: str, first: int) -> tuple[ArchivedContainer, ...]:
-        """Take over the archived logs of a container's runs before this number.
+        """Copy the archived logs of a container's runs with a number below `first` into the new folder.
 
-        Kubelets keep only the last two runs.
+        Kubelets keep only the logs of the last two runs, so these logs exist only in the archive.
         """
         found = []
         for run in [run for run in self._known(name) if run.restarts < first][-_MAX_EARLIER:]:
@@ -121,7 +124,7 @@ class Attempt:
 
     def _not_fetched(self, run: ArchivedRun, path: Path, error: KubeError) -> ArchivedContainer:
         problem = str(error)
-        if gone := _has_gone(error, self.pod):  # no failure, but in the record
+        if gone := _has_gone(error, self.pod):  # not a failure, but the record mentions it
             logger.info("%s is gone, and with it a log that was not copied: %s", self.pod.metadata.name, error)
             problem = "the pod was gone before the whole log was copied"
         else:
@@ -162,9 +165,9 @@ class PodGone(KubeError):
 
 
 def _has_gone(error: KubeError, pod: Pod) -> bool:
-    """Return whether the pod was not found.
+    """Return whether the error means that the pod does not exist any more.
 
-    If the error names the node (`pods "node-1" not found`), a log is lost instead.
+    A 404 may also name the node of the pod (`pods "node-1" not found`). Then the pod may exist, and its log is lost.
     """
     if not isinstance(error, NotFoundError):
         return isinstance(error, PodGone)

@@ -35,7 +35,7 @@ _SCRATCH = "tfoperator-log-archive-"
 
 
 class Bucket(Place):
-    """See `Place`."""
+    """An archive in an object store. Its methods do the same as the methods of `Place`."""
 
     def __init__(self, url: str) -> None:
         self._objects = Objects(url)
@@ -47,14 +47,14 @@ class Bucket(Place):
 
     @property
     def root(self) -> Path:
-        """See `Place`. The root is a temporary directory, which is locked while this process runs."""
+        """Return a temporary directory, in which folders are filled. It is locked while this process runs."""
         with self._lock:
             if self._scratch is None:
                 self._scratch = _new_scratch()
             return self._scratch[0]
 
     def close(self) -> None:
-        """See `Place`."""
+        """Remove the temporary directory. Idempotent."""
         with self._lock:
             if self._scratch is not None:
                 shutil.rmtree(self._scratch[0], ignore_errors=True)
@@ -62,24 +62,25 @@ class Bucket(Place):
                 self._scratch = None
 
     def check(self) -> None:
-        """See `Place`.
+        """Log a warning if nothing can be written to the object store.
 
-        If the store does not answer, the method only logs a warning, because the operator has other work to do.
+        Unlike `Place.check`, the method raises no error, because the operator has other work to do, and the store may
+        answer later.
         """
         if error := self._objects.check_writable():
             logger.warning("the log archive does not answer; logs are kept when it answers again: %s", error)
 
     def children(self, under: PurePath) -> list[str]:
-        """See `Place`."""
+        """Return the names of the folders in a folder: see `Place`."""
         return self._objects.folders(_key(under))
 
     def record(self, target: PurePath) -> ArchivedPod | None:
-        """See `Place`."""
+        """Return the record in the folder of a pod: see `Place`."""
         found = self._objects.get(_key(target / RECORD), limit=_MAX_RECORD_BYTES)
         return decode_record(found[0], f"{self}/{_key(target)}") if found is not None else None
 
     def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:
-        """See `Place`."""
+        """Return a file's content, or only its end: see `Place`."""
         some = last or (_TAIL_BYTES if tail_lines is not None else 0)
         while True:
             found = self._objects.get(name, last=some)
@@ -92,7 +93,7 @@ class Bucket(Place):
             some = 0
 
     def _take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """See `Place`. The file stays at its place in the bucket."""
+        """Return the file's name and size. The file stays at its place in the bucket."""
         del path
         found = self._objects.find(_key(target / name))
         if found is None:
@@ -100,15 +101,18 @@ class Bucket(Place):
         return name, found.size
 
     def store(self, target: PurePath, path: Path, when: datetime) -> str:
-        """See `Place`."""
+        """Upload a file to its final place, and remove it here; return its name in the record: see `Place`."""
         name = f"{path.stem}.{max(0, int(when.timestamp()))}-{secrets.token_hex(4)}{path.suffix}"
         self._objects.put(_key(target / name), path)
         path.unlink()
         return name
 
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """See `Place`. Raises ObjectChanged if another process has written the record since it was read."""
-        del when  # names of files have it
+        """Write the new record of a pod, and remove the files that it does not name: see `Place`.
+
+        Raises ObjectChanged if another process has written the record since this process read it as `old`.
+        """
+        del when  # the names of the files contain it
         data = (folder / RECORD).read_bytes()
         new, before = file_names(decode_record(data)), file_names(old)
         sizes = {PurePosixPath(one.key).name: one.size for one in self._objects.all(_key(target))}
@@ -123,7 +127,7 @@ class Bucket(Place):
         return grown + sum(sizes.get(one, 0) for one in new - before) - sum(sizes.get(one, 0) for one in before - new)
 
     def found(self) -> Iterator[tuple[float, int, PurePath]]:
-        """See `Place`."""
+        """Yield (time, bytes, folder) for each pod in the archive: see `Place`."""
         pods: dict[PurePath, tuple[float, int]] = {}
         for one in self._objects.all():
             path = PurePosixPath(one.key)
@@ -136,7 +140,7 @@ class Bucket(Place):
             yield time, size, folder
 
     def remove(self, target: PurePath) -> None:
-        """See `Place`."""
+        """Remove the folder of a pod."""
         self._objects.delete([one.key for one in self._objects.all(_key(target))])
 
 

@@ -34,7 +34,7 @@ name.
 
 
 class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One container.
+    """The record of one container: its runs, and the files of their logs.
 
     `log` and `previous_log` are the names of files in the record's folder. They are empty if there is no such file.
     `log` is the log of the run after `restarts` restarts. That run ended with `exit_code`, `reason` and `finished`;
@@ -133,14 +133,15 @@ def pod_folder(job: ObjectMeta, pod: ObjectMeta) -> PurePosixPath:
 
 
 def stacks_name(container: str) -> str:
-    """Return the name of the file with the stacks of a container."""
+    """Return the name of the file with the stacks of the threads of a container."""
     return f"{path_component(container)}.stacks.txt"
 
 
 def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[ArchivedContainer, ...]) -> ArchivedPod:
     """Return the record of a pod.
 
-    It omits the reason if the operator stopped other containers after the replica had ended.
+    If the operator has stopped the pod's other containers after the replica had ended, the pod's reason describes this
+    stop. In this case the record omits the reason.
     """
     meta, status = pod.metadata, pod.status
     return ArchivedPod(

@@ -16,8 +16,8 @@ import msgspec
 class SavedLog(msgspec.Struct, frozen=True):
     """`size` bytes of the log are in the file. The `dropped` bytes before them are not in the file.
 
-    If it is not `complete`, the time limit had passed or there was no room for the rest of the log. In the second case
-    it is `full`.
+    `complete` is false if the time limit had passed, or if there was no room for the rest of the log. In the second
+    case, `full` is true.
     """
 
     size: int
@@ -27,7 +27,9 @@ class SavedLog(msgspec.Struct, frozen=True):
 
 
 Room = Callable[[int], bool]
-"""Returns whether so many more bytes may be written. A negative number reports that bytes were removed."""
+"""A function that gets a number of bytes, and returns whether this many more bytes may be written to the archive. A
+negative number reports that bytes were removed.
+"""
 
 
 def save_log(
@@ -65,7 +67,8 @@ def save_log(
 class _Halves:
     """The last two parts of a log.
 
-    They are in two files until `close`. When a third part begins, the older part is dropped.
+    They are in two files until `close`. When a third part begins, the oldest part is dropped. So the end of the log is
+    always there.
     """
 
     def __init__(self, path: Path, room: Room) -> None:
@@ -104,7 +107,7 @@ class _Halves:
         self._stream.close()
         if not self._older.exists():
             return
-        twice = size_of(self._path)  # while they are joined
+        twice = size_of(self._path)  # while the two parts are joined
         if self._room(twice):
             with self._older.open("ab") as whole, self._path.open("rb") as end:
                 shutil.copyfileobj(end, whole)

@@ -26,7 +26,7 @@ the prefix.
 
 
 class Place:
-    """A directory.
+    """A directory that contains an archive. The subclass `Bucket` is for a URL.
 
     A new folder is filled in the same parent folder as its final place, and then renamed. So readers never see a
     partial folder. Thread-safe, as long as only one thread at a time writes the folder of a pod. Every method may raise
@@ -48,7 +48,7 @@ class Place:
         return self._root
 
     def check(self) -> None:
-        """Raise OSError if nothing can be written to the archive, and the cause will not disappear by itself."""
+        """Raise OSError if this process can't write to the archive, for example because it lacks the permission."""
         self.root.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".writable-", dir=self.root)
         os.close(handle)
@@ -77,10 +77,10 @@ class Place:
             return stream.read() if tail_lines is None else b"".join(deque(stream, maxlen=tail_lines))
 
     def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """Take a file from a pod's folder into the pod's next folder, as `path`; return its name there, and its size in
-        bytes.
+        """Take the file `name` from a pod's folder into the pod's next folder, as `path`.
 
-        Returns an empty name and 0 if there is no such file: another thread may have removed the file to make room.
+        Return the file's name there, and its size in bytes. Return an empty name and 0 if there is no such file:
+        another thread may have removed it to make room.
         """
         try:
             return self._take(target, name, path) if is_file_name(name) else ("", 0)
@@ -102,7 +102,10 @@ class Place:
         return path.name
 
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """Put a filled folder, with its record, in place of the pod's `old` folder. Return the growth in bytes."""
+        """Put a filled folder, with its record, in place of the pod's folder at `target`.
+
+        Return the growth in bytes.
+        """
         del old
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
         size, path = _size(folder), self.root / target
@@ -117,7 +120,7 @@ class Place:
         return size
 
     def found(self) -> Iterator[tuple[float, int, PurePath]]:
-        """Yield (time, bytes, folder) for each pod in the archive."""
+        """Yield (time, bytes, folder) for each pod in the archive. The time is the end of the pod, as a POSIX time."""
         for record in self.root.glob(f"*/*/*/{RECORD}"):
             if record.parent.name.startswith(UNFINISHED):
                 continue

@@ -72,8 +72,9 @@ class ArchiveBounds(msgspec.Struct, frozen=True):
 
 
 class _Turns:
-    """Lets only one thread at a time write the folder of a pod: each thread copies the result of the thread before.
+    """Lets only one thread at a time write the folder of a pod.
 
+    Otherwise a thread could replace a folder that another thread has just written, and its logs would be lost.
     Thread-safe.
     """
 
@@ -110,10 +111,17 @@ class _Turns:
 
 
 class PodLogs:
-    """Thread-safe, as long as each thread writes a different pod. `close()` ends the calls that are running."""
+    """Fetches the logs of pods, and writes the folders of the pods in an archive.
+
+    Thread-safe. If several threads write the same pod, they wait for each other. `close()` ends the calls that are
+    running.
+    """
 
     def __init__(self, client: Client, place: Place, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow) -> None:
-        """The time limit in `bounds` starts when `save` is called."""
+        """`pod_now` returns the present state of a pod.
+
+        The caller of `save` computes its deadline from `bounds.timeout`.
+        """
         self._client = client
         self._place = place
         self.bounds = bounds
@@ -140,7 +148,7 @@ class PodLogs:
         """Keep the logs of these runs, except those that the archive has completely. Raises OSError.
 
         `known` are runs that need no second attempt although their logs may be incomplete. `deadline` is a time on the
-        monotonic clock. The bytes that were read before it are kept.
+        monotonic clock. If it passes while a log is read, the part that was read is kept.
         """
         target = pod_folder(job, pod.metadata)
         with self._turns.one_of(target, deadline):
@@ -221,7 +229,7 @@ class PodLogs:
 def _end_of(pod: Pod, now: datetime) -> datetime:
     """Return the end of the pod's last run, or the current time if a container is running.
 
-    The archive removes the oldest pods first.
+    By this time, the archive decides which pods to remove first.
     """
     ends = [run.end.finished_at if run.end is not None else None for run in runs_of(pod)]
     times = [end for end in ends if end is not None]

@@ -40,7 +40,7 @@ def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: s
     if uid is not None:
         return _pods(place, [job_folder(namespace, job, uid)], job)
     folder = namespace_folder(namespace)
-    # The folder of a name with other characters than Kubernetes allows does not begin with it.
+    # `path_component` changes a name with characters that Kubernetes does not allow: then `_` comes first.
     jobs = [name for name in place.children(folder) if name.startswith((f"{job}-", "_"))]
     found = _pods(place, [folder / name for name in jobs], job)
     return [pod for pod in found if pod.job_uid == found[-1].job_uid]

@@ -1,9 +1,9 @@
 """Keeps an archive below a maximum size, also while logs are written to it.
 
-Gives each namespace a share of the archive. The limit is on bytes and not on age, because the disk must never become
-full. To make room, the pods that ended first are removed from the largest namespace. So a user who prints endlessly
-loses their own logs, and does not displace the logs of users who have less. The logs of other namespaces are protected
-only for a week. Otherwise deleted namespaces would keep their shares for ever.
+The limit is on bytes and not on age, because the disk must never become full. To make room, the pods that ended first
+are removed from the largest namespace. So if the programs of one namespace print very much, their own logs are removed,
+and not the logs of namespaces with fewer bytes. The logs of the smaller namespaces are protected in this way for only a
+week. Otherwise the logs of deleted namespaces would stay forever.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ from tfoperator.logs.archive.place import UNFINISHED, Place
 
 logger = logging.getLogger(__name__)
 
-_TARGET_SHARE = 0.9  # of the bound; with no room to spare, every later pod would cost another scan of all files
+_TARGET_SHARE = 0.9  # of the limit; without spare room, each later pod would cause another scan of all files
 
 
 _PROTECTED_AGE = timedelta(days=7)
 
 _Pods = dict[str, list[tuple[float, int, PurePath]]]
-"""For each namespace: (time, bytes, folder) of every pod, with the oldest pod at the end."""
+"""By namespace: (time of the end, bytes, folder) of every pod. The pod that ended first is the last in the list."""
 
 
 class Retention:
-    """Thread-safe. The archive's size is measured at the first call. After that, each addition updates it."""
+    """Decides which pods to remove from an archive to make room.
+
+    Thread-safe. The archive's size is measured at the first call. After that, each addition updates it.
+    """
 
     def __init__(self, place: Place, max_bytes: int, *, clock: Clock | None = None) -> None:
         self._place = place
@@ -41,7 +44,7 @@ class Retention:
         self._clock = clock or SystemClock()
         self._mine = f"{UNFINISHED}{secrets.token_hex(4)}-"
         # Guards the fields below, and the folders above the folders of pods. Only threads that write to the archive
-        # take it: they all have to wait for its size, even if a store of objects needs a while to compute it.
+        # take it: they need the size of the archive, even if an object store takes long to report it.
         self._lock = threading.Lock()
         self._measured = False
         self._kept: Counter[str] = Counter()  # bytes of finished folders, by namespace
@@ -49,8 +52,8 @@ class Retention:
         self._oldest = 0.0  # the time of the oldest pod, or earlier
 
     def new_folder(self, target: PurePath) -> Path:
-        """Return a new folder to fill. Raises OSError."""
-        # Under the lock, because `_remove_oldest` also removes folders that have become empty.
+        """Make an empty folder beside the final folder `target` of a pod, and return it. Raises OSError."""
+        # Under the lock, because `_make_room` also removes folders that have become empty.
         with self._lock:
             parent = (self._place.root / target).parent
             parent.mkdir(parents=True, exist_ok=True)
@@ -61,15 +64,15 @@ class Retention:
     def add(self, folder: Path, target: PurePath, when: datetime, old: ArchivedPod | None = None) -> None:
         """Move a finished folder, made from `old`, to its final place.
 
-        Remove the oldest pods if the archive is too large. Raises OSError. `when` is the time of the pod. After a
-        restart, the operator may fetch logs again that did not fit in before. These logs must not displace younger logs
-        of pods that no longer exist.
+        Remove the oldest pods if the archive is too large. Raises OSError. `when` is the time at which the pod ended,
+        and not the present time. After a restart, the operator may fetch logs of old pods again. These logs must not
+        displace the logs of pods that ended later.
         """
         target = (self._place.root / target).relative_to(self._place.root)
         namespace = target.parts[0]
         with self._lock:
             self._measure()
-        # Not under the lock, for it may take requests. A scan meanwhile may count the folder twice, until the next
+        # Not under the lock, because it may send requests. A scan meanwhile may count the folder twice, until the next
         # scan.
         size = self._place.replace(target, folder, when, old)
         with self._lock:
@@ -126,8 +129,9 @@ class Retention:
         self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
 
     def _make_room(self, namespace: str, size: int, spared: PurePath | None = None) -> bool:
-        """Remove pods except `spared` until there is room for `size` more bytes of the namespace; return whether there
-        is room.
+        """Remove pods except `spared` until there is room for `size` more bytes of the namespace.
+
+        Return whether there is room.
         """
         if self._total() + size <= self._max:
             return True

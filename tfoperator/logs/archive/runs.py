@@ -2,7 +2,7 @@
 
 The module does no I/O. A container that was restarted in place has several runs. The kubelet keeps the logs of at most
 the last two runs, which `kubectl logs` and `kubectl logs --previous` show. A run is identified by its number and its
-end. The archive's record contains both, so processes need not check a kept log again.
+end. The archive's record (`pod.json`) contains both. So after a restart, the operator knows which logs the archive has.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ NO_RUNS: frozenset[RunKey] = frozenset()
 class ArchivedRun(msgspec.Struct, frozen=True):
     """A run of a container, after `number` restarts. `end` is None while the container runs.
 
-    `previous` is the value with which the API returns the log of this run. A run is `settled` if its log is complete,
-    and if the same request still returns this log a moment later. If a run is not settled, the same request may return
-    the log of the next run a moment later.
+    `previous` is the value of the query parameter `previous` with which the API returns the log of this run. A run is
+    `settled` if its log is complete, and if the same request still returns this log a moment later. If a run is not
+    settled, the same request may return the log of the next run a moment later.
     """
 
     container: str
@@ -48,8 +48,9 @@ class ArchivedRun(msgspec.Struct, frozen=True):
 
 
 def runs_of(pod: Pod) -> list[ArchivedRun]:
-    """Return the runs for which logs can be fetched: init containers first, and the newest run of each
-    container first.
+    """Return the runs for which logs can be fetched.
+
+    Init containers come first. For each container, the newest run comes first.
     """
     return [run for status, init in containers_of(pod) for run in runs_of_container(pod, status, init=init)]
 
@@ -67,7 +68,7 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
     name, number, state = status.name, status.restart_count, status.state
     last = status.last_state.terminated if status.last_state is not None else None
     if state is None or state.waiting is not None:
-        # Between two runs the number is still the last run's, and the container's log is the log of the last run.
+        # Between two runs, the restart count and the container's log still belong to the last run.
         return [] if last is None else [ArchivedRun(name, number, last)]
     end = state.terminated
     settled = end is not None and not _comes_back(pod, name, end, init=init)

@@ -3,8 +3,8 @@
 *When containers end*, the thread that watches them calls `take()`. The call fetches logs in the caller's thread, so
 other threads don't wait. *Before a deletion*, the caller gets from `unkept()` the pods that must wait, and passes them
 to `keep()`. This call never blocks: threads of the archive fetch the missing logs. A pod waits at most `timeout`
-seconds. If a log is not kept by then, the archive reports the log as lost. A replica that isn't restarted is worse than
-a log that is missing.
+seconds. If a log is not kept by then, the archive reports the log as lost, and the operator deletes the pod: a restart
+of a replica must not wait forever for a log.
 
 The archive remembers the ended runs of a pod while the pod exists. After a restart, it reads them from the archive's
 records. So it fetches an ended run only once, and most deletions don't wait.
@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 
 _MAX_WAITING_PODS = 8  # pods whose deletion waits for their logs
 _FRESH_TIME = 60.0
-"""The number of seconds for which the logs of a pod count as archived. During this time the pod may be deleted.
+"""The number of seconds for which the logs of a pod count as archived after an attempt to keep them. During this time
+the operator may delete the pod.
 
 If a deletion fails, it is retried within this time. Before a later deletion, the logs are archived again, because there
 may be new lines.
@@ -42,7 +43,7 @@ may be new lines.
 class ArchiveMetrics:
     """Hooks that do nothing by default.
 
-    A subclass overrides the hooks that it needs. Threads of the archive call them. They must not raise exceptions.
+    A subclass overrides the hooks that it needs. Threads of the archive call them. The hooks must not raise exceptions.
     """
 
     def archived(self, size: int, *, new: bool) -> None:
@@ -59,7 +60,7 @@ class ArchiveMetrics:
 class _Known:
     """The known runs of a pod: the runs that the archive has, and the runs for which the logs are lost for good.
 
-    `told` is true if the archive has reported that it can't keep logs of the pod for now.
+    `told` is true if the archive has already reported a problem with the logs of this pod.
     """
 
     kept: frozenset[RunKey] = NO_RUNS
@@ -68,10 +69,11 @@ class _Known:
 
 
 class LogArchive:
-    """Thread-safe. `close()` ends its threads. They start when a deletion first waits for a log.
+    """Keeps the logs of pods in an archive.
 
-    `report(job, message)` is called from any thread, with a message about logs that could not be kept. `pod_now`
-    distinguishes successive pods with the same name. It also limits the archive's memory to pods that exist.
+    Thread-safe. Its threads start when a deletion first waits for a log. `close()` ends them. `report(job, message)` is
+    called from any thread, with a message about logs that could not be kept. `pod_now` distinguishes successive pods
+    with the same name. It also limits the archive's memory to pods that exist.
     """
 
     def __init__(
@@ -177,7 +179,7 @@ class LogArchive:
         return [run for run in ready_runs(pod) if run.key not in known.kept and run.key not in known.lost]
 
     def forget(self, pod: Pod) -> None:
-        """Forget a pod that was deleted."""
+        """Forget the runs of a pod that was deleted."""
         with self._lock:
             self._known.pop(pod.metadata.uid, None)
 
@@ -250,7 +252,7 @@ class LogArchive:
             known.kept |= kept
             known.lost |= tried - known.kept
             before, known.told = known.told, known.told or told
-        if self._pod_now(pod) is None:  # and `forget` may have been called too early
+        if self._pod_now(pod) is None:  # then `forget` may have been called before
             self.forget(pod)
         return before
 

@@ -15,8 +15,8 @@ from collections import Counter, deque
 from datetime import UTC, datetime, timedelta
 
 LOG_WINDOW = timedelta(seconds=2)
-"""The log is read again from this long before the last line: servers use whole seconds, and lines may be
-out of order.
+"""After a broken connection, the log is read again from this long before the last line, because servers use whole
+seconds, and lines may be out of order.
 """
 
 MAX_LINE = 1 << 20
@@ -37,9 +37,9 @@ _Instant = tuple[datetime, int]
 class ResumableLines:
     """Finds the new lines of a log that is read again. Use it in only one thread.
 
-    `position` is the time stamp of the last line that an earlier process read. It is "" if there was no earlier
-    process. A log may have no times, and the first connection may have requested only the last lines. Then older lines
-    count as new after the connection broke, because they can't be distinguished.
+    `position` is the time stamp of the last line that an earlier process read: lines up to this time are skipped. It is
+    "" if there was no earlier process. A log may have no times, and the first connection may have requested only the
+    last lines. Then older lines count as new after the connection broke, because they can't be distinguished.
     """
 
     def __init__(self, position: str = "", *, keep_times: bool = False) -> None:
@@ -55,7 +55,7 @@ class ResumableLines:
         self._again: Counter[tuple[_Instant, str]] = Counter()  # lines that it will repeat
         self._catching_up = False  # whether it still has to repeat its first known line
         self._skip = 0  # lines without a time that it will repeat
-        self._timed: bool | None = None  # as its first line is
+        self._timed: bool | None = None  # whether lines have times: its first line decides
         self._rest = b""
         self._in_line: _Instant | None = None  # the time of a line that was emitted in part
         self._continued = False  # whether there is such a line
@@ -150,7 +150,7 @@ class ResumableLines:
 
 
 def _instant(stamp: str) -> _Instant | None:
-    """Return the time in a time stamp. Return None if there is no time stamp, or only similar text."""
+    """Return the time in a time stamp. Return None if the text is not a valid time stamp."""
     match = _STAMP.match(stamp)
     if match is None:
         return None

@@ -32,11 +32,11 @@ def open_pod_log(
     previous: bool = False,
     since_seconds: int | None = None,
 ) -> LogConnection:
-    """Follow a container's log from a time on, with time stamps.
+    """Follow a container's log, with time stamps, from the time `since` on (RFC 3339; "" for the whole log).
 
     With `previous`, read the log of the previous run, which has ended. `since_seconds` is used only if `since` is "".
 
-    Raises LogCut, LogNotYet or NoLog. Each has the KubeError that caused it.
+    Raises LogCut, LogNotYet or NoLog. The KubeError is the `__cause__` of the exception.
     """
     try:
         stream = client.pod_log(

@@ -56,7 +56,7 @@ class Discovery:
     """The discovery documents of a fixed set of resources. They are built once."""
 
     def __init__(self, resources: Sequence[ResourceType]) -> None:
-        """List `resources` in this order."""
+        """Build the documents. They list `resources` in this order."""
         self._by_group: dict[str, dict[str, list[ResourceType]]] = {}
         for resource in resources:
             self._by_group.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)

@@ -59,9 +59,9 @@ def _references(value: Any) -> Iterator[str]:
 def openapi_v2_protobuf() -> bytes:
     """Return the OpenAPI 2 document as protobuf, without any kinds.
 
-    kubectl needs it to validate a `kind: List`. It skips items if the document does not contain their kind. If the
-    document contained kinds, kubectl would also compute strategic patches from it. Then the document would have to
-    describe how each list is merged.
+    kubectl needs this document to validate an object of `kind: List`. kubectl doesn't check those items whose kind is
+    not in the document. If the document contained kinds, kubectl would also compute strategic merge patches from it.
+    Then the document would have to describe how each list is merged.
     """
     info = _text(1, _INFO_OBJECT["title"]) + _text(2, _INFO_OBJECT["version"])
     return _text(1, "2.0") + _bytes(2, info) + _bytes(8, b"")  # the field numbers of OpenAPIv2.proto; 8 is the paths
@@ -80,7 +80,7 @@ class OpenAPI:
     """The OpenAPI documents of a fixed set of resources."""
 
     def __init__(self, resources: Sequence[ResourceType], custom: Sequence[CustomResource]) -> None:
-        """Use the full schemas of `custom`."""
+        """Take the resources of the server. `custom` are its custom resources, with their schemas."""
         self._resources = resources
         self._schemas = {c.resource: dict(c.openapi) for c in custom}
 

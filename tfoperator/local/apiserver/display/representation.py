@@ -21,7 +21,8 @@ from tfoperator.local.apiserver.storage.store import StoredObject, encode
 class RequestedForm(msgspec.Struct, frozen=True):
     """The format that the Accept header requests.
 
-    `form` is "", "Table", "PartialObjectMetadata" or the list type of one of these.
+    `form` is "" for whole objects. Otherwise it is "Table", "PartialObjectMetadata" or "PartialObjectMetadataList".
+    `version` is the version of this type in the group `meta.k8s.io`.
     """
 
     form: str = ""
@@ -64,11 +65,11 @@ class Representation:
         self._kind = kind
 
     def one(self, stored: StoredObject) -> bytes:
-        """Return a single object."""
+        """Return the encoding of a single object."""
         return stored.data
 
     def many(self, page: StoredPage) -> bytes:
-        """Return a list."""
+        """Return the encoding of a list."""
         return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}' % (
             self._kind.encode(),
             self._api_version.encode(),
@@ -77,11 +78,11 @@ class Representation:
         )
 
     def event(self, type_: str, stored: StoredObject) -> bytes:
-        """Return a line of a watch."""
+        """Return the line of a watch for an event: `type_` is ADDED, MODIFIED or DELETED."""
         return _line(type_, self.one(stored))
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
-        """Return a BOOKMARK line of a watch."""
+        """Return the line of a watch for a BOOKMARK at this revision."""
         metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
         if initial_events_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}

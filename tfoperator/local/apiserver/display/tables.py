@@ -28,11 +28,11 @@ class TableFormat:
         self._columns = columns
 
     def definitions(self) -> list[Json]:
-        """Return `columnDefinitions` with all fields."""
+        """Return the `columnDefinitions` of a Table."""
         return [{name: getattr(column, name) for name in _DEFINED} for column, _ in self._columns]
 
     def row(self, obj: Json, now: datetime) -> list[Any]:
-        """Return the cells of one object."""
+        """Return the cells of the row for one object."""
         return [cell(obj, now) for _, cell in self._columns]
 
 

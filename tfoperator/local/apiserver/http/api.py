@@ -29,7 +29,7 @@ _HEALTH_CHECKS = ("healthz", "livez", "readyz")
 
 
 class Api:
-    """Answers requests. Use it only in the server's event loop."""
+    """Answers the requests of clients. Use it only in the server's event loop."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Api:
         return hmac.compare_digest(given, self._authorization)
 
     async def answer(self, request: Request) -> Answer | StreamedAnswer | WebSocketAnswer:
-        """Respond to one request. Never show a traceback."""
+        """Respond to one request. The method never raises: an error becomes a response with a Status."""
         try:
             return await self._dispatch(request)
         except StatusError as error:

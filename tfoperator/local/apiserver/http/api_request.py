@@ -17,7 +17,7 @@ class ApiRequest(msgspec.Struct, frozen=True):
     path: str
     query: Mapping[str, str]
     commands: tuple[str, ...]
-    """The words of a command, from the parameters `command`. Only this parameter may occur several times."""
+    """The words of the command of an `exec`: the query contains the parameter `command` once for each word."""
     headers: Mapping[str, str]
     """The headers, by their names in lower case."""
     body: bytes

@@ -55,7 +55,7 @@ def object_in(request: ApiRequest) -> dict[str, Any]:
 
 
 def too_large_body() -> StatusError:
-    """Return a 413."""
+    """Return a 413: the body is larger than `MAX_BODY`."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
 
 
@@ -87,7 +87,10 @@ def _decode_protobuf(body: bytes) -> dict[str, Any]:
 
 
 def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, str]) -> DeleteOptions:
-    """Return the DeleteOptions from the body. If the body is empty, use the query. `dryRun` counts in both."""
+    """Return the DeleteOptions from the body.
+
+    If the body is empty, take the options from the query. A `dryRun` in the query counts also if there is a body.
+    """
     dry_run = [query["dryRun"]] if "dryRun" in query else None
     if not body.strip():
         grace = query.get("gracePeriodSeconds")
@@ -148,13 +151,16 @@ def write_options(method: str, query: Mapping[str, str], user_agent: str = "") -
 
 
 def json_answer(data: bytes, *, status: int = 200, content_type: str = JSON, warnings: Iterable[str] = ()) -> Answer:
-    """Return a response with this body. Each warning becomes a header, and clients print it."""
+    """Return a response with this body.
+
+    Each warning becomes a `Warning` header, which clients such as kubectl print.
+    """
     headers = tuple(("Warning", f'299 - "{_quoted(warning)}"') for warning in warnings)
     return Answer(data, HTTPStatus(status), content_type, headers)
 
 
 def _quoted(text: str) -> str:
-    """Return a text that can be in a quoted string of a header.
+    """Return the text in a form that is allowed in a quoted string of an HTTP header.
 
     The text may contain names from an object, with any character.
     """
@@ -171,7 +177,7 @@ def status_answer(error: StatusError) -> Answer:
 
 
 def created() -> Answer:
-    """Return a 201 for a create on a subresource that stores no object of its own."""
+    """Return a 201 for a create on a subresource that stores no object of its own, such as `binding` and `eviction`."""
     return json_answer(encode(_success(code=201)), status=201)
 
 
@@ -184,7 +190,7 @@ def deleted(resource: ResourceType, stored: StoredObject) -> Answer:
 def no_such_path(path: str) -> StatusError:
     """Return a 404 for a path that belongs to no resource.
 
-    Below the groups that are part of Kubernetes, the body is a Status.
+    Below `/api` and the API groups of Kubernetes, the body is a Status. Otherwise, it is the text `404 page not found`.
     """
     parts = path.strip("/").split("/")
     below = parts[0] == "api" or (parts[0] == "apis" and len(parts) > 2 and parts[1] in _OWN_GROUPS)

@@ -1,4 +1,4 @@
-"""A command that `exec` runs beside a container: its input, output and terminal."""
+"""A command that `kubectl exec` runs beside a container's program: its input, output and terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.runtime.protocol import SideCommand
 
 STDOUT, STDERR = 1, 2
-"""The channels for output to the client."""
+"""The numbers of the WebSocket's channels for the output of the command."""
 
 # Sets the controlling terminal, which only the child process can do for itself, and then executes the command.
 _IN_TERMINAL = """
@@ -40,8 +40,8 @@ class _Size(msgspec.Struct, rename="pascal"):
 class _TerminalOutput(asyncio.StreamReaderProtocol):
     """Reads the output of a terminal.
 
-    The end of a terminal is reported as an error, and at an error the base class would drop output that is not read
-    yet.
+    The kernel reports the end of a terminal as the error EIO. At an error, the base class would drop output that is not
+    read yet.
     """
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - EIO, once all its programs have ended
@@ -111,7 +111,7 @@ class ExecProgram:
                 await self._stdin.drain()
 
     def end_of_input(self) -> None:
-        """Close the command's input."""
+        """Close the command's input, if it is a pipe. A terminal stays open."""
         if self._stdin is not None and self._terminal is None:
             self._stdin.close()
 
@@ -131,10 +131,10 @@ class ExecProgram:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             with suppress(ProcessLookupError):
-                self.process.kill()  # before it had its own group
+                self.process.kill()  # in case it has no process group of its own yet
 
     def close(self) -> None:
-        """Close the terminal."""
+        """Close the pipes or the terminal of a command that has ended."""
         for transport in self._opened:
             transport.close()
         # Input that the program has not read is lost. A transport that closed itself, because the program ended, can't

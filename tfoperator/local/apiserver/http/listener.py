@@ -25,8 +25,8 @@ from tfoperator.servers.certificates import pem, tls
 from tfoperator.servers.http.connections import Connection, Places
 
 MAX_UNAUTHENTICATED = 128
-"""The number is higher than the number of clients that connect at the same time. It is low enough that their
-connections need fewer files than 1024, the limit of most processes.
+"""The maximum number of unauthenticated connections. More clients than this rarely connect at the same time. These
+connections also need far fewer file descriptors than 1024, the limit of most processes.
 """
 PATIENCE = 10.0
 """The number of seconds within which a client must send the token."""
@@ -35,10 +35,11 @@ _VALIDITY = timedelta(days=365)  # far longer than the life of a process that ke
 
 
 def make_certificate() -> tuple[bytes, ssl.SSLContext]:
-    """Create a certificate for the loopback address and `localhost`. Return the CA certificate that clients must trust
-    (PEM), and the server's TLS context.
+    """Create a certificate for the loopback address and `localhost`.
+
+    Return the CA certificate that clients must trust (PEM), and the server's TLS context.
     """
-    # The system's time, whatever the server's clock: TLS libraries compare with it.
+    # The system's time, and not the server's clock: TLS libraries compare the certificate with the system's time.
     now = datetime.now(UTC)
     authority = pem.make_authority("tfoperator embedded API server", now, _VALIDITY)
     pair = pem.make_certificate(authority, (LOOPBACK, "localhost"), now, _VALIDITY)
@@ -81,7 +82,7 @@ class TokenPlaces(Places):
         self._unauthenticated[connection] = timer
 
     def trust(self, connection: Connection) -> None:
-        """Let a connection stay open, because its client has sent the token."""
+        """Let a connection stay open without a time limit, because its client has sent the token."""
         timer = self._unauthenticated.pop(connection, None)
         if timer is not None:
             timer.cancel()

@@ -1,8 +1,8 @@
 """Requests for `metrics.k8s.io/v1beta1`. The responses come from a measurement, in metrics-server's format.
 
-GPUs are an addition of this project: metrics-server has none, and clients add up only the resources that they support.
-`nvidia.com/gpu` is the number of busy devices of the container. `nvidia.com/gpu-memory` is the memory in use on its
-devices.
+GPUs are an addition of this project: metrics-server does not report GPUs, and clients ignore resources that they do not
+support. `nvidia.com/gpu` is the number of busy devices of the container. `nvidia.com/gpu-memory` is the memory in use
+on its devices.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RESOURCES = {resource.plural: resource for resource in METRICS}
 class MetricsRequests:
     """Responds to metrics requests.
 
-    Use it only in the server's event loop. Threads of the loop's executor call the source.
+    Use it only in the server's event loop. Threads of the loop's executor call `source`, because it may block.
     """
 
     def __init__(self, store: Store, source: UsageSource) -> None:
@@ -44,7 +44,7 @@ class MetricsRequests:
 
     @staticmethod
     def concerns(path: ResourcePath) -> bool:
-        """Return whether a path is in this API group."""
+        """Return whether a path is in `metrics.k8s.io/v1beta1`."""
         return (path.group, path.version) == (POD_METRICS.group, POD_METRICS.version)
 
     async def answer(self, request: ApiRequest, path: ResourcePath) -> Answer:
@@ -78,7 +78,11 @@ class MetricsRequests:
 
 
 def _well_placed(resource: ResourceType, path: ResourcePath) -> bool:
-    """Return whether the path has a namespace exactly if a namespace is necessary. A list may be of all namespaces."""
+    """Return whether the path fits the scope of the resource.
+
+    A path for nodes must have no namespace, and a path for a single pod must have a namespace. A list of pods may have
+    a namespace, or be a list of all namespaces.
+    """
     if not resource.namespaced:
         return not path.namespace
     return bool(path.namespace) or not path.name

@@ -34,7 +34,7 @@ _MAX_THREADS = 64  # more logs that are followed at once take turns: a turn with
 
 
 def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
-    """Read the query and select the container.
+    """Return the parsed query of a request for a log, with the container that it selects.
 
     Raises StatusError 400 if the request must name a container, or if the container has not started. Raises StatusError
     422 for invalid options.
@@ -59,7 +59,7 @@ def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -
 def _since(pod: str, query: Mapping[str, str], now: datetime) -> datetime | None:
     """Return the time of the first lines that the client requests.
 
-    Raises StatusError 400 for an invalid time, and 422 for two times.
+    Raises StatusError 400 for an invalid time, and 422 if the query contains both `sinceSeconds` and `sinceTime`.
     """
     seconds, text = _number(pod, query, "sinceSeconds", least=1), query.get("sinceTime", "")
     if seconds is not None and text:
@@ -95,7 +95,8 @@ def _number(pod: str, query: Mapping[str, str], name: str, *, least: int = 0) ->
 def choose_container(pod: Mapping[str, Any], wanted: str) -> str:
     """Return the container that the client requests.
 
-    Raises StatusError 400 if it doesn't exist, or if the request must name a container.
+    If `wanted` is "", this is the pod's only container. Raises StatusError 400 if the container doesn't exist, or if
+    `wanted` is "" and the pod has several containers.
     """
     spec, name = pod["spec"], pod["metadata"]["name"]
     containers = [c["name"] for c in spec.get("containers") or ()]
@@ -133,7 +134,7 @@ class LogReaders:
         self._closed = True
 
     def join(self, timeout: float) -> None:
-        """Wait for the threads after the last log was opened.
+        """Wait until the threads have ended. Call this method only when no more logs will be opened.
 
         Wait at most `timeout` seconds, because a reader may hang.
         """

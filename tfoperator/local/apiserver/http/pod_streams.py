@@ -1,9 +1,9 @@
 """The streams of a pod that the node agent provides.
 
-They are its log, its stacks, a command beside a container, and a container's output. The last two are called `exec` and
-`attach`. They use a WebSocket with the messages of Kubernetes' `v5.channel.k8s.io` and `v4.channel.k8s.io`: the first
-byte is the channel. When the client disconnects or the container ends, the server ends the command and all processes
-that the command has started. All of this runs in the server's event loop.
+They are its log, its stacks, a command that runs beside a container (`exec`), and the output of a container from now on
+(`attach`). `exec` and `attach` use a WebSocket with the messages of Kubernetes' `v5.channel.k8s.io` and
+`v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or the container ends, the server ends
+the command and all processes that the command has started. All of this runs in the server's event loop.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LaunchError, which contains the reason and the next step for the user.
 
 
 class NodeStreams(msgspec.Struct, frozen=True):
-    """The functions of a node agent that return the output of its pods. Each is None if there is no such agent.
+    """The functions of a node agent that return the output of its pods. A function is None if no agent provides it.
 
     `stacks` serves `GET .../pods/NAME/stacks`, which is an addition of this project. `beside` returns how to run a
     command beside a container.
@@ -158,7 +158,7 @@ async def execute(socket: WebSocket, *, beside: SideCommand, stdin: bool, tty: b
     """Run a command beside a container, and send its result, unless the client disconnects or the container ends
     before.
 
-    If the server is `ending`, the command is killed.
+    If the event `ending` is set, because the server stops, the command is killed.
     """
     try:
         program = await (ExecProgram.in_terminal(beside) if tty else ExecProgram.with_pipes(beside, stdin=stdin))
@@ -203,7 +203,9 @@ async def _copy(reader: asyncio.StreamReader, write: Write) -> None:
 
 
 async def _until_closed(socket: WebSocket, program: ExecProgram | None = None) -> None:
-    """Forward the client's messages until it has disconnected."""
+    """Pass input, the size of the terminal and the end of input from the client to the program, until the client
+    disconnects.
+    """
     async for message in socket:
         if not message or program is None:
             continue
@@ -268,7 +270,7 @@ def _failure(code: int) -> Mapping[str, Any]:
 
 
 def no_ports() -> StatusError:
-    """Return the error of port-forward, with its reason and the alternative."""
+    """Return a 501 for `kubectl port-forward`. Its message explains how to reach the port directly."""
     return StatusError(
         501,
         "NotImplemented",

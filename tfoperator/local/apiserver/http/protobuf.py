@@ -48,7 +48,7 @@ def decode(body: bytes) -> dict[str, Any]:
     envelope = _decode_message(body[len(_MAGIC) :], _ENVELOPE)
     kind = envelope.get("typeMeta", {})
     known = _table()["kinds"]
-    version = "v1" if kind.get("kind") == "DeleteOptions" else kind.get("apiVersion")  # part of every group
+    version = "v1" if kind.get("kind") == "DeleteOptions" else kind.get("apiVersion")  # every group has DeleteOptions
     name = f"{version}/{kind.get('kind')}"
     if name not in known:
         raise ProtobufError(f"{kind.get('kind') or 'this kind'} can't be read as protobuf here: send JSON")

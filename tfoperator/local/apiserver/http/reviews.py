@@ -23,7 +23,7 @@ _ADMINISTRATORS = "system:masters"
 _USER_INFO = {"username": USER, "groups": [_ADMINISTRATORS, "system:authenticated"]}
 _ANY = ["*"]
 _UNNAMED = ResourceType("authorization.k8s.io", "v1", "", "")
-"""When kube-apiserver refuses a review, it names only the group."""
+"""The resource that an error names if a review is refused. As in kube-apiserver, it has only the group."""
 
 
 def _attribute_problems(spec: Json) -> Iterator[FieldProblem]:
@@ -98,7 +98,10 @@ def review_at(path: ResourcePath) -> ResourceType | None:
 
 
 def reviewed(resource: ResourceType, method: str, body: Json, token: str) -> Json:
-    """Return the completed review, on a server with this token. Raises StatusError 400 or 405."""
+    """Return the review, completed with its `status`.
+
+    `token` is the token of this server, which a TokenReview may contain. Raises StatusError 400 or 405.
+    """
     if method != "POST":
         raise method_not_allowed()
     spec = body.get("spec") or {}

@@ -12,7 +12,7 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 class ResourcePath(msgspec.Struct, frozen=True):
     """The path `/api/v1/namespaces/{namespace}/{plural}/{name}/{subresource}`.
 
-    Some parts may be missing, and a path may contain a group.
+    Parts at the end may be missing. For a named API group, the path begins with `/apis/{group}/{version}`.
     """
 
     group: str

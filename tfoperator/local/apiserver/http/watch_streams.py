@@ -1,8 +1,9 @@
 """Watches: all changes of a selection from a starting revision, in order, without gaps.
 
-The store's events add lines to a watcher, and its response takes them from the watcher. Both run in the server's event
-loop, so the watcher misses no change between the initial state and the first change that it observes. If an object
-begins to match the selection, the watch sends ADDED. If it stops matching, the watch sends DELETED.
+A `Watcher` collects a line for each change in the store. The HTTP response of the watch takes these lines and sends
+them. Both run in the server's event loop, so the watcher misses no change between the initial state and the first
+change that it observes. If an object begins to match the selection, the watch sends ADDED. If it stops matching, the
+watch sends DELETED.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Watcher:
             self._fail(expired(f"too old resource version: {revision} ({error.oldest})"))
 
     def _fail(self, error: StatusError) -> None:
-        """End the watch with an ERROR event. A watch that was accepted always reports errors like this."""
+        """End the watch with an ERROR event. The HTTP status of the response stays 200, as in kube-apiserver."""
         self._put(b'{"type":"ERROR","object":%b}\n' % encode(error.body()))
         self.close()
 
@@ -150,7 +151,7 @@ class Watcher:
 async def lines_of(watcher: Watcher, *, timeout: float, bookmark_interval: float) -> AsyncGenerator[bytes, None]:
     """Yield a watcher's lines until it is closed, or until `timeout` seconds have passed.
 
-    Each interval contains a bookmark.
+    Every `bookmark_interval` seconds, they include a bookmark, if the client has requested bookmarks.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout

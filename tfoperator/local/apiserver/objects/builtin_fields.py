@@ -26,9 +26,10 @@ Schemas = Mapping[str, Any]
 
 
 class _Type(msgspec.Struct):
-    """A type with fields. Each field has the type of its value or, if it is a list, of its items.
+    """A type with fields, such as PodSpec.
 
-    The type is None if the value has no fields.
+    `fields` contains, by the name of a field, the type of the value, or of the items if the value is a list. The type
+    is None if the value has no fields, for example if it is a text.
     """
 
     fields: dict[str, _Type | None]
@@ -42,7 +43,7 @@ def read_schemas() -> Schemas:
 def drop_unknown_fields(kind: str, obj: Json) -> list[str]:
     """Remove, in place, every field that an object of this built-in kind can't have. Return the paths of these fields.
 
-    Remove nothing from a kind that the file does not contain.
+    An object of a kind that the file does not contain stays unchanged.
     """
     dropped: list[str] = []
     _drop(obj, _types().get(kind), "", dropped)
@@ -75,7 +76,7 @@ def _drop_members(value: object, of: _Type, path: str, dropped: list[str]) -> No
 def _types() -> Mapping[str, _Type]:
     """Return the type of each built-in kind. Kinds of the server's own definitions (CRDs) are left out.
 
-    No client writes a CRD here, and its schemas may have fields with any name.
+    Clients can't write CRDs here, and the schemas in a CRD may have fields with any name.
     """
     schemas = read_schemas()
     types = {name: _Type({}) for name, schema in schemas.items() if "properties" in schema}
@@ -95,5 +96,5 @@ def _type_in(member: Mapping[str, Any], types: Mapping[str, _Type]) -> _Type | N
         return _type_in(member["allOf"][0], types)
     if "items" in member:
         return _type_in(member["items"], types)
-    # Maps with free names have quantities and texts as values in these kinds, so nothing is left out of them.
+    # In these kinds, the values of maps with free names are quantities and texts. The code keeps all of them.
     return types.get(str(member.get("$ref", "")).removeprefix(REFERENCE_PREFIX))

@@ -20,7 +20,9 @@ from tfoperator.local.apiserver.resource_types import ResourceType, ScalePaths
 from tfoperator.local.apiserver.storage.store import ServedView
 
 Validator = Callable[[Json, Json | None], Iterable[FieldProblem]]
-"""Returns the problems of an object. The other argument is its old version in an update, or None in a create."""
+"""A function that returns the problems of an object. The arguments are the object, and its old version (None in a
+create).
+"""
 
 
 class Column(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
@@ -187,9 +189,9 @@ class CustomStrategy(Strategy):
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         """Return the problems that the schema finds.
 
-        If there are none, return the validator's problems. If there are none either, check the conversion. If an update
-        does not change the spec, the spec is not checked again. kube-apiserver also exempts unchanged values from newer
-        rules. So writes of the status are cheap.
+        If the schema finds none, return the validator's problems. If the validator finds none either, check the
+        conversion. If an update does not change the spec, only the status is checked. So writes of the status are
+        cheap. kube-apiserver, too, does not apply newer rules to unchanged values.
         """
         problems = list(self._problems(obj, old))
         if not problems and self._convertible is not None:
@@ -208,8 +210,9 @@ class CustomStrategy(Strategy):
 
 
 def _scale_problems(obj: Json, paths: ScalePaths) -> Iterator[FieldProblem]:
-    """Yield the problem of the number in the object's Scale. kube-apiserver reports it in addition to the problems that
-    the schema finds.
+    """Yield the problem of the number of replicas in the object's Scale.
+
+    kube-apiserver reports it in addition to the problems that the schema finds.
     """
     replicas = member_at(obj, paths.spec_replicas)
     if isinstance(replicas, int) and replicas < 0:

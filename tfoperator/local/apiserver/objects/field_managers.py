@@ -94,8 +94,8 @@ def apply(
 ) -> AppliedObject:
     """Return the result when `owner` applies `wanted` to `current` (None: there is no object).
 
-    Raises StatusError 409 if the value of a field would change that has another owner, unless `force` is set. The error
-    names each such field.
+    Raises StatusError 409 if this would change a field that another owner has, unless `force` is set. The error names
+    each such field. `layout` describes the lists and maps of this kind.
     """
     fields = fields_of(wanted, layout)
     if current is None:
@@ -124,8 +124,8 @@ def after_update(old: Json, new: Json, given: Any, owner: Owner, layout: Layout)
     """Return the owners of fields after a write that is not an apply.
 
     The writer becomes the owner of the fields that it changes. `given` is the `managedFields` in the request, which
-    replaces the stored value unless it is absent or invalid. kubectl uses this when it changes fields from client-side
-    apply to server-side apply.
+    replaces the stored value unless it is absent or invalid. kubectl sends such a value when a user changes from
+    client-side apply to server-side apply.
     """
     try:
         known = owned_fields(given or old["metadata"].get("managedFields"))

@@ -26,12 +26,13 @@ MISSING: Final = object()
 class Layout(msgspec.Struct, frozen=True):
     """The properties of a kind's schema that ownership depends on.
 
-    Paths have dots between names. `*` stands for each member that the schema does not name.
+    Paths have dots between names, as in `spec.tfReplicaSpecs.*.replicas`. `*` stands for each member that the schema
+    does not name.
     """
 
     lists: Mapping[str, tuple[str, ...]]
-    """The keys that identify the items of a list. If there are no keys, the list is a set of plain values. All other
-    lists are atomic.
+    """By the path of a list, the keys that identify its items. If there are no keys, the list is a set of plain
+    values. Lists that are not listed here are atomic.
     """
     members: frozenset[str] | None = None
     """The members that the schema names. None means all members, as in built-in kinds, because their maps contain only
@@ -41,7 +42,10 @@ class Layout(msgspec.Struct, frozen=True):
     """The objects that count as a single value (`x-kubernetes-map-type: atomic`)."""
 
     def below(self, dotted: str, name: str) -> str:
-        """Return the path of a member of the value at the path `dotted`."""
+        """Return the path of a member of the value at the path `dotted`.
+
+        The name is `*` if the schema does not name the member.
+        """
         path = f"{dotted}.{name}" if dotted else name
         return path if self.members is None or path in self.members else f"{dotted}.*"
 
@@ -103,7 +107,7 @@ def custom_layout(schema: Mapping[str, Any]) -> Layout:
 
 
 def fields_of(obj: Mapping[str, Any], layout: Layout) -> FieldSet:
-    """Return all fields of an object, except its identity and those that only the server sets."""
+    """Return the paths of all fields of an object, except its kind, its name, and the metadata that the server sets."""
     metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SYSTEM_FIELDS}
     said = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
     return frozenset(_walk({**said, **({"metadata": metadata} if metadata else {})}, (), "", layout))
@@ -125,7 +129,7 @@ def _walk(value: Any, path: Path, dotted: str, layout: Layout) -> Iterator[Path]
 
 
 def item_elements(items: list[Any], dotted: str, layout: Layout) -> list[str] | None:
-    """Return the elements of a list's items.
+    """Return the element of a path (`k:{...}` or `v:VALUE`) for each item of a list.
 
     Return None if the items can't be identified: then the whole list is one value.
     """
@@ -160,7 +164,7 @@ def is_key(path: Path) -> bool:
 def differs(old: Mapping[str, Any], new: Mapping[str, Any], path: Path, layout: Layout) -> bool:
     """Return whether two objects have different values at a path.
 
-    A path that means that an item exists has no value.
+    For a path that only means that an item exists, return False.
     """
     before, after = value_at(old, path), value_at(new, path)
     if is_item(path) or before == after:

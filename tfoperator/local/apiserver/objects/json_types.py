@@ -145,7 +145,7 @@ class _Node(_Object):
 
 
 _TYPES: Mapping[str, type[_Object]] = {one.__name__.removeprefix("_"): one for one in _Object.__subclasses__()}
-"""The types by kind. The kind is also the name of the class."""
+"""The types by kind. A class has the name of its kind, after an underscore."""
 
 
 def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
@@ -161,7 +161,7 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
     try:
         msgspec.convert(obj, types)
     except msgspec.ValidationError:
-        # msgspec names only the first wrong type, and accepts a null as one.
+        # msgspec names only the first wrong type, and counts a null as a wrong type.
         _refuse_wrong(resource, type_problems(obj, types))
         part, kind, _ = pod_part(resource.kind, obj)
         fill_nulls(part, kind)
@@ -173,7 +173,7 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
 def pod_part(kind: str, obj: Mapping[str, Any]) -> tuple[object, str, str]:
     """Return the part of a built-in object that describes a pod, its type, and its path.
 
-    Return None for other kinds.
+    For other kinds, the part is None, and the texts are empty.
     """
     if kind == "Pod":
         return obj.get("spec"), "PodSpec", "spec"

@@ -29,7 +29,10 @@ _SYSTEM_FIELDS = (
 
 
 def generated_name(base: str, rng: random.Random) -> str:
-    """Return `generateName` with five random characters. The base is cut if the name would be too long for a label."""
+    """Return the base (`generateName`), followed by five random characters.
+
+    The base is cut if the name would be too long for a label.
+    """
     return base[:_MAX_BASE_LENGTH] + "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
 
@@ -76,7 +79,7 @@ def _drop_nulls(metadata: Json) -> None:
 
 
 def carry_over(new: Json, old: Json) -> None:
-    """Keep the old metadata that only the server sets, in an update."""
+    """In an update, copy the metadata that only the server sets (`uid`, for example) from `old` to `new`."""
     for field in _SYSTEM_FIELDS:
         keep(new["metadata"], old["metadata"], field)
 

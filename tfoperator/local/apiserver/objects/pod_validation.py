@@ -25,7 +25,7 @@ def validate_pod(pod: Json) -> _Problems:
 
 
 def field_problem(fault: Fault) -> FieldProblem:
-    """Return a problem of a pod, with kube-apiserver's wording."""
+    """Return the FieldProblem for a fault of a pod, with kube-apiserver's wording."""
     match fault.kind:
         case Kind.REQUIRED:
             return required(fault.field, fault.detail)
@@ -75,8 +75,9 @@ _POD_UPDATE_RULE = (
 
 
 def validate_pod_update(new: Json, old: Json) -> _Problems:
-    """Yield the problems of an update. The spec is immutable, except for the fields in `_POD_UPDATE_RULE`. The deadline
-    may only be set or lowered.
+    """Yield the problems of an update.
+
+    The spec is immutable, except for the fields in `_POD_UPDATE_RULE`. The deadline may only be set or lowered.
     """
     if new["spec"] != old["spec"] and _fixed_part(new["spec"]) != _fixed_part(old["spec"]):
         yield forbidden("spec", _POD_UPDATE_RULE)

@@ -160,7 +160,7 @@ def _is_of(value: object, name: str) -> bool:
 
 
 def _same(value: object, other: object) -> bool:
-    """Compare two JSON values: in JSON, true does not equal 1."""
+    """Return whether two JSON values are equal. In Python, True equals 1, but in JSON, true does not."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 

@@ -69,7 +69,7 @@ class Strategy:
 
 
 def _section(obj: Json, field: str) -> None:
-    """Replace an absent or null section by an empty section: Go's structs always have all their fields."""
+    """Set a section such as `spec` to {} if it is absent or null: Go's structs always have all their fields."""
     if obj.get(field) is None:
         obj[field] = {}
 
@@ -143,7 +143,7 @@ class _ServiceStrategy(_SpecAndStatus):
     def prepare_update(self, new: Json, old: Json) -> None:
         _section(new, "spec")
         for field in ("clusterIP", "clusterIPs"):
-            # In an update, a manifest without an address keeps it.
+            # In an update, the service keeps its address if the manifest has none.
             if not new["spec"].get(field) and field in old["spec"]:
                 new["spec"][field] = old["spec"][field]
         super().prepare_update(new, old)
@@ -170,7 +170,10 @@ class _NamespaceStrategy(Strategy):
 
 
 class _ClaimStrategy(_SpecAndStatus):
-    """A claim is bound as soon as it exists: the node agent has a directory for every claim that a pod uses."""
+    """The rules of PersistentVolumeClaims.
+
+    A claim is bound as soon as it exists: the node agent has a directory for every claim that a pod uses.
+    """
 
     def initial_status(self, obj: Json) -> Json:  # noqa: ARG002 - the hook's signature
         return {"phase": "Bound"}
@@ -229,7 +232,10 @@ _USUAL_PREEMPTION = "PreemptLowerPriority"
 
 
 class _PriorityClassStrategy(Strategy):
-    """Pods may name any class, also a class that does not exist: the node of this machine preempts no pod."""
+    """The rules of PriorityClasses.
+
+    Pods may name any class, also a class that does not exist: the node of this machine preempts no pod.
+    """
 
     def prepare_create(self, obj: Json) -> None:
         obj["value"] = obj.get("value") or 0
@@ -247,7 +253,7 @@ class _PriorityClassStrategy(Strategy):
 
 
 def system_priority_classes() -> Iterator[Json]:
-    """Yield the two classes that exist in every cluster."""
+    """Yield the two PriorityClasses that exist in every cluster."""
     yield _priority_class("system-cluster-critical", 2_000_000_000, "run in the cluster")
     yield _priority_class("system-node-critical", 2_000_001_000, "not be moved from their node")
 

@@ -54,7 +54,7 @@ def _check_convertible(obj: Json) -> None:
     try:
         checked_v1alpha2_to_v1(obj)
     except ConversionError as error:
-        # As kube-apiserver reports a webhook's rejection: without a status of its own, so as a 500.
+        # kube-apiserver reports the rejection of a conversion webhook as a 500.
         kind = f"{obj['apiVersion']}, Kind={obj['kind']}"
         raise StatusError(500, "InternalError", f"conversion webhook for {kind} failed: {error}") from None
 
@@ -75,7 +75,8 @@ def _validate_v1alpha2(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
 def _without_annotation(obj: Json) -> Conversion:
     """Convert an object to v1.
 
-    Leave out the v1 fields that its annotation contains, because schemas and CEL rules can't read annotations.
+    A v1alpha2 object keeps the fields that exist only in v1 in an annotation. The result lacks these fields, because
+    schemas and CEL rules can't read annotations.
     """
     annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
     return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
@@ -83,7 +84,7 @@ def _without_annotation(obj: Json) -> Conversion:
 
 def _validate(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
     for problem in errors(validate(decode_tfjob(encode(obj)))):
-        # A job with a status is older than the rule about its name, which it can't change any more.
+        # A job with a status may be older than a rule about its name, and its name can't be changed any more.
         older = obj.get("status") and problem.field.startswith("metadata.")
         added = any(_adds(obj, old, name) for name in ("tensorBoard", "dataService"))
         if not older or added or _adds_replicas(obj, old):

@@ -18,7 +18,9 @@ FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
 _KIND = "DeleteOptions"
 _MAX_GRACE = 2**31 - 1
-"""Seconds. With a longer time, the date would be too large to represent."""
+"""The maximum grace period in seconds. With a longer period, the date of the deletion would be too large to
+represent.
+"""
 _FINALIZER_OF = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER, "Background": None}
 
 
@@ -86,7 +88,11 @@ class DeletionDecision(msgspec.Struct, frozen=True):
 def plan_deletion(
     resource: ResourceType, current: StoredObject, options: DeleteOptions, grace: int, now: datetime
 ) -> DeletionDecision:
-    """Plan one DELETE. `grace` is the period in seconds that the rules of the kind give. 0 means at once."""
+    """Plan one DELETE.
+
+    `grace` is the grace period in seconds, from `Strategy.grace_period`. 0 means that the object is removed at once,
+    unless it has finalizers.
+    """
     new = current.copy()
     metadata = new["metadata"]
     grace = min(grace, _MAX_GRACE)
@@ -113,8 +119,8 @@ def plan_deletion(
 def _shorten(metadata: Json, grace: int, now: datetime) -> None:
     """Apply a second DELETE. It can only shorten the grace period.
 
-    If the shorter period is already over, the object must be removed now. In this case a graceful deletion gets the
-    shortest period.
+    If the shorter period is already over, the object must be removed now. In this case, the grace period becomes 1
+    second, or 0 if the second DELETE requests 0.
     """
     left = metadata.get("deletionGracePeriodSeconds") or 0
     if grace < left:

@@ -1,9 +1,9 @@
 """Garbage collection by owner, and the removal of namespaces. kube-controller-manager does this in a cluster.
 
 If all owners of an object are gone, the object is deleted. Foreground deletion waits for dependents that block it.
-Orphaning removes the reference of dependents. The store's events trigger it, but it never runs inside the write that
-causes an event. `schedule` (the event loop's `call_soon`) runs it after the write. So a DELETE returns before
-dependents are deleted, as on a cluster.
+Orphaning removes the owner references from dependents. The changes of the store trigger the garbage collection, but it
+never runs inside the write that causes a change. `schedule` (the event loop's `call_soon`) runs it after the write. So
+a DELETE returns before dependents are deleted, as on a cluster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GarbageCollector:
         self._registry = registry
         self._schedule = schedule
         self._by_kind = {(r.api_version, r.kind): r for r in registry.resources}
-        # By owner UID: its dependents, in their order: the same requests have the same effects in the same order.
+        # By the UID of an owner: its dependents. They have an order, so that equal requests have equal effects.
         self._dependents: dict[str, dict[_Place, None]] = defaultdict(dict)
         self._queue: deque[_Place] = deque()
         self._scheduled = False
@@ -77,7 +77,7 @@ class GarbageCollector:
             try:
                 self._process(resource, stored)
             except StatusError as error:
-                # Another write came first, or the object is invalid by today's rules; its next event retries.
+                # Another write came first, or the object breaks a newer rule. The next event of the object is a retry.
                 logger.warning("can't delete %s %s as garbage: %s", resource.qualified, key, error)
 
     def _process(self, resource: ResourceType, stored: StoredObject) -> None:

@@ -74,7 +74,7 @@ def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
 
 
 def json_patch(obj: Json, operations: list[Any]) -> Json:
-    """Apply RFC 6902.
+    """Apply a JSON patch (RFC 6902).
 
     Raises StatusError 400 for an operation that is not an object, and 413 for too many operations. Raises 422 for an
     operation that can't be applied, or if the copies together are too large.
@@ -111,7 +111,7 @@ def json_patch(obj: Json, operations: list[Any]) -> Json:
 
 
 def strategic_merge(obj: Json, patch: Json, kind: str) -> Json:
-    """Apply kubectl's patch of built-in kinds, as `tfoperator.kube.patches` describes.
+    """Apply a strategic merge patch, as `tfoperator.kube.patches` describes it.
 
     Raises StatusError 400 if the patch is malformed.
     """

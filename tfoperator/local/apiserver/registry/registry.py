@@ -60,7 +60,7 @@ class WriteResult(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """The server's code for writes. Reads use the store directly."""
+    """Creates, updates and deletes objects. Code that only reads lists uses the store directly."""
 
     def __init__(
         self, store: Store, strategies: Mapping[ResourceType, Strategy], *, clock: Clock, rng: random.Random
@@ -131,7 +131,7 @@ class Registry:
     def _create_default_account(self, namespace: str) -> None:
         """Create the service account `default`, as a controller of Kubernetes does in each namespace.
 
-        Clients read it, for example to add names of Secrets with credentials of image registries.
+        Clients read this account, for example to add `imagePullSecrets` to it.
         """
         self.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": _DEFAULT_ACCOUNT}}, WriteOptions())
 
@@ -187,7 +187,7 @@ class Registry:
         return self._store_update(resource, current, new, options, warnings)
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> WriteResult:
-        """Remove an object. If it has a grace period or finalizers, mark it first."""
+        """Remove an object. If it has a grace period or finalizers, only set its `deletionTimestamp`."""
         current = self.get(resource, namespace, name)
         options.check(resource, current)
         strategy = self._strategies[resource]
@@ -202,7 +202,7 @@ class Registry:
         return WriteResult(self._store.update(resource, current.key, plan.obj))
 
     def finalize_namespace(self, name: str, body: Json) -> WriteResult:
-        """Handle PUT namespaces/{name}/finalize. Take only the finalizers in the spec from the request."""
+        """Handle PUT namespaces/{name}/finalize. Only `spec.finalizers` is taken from the request."""
         current = self.get(NAMESPACES, "", name)
         check_types(NAMESPACES, body)
         check_identity(NAMESPACES, "", name, body)
@@ -270,7 +270,8 @@ class Registry:
     def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
         """Refuse a pod whose service account does not exist, as the admission plugin ServiceAccount does.
 
-        A pod may use the account `default` also after a client has deleted it, because Kubernetes creates it again.
+        A pod may use the account `default` also after a client has deleted it, because a controller of Kubernetes
+        creates it again.
         """
         account = obj["spec"].get("serviceAccountName") if resource is PODS else None
         if not account or account == _DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):

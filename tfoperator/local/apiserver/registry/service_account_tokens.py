@@ -63,7 +63,8 @@ class TokenIssuer:
     def issue(self, registry: Registry, namespace: str, name: str, body: Json, now: datetime) -> Json:
         """Return the TokenRequest, including its status. Raises StatusError in the same cases as kube-apiserver.
 
-        Every namespace has the account `default`. In a cluster, a controller creates it.
+        The account `default` also has tokens after a client has deleted it, because a controller of Kubernetes creates
+        it again.
         """
         try:
             spec = msgspec.convert(body, _TokenRequest).spec

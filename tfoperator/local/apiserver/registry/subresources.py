@@ -1,9 +1,9 @@
-"""Subresources. Scale: the number of replicas of an object, in a format that all clients support.
+"""The subresources `scale`, `binding` and `eviction`.
 
-`kubectl scale` and autoscalers read and write an `autoscaling/v1 Scale`. The Scale is not stored: the server makes it
-from three paths in the object, which the object's type or CRD names. A change of the Scale is a change of the object,
-and all rules of the object apply. Binding and eviction are actions on a pod. A client requests them by creating a
-subresource.
+`kubectl scale` and autoscalers read and write an `autoscaling/v1 Scale`, which has the number of replicas in the same
+format for all kinds. The Scale is not stored: the server makes it from three paths in the object, which the object's
+type or CRD names. A change of the Scale is a change of the object, and all rules of the object apply. Binding and
+eviction are actions on a pod. A client requests them by creating a subresource.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfoperator.local.apiserver.resource_types import PODS, ResourceType, ScaleP
 from tfoperator.local.apiserver.storage.store import StoredObject
 
 SCALES = ResourceType("autoscaling", "v1", "Scale", "scales")
-"""The type of the subresource; it has no collection."""
+"""The type of the objects that the subresource `scale` reads and writes. There are no lists of this type."""
 
 _INT32_MAX = 2**31 - 1
 _COPIED_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -42,7 +42,7 @@ class _Scale(msgspec.Struct):
 def scale_of(resource: ResourceType, stored: StoredObject) -> StoredObject:
     """Return the Scale of an object.
 
-    Raises StatusError 500, as kube-apiserver does, if the object does not contain the number.
+    Raises StatusError 500, as kube-apiserver does, if the object does not contain the number of replicas.
     """
     paths = _paths(resource)
     if member_at(stored.obj, paths.spec_replicas) is None:
@@ -56,7 +56,7 @@ def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, 
     """Return the object after `change` was applied to its Scale.
 
     The result is a new dictionary, which the caller must validate and store. `patch` means that the request is a PATCH.
-    In a PATCH the UID is not a precondition. A Scale without a number means 0, as in Go.
+    In a PATCH the UID is not a precondition. A Scale without `spec.replicas` means 0, as in Go.
     """
     paths = _paths(resource)
     scale = change(_scale(current, paths).copy())
@@ -69,7 +69,7 @@ def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, 
     replicas = spec.replicas or 0
     if replicas > _INT32_MAX:
         raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {replicas} is not an int32')
-    if replicas < 0 and not resource.custom:  # of a custom resource, the check of the whole object finds it
+    if replicas < 0 and not resource.custom:  # for a custom resource, the validation of the object finds it
         problem = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid(SCALES, current.metadata["name"], [problem])
     new = current.copy()
@@ -112,7 +112,7 @@ def _put(obj: Json, path: tuple[str, ...], value: int) -> None:
 
 
 def selector_text(selector: Json) -> str:
-    """Return a LabelSelector as the text of a query, sorted by key, in kube-apiserver's format."""
+    """Return a LabelSelector as the text of a query parameter, sorted by key, in kube-apiserver's format."""
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or ():
         key, operator = expression["key"], expression["operator"]
@@ -123,7 +123,10 @@ def selector_text(selector: Json) -> str:
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: Json, now: datetime) -> None:
-    """Bind a pod to a node, as a scheduler requests. A pod can be bound only once. `name` may be only in the body."""
+    """Bind a pod to a node, as a scheduler requests.
+
+    A pod can be bound only once. If `name` is "", the body contains the name.
+    """
     metadata = binding.get("metadata") if isinstance(binding.get("metadata"), dict) else {}
     target = binding.get("target") if isinstance(binding.get("target"), dict) else {}
     assert isinstance(metadata, dict)
@@ -152,7 +155,8 @@ def bind(registry: Registry, namespace: str, name: str, binding: Json, now: date
 def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: datetime) -> None:
     """Delete a pod by an eviction.
 
-    This server has no disruption budgets. A condition of the pod contains the reason.
+    The pod's condition `DisruptionTarget` contains the reason. This server has no disruption budgets, so it never
+    refuses.
     """
     try:
         options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)

@@ -115,7 +115,7 @@ def too_large(revision: int, current: int) -> StatusError:
 def match_forbidden(why: str, *more: FieldProblem) -> StatusError:
     """Return a 422 for a `resourceVersionMatch` that contradicts other options.
 
-    It also contains the problems in `more`.
+    The Status also contains the problems in `more`.
     """
     return invalid_options("ListOptions", forbidden("resourceVersionMatch", why), *more)
 
@@ -134,7 +134,7 @@ def list_page(store: Store, resource: ResourceType, namespace: str, options: Lis
         why = "The resourceVersion for the provided list is too old."
         if wanted > store.revision:
             raise too_large(wanted, store.revision)
-        # A limit pins the version even without a match, as before resourceVersionMatch existed.
+        # With a limit, the version is exact even without resourceVersionMatch, which is newer than the limit.
         exact = options.match == "Exact" or (not options.match and options.limit and wanted)
         revision = wanted if exact else store.revision
     objects = _objects_at(store, resource, namespace, revision, why)

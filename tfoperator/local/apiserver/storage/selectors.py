@@ -1,7 +1,7 @@
 """Label and field selectors. They are parsed once per request, and then compared with every object and watch event.
 
-The grammar is the same as for kubectl's `-l` and `--field-selector`. Both kinds of selectors raise a 400 that quotes
-the invalid part.
+The grammar is the same as for kubectl's `-l` and `--field-selector`. For an invalid selector, the response is a 400
+that quotes the invalid part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A running container. Its log is copied to a file. When the container has ended, it is removed."""
+"""A running Docker container. A thread copies its log to a file, and removes the container when it has ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _RETRY_PAUSES = (0.2, 0.8, 2.0, 4.0, 8.0)
 
 
 class DockerContainer:
-    """A `ContainerProcess`. Thread-safe; call `start_waiting()` once, after the container was started."""
+    """A Docker container as a `ContainerProcess`.
+
+    Thread-safe; call `start_waiting()` once, after the container was started.
+    """
 
     def __init__(
         self,
@@ -83,7 +86,11 @@ class DockerContainer:
         self._kill("SIGKILL")
 
     def stacks(self) -> str:
-        """Return the stacks of the registered processes. A process in the container requests these stacks."""
+        """Return the stacks of the Python threads of those processes that have registered for this.
+
+        For this, the method runs `python3 -m tfoperator.progress.stacks` in the container. A program registers by
+        `tfoperator.progress.stacks.register()`.
+        """
         try:
             made = self._api.exec_create(self.id, ["python3", "-m", "tfoperator.progress.stacks"])
             output = self._api.exec_start(made["Id"])

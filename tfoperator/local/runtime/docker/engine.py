@@ -70,7 +70,7 @@ def explain(error: BaseException) -> str:
 def launch_error(run: ContainerStart, error: Exception) -> LaunchError:
     """Return a LaunchError with an exit code: 127 if something is not found, as in shells, or else 126.
 
-    Both codes are permanent under `ExitCode`.
+    If the replica has the restart policy `ExitCode`, the operator does not restart it after either of these codes.
     """
     text = explain(error)
     code = 127 if isinstance(error, APIError) and _NOT_FOUND.search(text) else 126

@@ -1,8 +1,8 @@
 """The guardian of containers: a small process that removes the objects of a run if the run itself is killed.
 
 The guardian is started as `python guardian_main.py RUN`, and reads its standard input. If the input ends without a
-message, the run was killed and can't clean up any more. Only then the guardian imports large modules, because they are
-rarely needed.
+message, the run was killed and can't clean up any more. Only then the guardian imports the large modules for the Docker
+engine. So a guardian uses little memory.
 """
 
 import signal
@@ -10,7 +10,7 @@ import sys
 import time
 
 ALL_IS_REMOVED = b"removed"
-"""The last message of a run that has removed its own objects."""
+"""The last message that a run writes to the guardian, after the run has removed its own objects."""
 
 _MAX_PASSES = 5
 _PAUSE_SECONDS = 1.0  # seconds; the engine may still be busy with the run's last requests

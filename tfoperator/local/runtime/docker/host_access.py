@@ -77,9 +77,9 @@ def listen_on(bridge: Bridge, port: int) -> socket.socket:
 
 
 class HostAccess:
-    """Makes a service reachable in the networks of a run, one network after the other, for pods that use the service.
+    """Makes a service of this process reachable in the networks of a run.
 
-    Thread-safe.
+    A network gets access before its first pod that uses the service starts. Thread-safe.
     """
 
     def __init__(self, service: HostService) -> None:
@@ -99,8 +99,8 @@ class HostAccess:
     def hosts(self, api: Any, network: str, *, on_host: bool = False) -> dict[str, str]:
         """Return the service's name and its address for a pod in this network.
 
-        If a pod is `on_host`, it uses the network of this machine, if the engine runs on this machine. Raises
-        Unreachable.
+        `on_host` is true for a pod with `hostNetwork`. If the engine runs on this machine, such a pod reaches the
+        service at the loopback address. Raises Unreachable.
         """
         bridge = self._reach(api, network)
         return {self._service.name: LOOPBACK if on_host else bridge.address}
@@ -123,7 +123,7 @@ class HostAccess:
 
 
 def without_access(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the variables for reporting progress."""
+    """Return the environment without the variables by which a program finds the receiver of progress reports."""
     return {
         name: value for name, value in environment.items() if name not in (URL_VARIABLE, CA_VARIABLE, TOKEN_VARIABLE)
     }

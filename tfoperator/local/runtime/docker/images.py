@@ -23,15 +23,17 @@ logger = logging.getLogger(__name__)
 
 PULL_BACKOFF_BASE = 5.0
 """Seconds until a failed pull is retried. The time doubles with each retry. A kubelet starts with 10 seconds. Here a
-user waits.
+user waits, so the delay is shorter.
 """
 PULL_BACKOFF_CAP = 300.0
 """The maximum number of seconds between two attempts, as in the kubelet."""
 PULLING = "ContainerCreating"
-"""The reason why a container waits while its image is pulled."""
+"""The `reason` in the status of a container that waits while its image is pulled."""
 _POLL = 0.25  # seconds until a pod checks again whether a pull has ended
 _PULL_VALID_SECONDS = 30.0
-"""The number of seconds for which the result of a pull is valid. Several containers may wait for the same pull."""
+"""A successful pull serves all containers that ask for the image within this number of seconds. Several containers may
+wait for the same pull.
+"""
 
 
 @dataclass

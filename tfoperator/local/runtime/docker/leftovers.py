@@ -1,9 +1,9 @@
 """Records which process has created containers and networks, and removes the objects that a killed run has left.
 
-Every object has labels that name the process that created it. Docker continues to run when this process has ended. So
-the next run finds objects of ended processes by their labels, and removes these objects. A run can only check processes
-on its own machine, but several machines may use the same engine. The labels are for the worst case, in which the
-guardian was killed, too.
+Each container and network has labels that name the process that created it. The Docker engine keeps these objects when
+this process has ended. So the next run finds objects of ended processes by their labels, and removes them. A run can
+only check processes on its own machine, but several machines may use the same engine. Normally, the guardian removes
+the objects of a killed run. The labels are for the case that the guardian was killed, too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def remove_run(api: Any, run: str) -> list[str]:
 
 
 def remove_leftovers(api: Any) -> list[str]:
-    """Remove the objects of processes on this machine that have ended. Return the names of the containers."""
+    """Remove the containers and networks of processes on this machine that have ended.
+
+    Return the names of the containers.
+    """
     return _remove(api, {"label": OWNER_LABEL}, _is_orphan)
 
 
@@ -57,7 +60,7 @@ def _remove(api: Any, filters: dict[str, str], chosen: Any) -> list[str]:
             for container in api.containers(all=True, filters=filters)
             if chosen(container.get("Labels") or {})
         ]
-        # Containers that share their network with others come last.
+        # Sandboxes come last, because other containers use their networks.
         for container in sorted(containers, key=_lends_its_network):
             if remove_container(api, container["Id"]):
                 removed.append(str((container.get("Names") or [container["Id"]])[0]).lstrip("/"))
@@ -97,10 +100,10 @@ _GUARDIAN_PROGRAM = Path(__file__).with_name("guardian_main.py")
 
 
 def container_guardian(run: str) -> Guardian:
-    """Return a guardian.
+    """Return a guardian that removes the run's containers when this process ends.
 
-    It removes the run's containers when this process ends, unless it gets the message ALL_IS_REMOVED before. See
-    `guardian_main`: containers belong to the engine. So unlike processes, they would continue to run after a `kill -9`.
+    If the guardian gets the message ALL_IS_REMOVED before, it removes nothing. Containers belong to the engine. So
+    without a guardian, they would continue to run after a `kill -9` of this process. See `guardian_main`.
     """
     # It needs the modules that this process imports, from the same folders; -P leaves out the program's own folder.
     path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)

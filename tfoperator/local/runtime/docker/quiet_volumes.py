@@ -2,7 +2,8 @@
 
 The engine resolves a path, follows links, and runs as root; it has no call that accepts an open descriptor. If a
 running container has mounted a parent folder of the path, it could create a link at the path meanwhile (as in
-CVE-2017-1002101). So such containers are paused during that time, and other such containers start only afterwards.
+CVE-2017-1002101). So running containers that could do this are paused between the check and the mount, and new
+containers that could do this start only afterwards.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ class QuietVolumes:
     def starting(self, api: Any, container: str, mounts: Sequence[Mount]) -> Iterator[None]:
         """Start `container` in this block.
 
-        Its mounts are checked, and the paths lead to the same places until the block ends. Raises LaunchError if a part
-        of a volume can't be used, or if a container that could move this part can't be paused.
+        The paths of its mounts are checked. Until the block ends, no other container can move a part of these paths.
+        Raises LaunchError if a part of a volume can't be used, or if a container that could move this part can't be
+        paused.
         """
         start = _Start(
             frozenset(mount.source for mount in mounts if mount.volume is not None),
@@ -127,5 +129,5 @@ def _pause(api: Any, container: str) -> bool:
 def _resume(api: Any, container: str) -> None:
     try:
         api.unpause(container)
-    except ENGINE_ERRORS as error:  # it was removed; if not, its worker misses its end
+    except ENGINE_ERRORS as error:  # usually, it has been removed
         logger.warning("container %s may still be paused: %s", container, explain(error))

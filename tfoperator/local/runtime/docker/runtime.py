@@ -61,7 +61,7 @@ _NO_GPUS_TEXT = "could not select device driver"
 
 
 class DockerRuntime:
-    """A `Runtime`. Thread-safe. Call `start()` once and `stop()` once.
+    """A `Runtime` that uses a Docker engine. Thread-safe. Call `start()` once and `stop()` once.
 
     Without `allow_privileged`, it starts no container that would have power over this machine, see `check_privileges`.
     """
@@ -260,8 +260,9 @@ class DockerRuntime:
         sandbox.id = created
 
     def _host_names(self, api: Any, sandbox: Sandbox, pod: LocalPod) -> dict[str, str]:
-        """Return the name and the address of this process's service, for a pod that uses the service and
-        can reach it.
+        """Return the name and the address of this process's service.
+
+        The result is empty for a pod that does not use the service, or can't reach it.
         """
         sandbox.unreachable = ""
         if self._access is None or not self._access.wanted_by(pod):

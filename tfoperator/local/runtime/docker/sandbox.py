@@ -1,8 +1,8 @@
 """A pod's sandbox: the container that owns the pod's network.
 
-So the pod keeps its address while its other containers start and end. Kubernetes pulls a `pause` image for this
-purpose. Here the image is built on this machine, from a program of three instructions that waits forever. It needs no
-registry, and no image of the pod.
+The sandbox runs as long as the pod. So the pod keeps its address while its other containers start and end. Kubernetes
+pulls a `pause` image for this purpose. Here the image is built on this machine, from a program of three instructions
+that waits forever. So the runtime pulls no image from a registry for the sandbox.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_RIGHTS: dict[str, Any] = {
     "read_only": True,
     "pids_limit": 8,
 }
-"""The program only sleeps, and needs no rights for this."""
+"""The rights of the sandbox. Its program only sleeps, and needs no rights for this."""
 _LOAD_ADDRESS = 0x400000
 
 
@@ -67,8 +67,8 @@ def ensure_sandbox_image(engine: Engine) -> None:
 def names_of(pod: LocalPod, services: Collection[str]) -> list[str]:
     """Return all names by which other pods reach this pod, as in a cluster's DNS.
 
-    They depend on the services that select the pod. If one of these services is the pod's `subdomain`, the pod also has
-    a name of its own in this service.
+    `services` are the services that select the pod: the pod is reached by their names. If one of these services is the
+    pod's `subdomain`, the pod is also reached by `hostname.subdomain`.
     """
     namespace, own = pod.metadata.namespace, pod.spec.hostname
     hosts = [f"{own}.{service}" for service in services if own and service == pod.spec.subdomain]

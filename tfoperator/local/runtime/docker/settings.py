@@ -1,7 +1,7 @@
 """The arguments of docker-py's `create_container` for a pod's container. Pure.
 
-The engine runs as root and grants all of them, even rights that give a container power over this machine. A manifest
-gets such rights only if the user has allowed this.
+The engine runs as root. It grants every right in these arguments, even a right that gives a container power over this
+machine. So a manifest that requests such a right is refused, unless the user has set `--allow-privileged`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
     try:
         if "memory" in limits:
             memory = max(int(parse_quantity(limits["memory"])), _MIN_MEMORY)
-            # No swap beyond it: Kubernetes allows none either.
+            # The container gets no swap, as in Kubernetes.
             found |= {"mem_limit": memory, "memswap_limit": memory}
         if "cpu" in limits:
             found["nano_cpus"] = int(min(parse_quantity(limits["cpu"]), Fraction(cpus)) * _NANO_CPUS)
@@ -134,9 +134,9 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
 
 
 def _gpus(run: ContainerStart) -> dict[str, Any]:
-    """Return the container's own devices.
+    """Return the arguments that give the container its own GPUs.
 
-    If its devices are not known, return as many of the engine's devices as it requests.
+    If the GPUs of the container are not known, return as many of the engine's GPUs as it requests.
     """
     if run.gpus:
         return {"device_requests": [DeviceRequest(device_ids=list(run.gpus), capabilities=[["gpu"]])]}
@@ -151,7 +151,7 @@ def _gpus(run: ContainerStart) -> dict[str, Any]:
 
 
 FLAG = "--allow-privileged"
-"""The option of `tfoperator run` and `local up` that allows such rights."""
+"""The option of `tfoperator run` and `local up` that allows the rights that `check_privileges` otherwise refuses."""
 
 _DEFAULT_CAPABILITIES = frozenset(
     {
@@ -163,9 +163,10 @@ _DEFAULT_CAPABILITIES = frozenset(
 
 
 def check_privileges(pod: LocalPod, container: Container) -> None:
-    """Raise LaunchError if the container requests more rights than a sandbox allows.
+    """Raise LaunchError if the container requests access to this machine.
 
-    The error names the fields and the option.
+    Examples are `hostNetwork`, a volume with `hostPath`, and `privileged`. The message names these fields and the
+    option FLAG.
     """
     if wanted := list(_privileges(pod, container)):
         raise LaunchError(

@@ -1,4 +1,4 @@
-"""The first program of a container that has volumes.
+"""The first program of a container that runs as a process and has volumes.
 
 It makes a mount namespace, and then replaces itself with the container's program. The program runs in an isolated
 Python (`COMMAND`) and imports only small parts of the standard library. The imports of `typing`, `enum` and the modules
@@ -71,7 +71,7 @@ def encode(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> li
 
 
 def decode(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str, bool]], list[str]]:
-    """Return the two arguments that `encode` made, and the arguments that follow them."""
+    """Return the mirrors and binds that `encode` has encoded in these arguments, and the arguments after them."""
     after_mirrors = 1 + int(arguments[0])
     after_binds = after_mirrors + 1 + 3 * int(arguments[after_mirrors])
     fields = arguments[after_mirrors + 1 : after_binds]
@@ -93,7 +93,7 @@ class ProgramError(Exception):
 def find_program(name: str, environment: Mapping[str, str], directory: str) -> str:
     """Return the program's path: search PATH, or resolve a relative path from the directory.
 
-    Raises ProgramError with a clear message.
+    If PATH does not contain `python` or `python3`, return this interpreter. Raises ProgramError.
     """
     path = environment.get("PATH", os.defpath)
     if os.sep in name:
@@ -134,7 +134,7 @@ def make_namespace(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]
 
 
 def _bind(source: int, target: str, *, read_only: bool) -> None:
-    if not os.path.lexists(target):  # in a mirror: all others exist
+    if not os.path.lexists(target):  # this happens only in a mirror: all other targets exist
         _make_target(target, folder=stat.S_ISDIR(os.fstat(source).st_mode))
     _mount(f"/proc/self/fd/{source}", target, None, _MS_BIND | _MS_REC)
     if read_only:
@@ -153,7 +153,7 @@ def _mirror(folder: str) -> None:
         names = []
     _mount("tmpfs", folder, "tmpfs", 0, f"mode={mode:o}")
     if folder == "/":
-        # The process still is in the root folder that was covered: `/..` is what covers it.
+        # The process is still in the covered root folder. `/..` leads to the folder that covers it.
         os.chdir("/..")
         at = os.curdir
     else:
@@ -306,7 +306,7 @@ def _enter(arguments: list[str]) -> None:
 
 
 def _probe() -> None:
-    """Run the mode `probe`: exit with 0 if this machine permits such namespaces, else print the reason."""
+    """Run the mode `probe`: exit with 0 if this machine permits mount namespaces, else with 1 and the reason."""
     try:
         make_namespace(["/"], [])
     except OSError as error:

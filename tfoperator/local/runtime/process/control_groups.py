@@ -1,8 +1,8 @@
 """Limits of containers that run as processes. The kernel's control groups enforce them: cgroups(7), version 2 or 1.
 
-The groups are made below a group that this process may write to. That is its own group or, with version 2, an ancestor
-that delegates its controllers, as systemd does for a user's session. If a process dies without removing its group, the
-next process that makes groups removes it.
+The groups are made below a group that this process may write to. That is the control group of this process or, with
+version 2, an ancestor of this group that delegates its controllers, as systemd does for a user's session. If a process
+dies without removing the groups that it made, the next process that makes groups removes them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _GROUP_PREFIX = "tfoperator"
 _PROC_SELF = Path("/proc/self")
 
 _ENTER_SCRIPT = 'for procs in $1; do echo $$ > "$procs" || exit 126; done; shift; exec "$@"'
-"""A shell runs this command, and then replaces itself with the container's program. So every process of the container
-is in its group from the start.
+"""A shell writes its process ID into each `cgroup.procs` file in $1, and then replaces itself with the container's
+program. So every process of the container is in the group from the start.
 """
 
 
@@ -86,7 +86,10 @@ def _memberships(text: str) -> list[tuple[frozenset[str], str]]:
 
 
 def _below(mount: Path, root: str, path: str) -> Path:
-    """Return the directory of a group. In a container, only a part of the tree may be mounted."""
+    """Return the directory of a group.
+
+    If only another part of the tree is mounted, as in a container, return the mount point.
+    """
     try:
         return mount / PurePosixPath(path).relative_to(root)
     except ValueError:
@@ -206,7 +209,10 @@ def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGrou
 
 
 def _parent(hierarchy: Hierarchy, controllers: set[str]) -> Path:
-    """Return the group in which to make the parent directory of our groups. Raises OSError."""
+    """Return the group in which this process may make the parent directory of its containers' groups.
+
+    Raises OSError.
+    """
     if not hierarchy.unified:
         return hierarchy.own
     for folder in (hierarchy.own, *hierarchy.own.parents):
@@ -220,7 +226,10 @@ def _parent(hierarchy: Hierarchy, controllers: set[str]) -> Path:
 
 
 def _emptied(own: Path, controllers: set[str]) -> Path:
-    """Return our own group, after moving this process to a subgroup. A group with subgroups may contain no process."""
+    """Return the group `own` of this process, after moving this process to a subgroup.
+
+    The kernel allows no process in a group that hands its controllers to subgroups.
+    """
     others = set((own / "cgroup.procs").read_text().split()) - {str(os.getpid())}
     if others:
         raise PermissionError(1, "other processes are in the same control group", str(own))
@@ -237,7 +246,7 @@ def _settings(hierarchy: Hierarchy, limits: GroupLimits) -> dict[str, str]:
     found: dict[str, str] = {}
     if limits.memory is not None and "memory" in hierarchy.controllers:
         if hierarchy.unified:
-            # As kubelets do: no swap beyond it, and the container is killed as a whole.
+            # As with kubelets: no swap, and if memory runs out, all processes of the container are killed.
             found |= {"memory.max": str(limits.memory), "memory.swap.max": "0", "memory.oom.group": "1"}
         else:
             found |= {"memory.limit_in_bytes": str(limits.memory), "memory.memsw.limit_in_bytes": str(limits.memory)}

@@ -1,7 +1,8 @@
-"""Reports the living process groups to the guardian.
+"""Reports the living process groups to the guardian process, and kills processes that have left their group.
 
-The guardian ends them if this process is killed: see `guardian_main`. A process of a container may leave its process
-group, as a daemon with a session of its own does. Such processes are found by the container's mark.
+If this process is killed, the guardian ends these process groups: see `guardian_main`. A process of a container may
+leave its process group, as a daemon with a session of its own does. It is found by the container's mark, which is a
+variable in its environment.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _PROGRAM = Path(__file__).with_name("guardian_main.py")
 class GroupGuardian(Guardian):
     """Ensures that each process group ends when this process ends.
 
-    `stop()` also ends the groups that are still registered. `grace` is the number of seconds between SIGTERM and
-    SIGKILL, if the agent has died. After SIGKILL, the guardian removes the links that are recorded in the folder
+    `stop()` also ends the groups that are still registered. `grace` is the number of seconds that the guardian waits
+    between SIGTERM and SIGKILL. After SIGKILL, the guardian removes the links that are recorded in the folder
     `records`. It also kills processes that have left their group, which it finds by the run's `mark`.
     """
 

@@ -126,7 +126,7 @@ def value_of(variable: str, environment: bytes) -> str:
 def kill_marked(variable: str, meant: Callable[[str], bool]) -> None:
     """Kill every process with a value of the variable for which `meant` is true.
 
-    Kill also the processes that it starts meanwhile. The function does nothing if the machine has no /proc.
+    Also kill the processes that these processes start meanwhile. The function does nothing if the machine has no /proc.
     """
     for _ in range(_MAX_SWEEPS):
         if not _kill_marked_once(variable, meant):
@@ -155,7 +155,7 @@ def _kill_if_still(pid: int, variable: str, mark: str) -> None:
     if sys.platform == "linux":
         handle = os.pidfd_open(pid)
         try:
-            # From here on, reuse of the ID by another process is noticed.
+            # The handle never refers to a later process with the same ID.
             with open(f"/proc/{pid}/environ", "rb") as stream:
                 if value_of(variable, stream.read()) == mark:
                     signal.pidfd_send_signal(handle, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """The volumes of pods on a machine that permits no mount namespaces.
 
-They are symbolic links, and variables that contain the volumes' paths.
+A volume is a symbolic link at its mount path. In addition, an environment variable contains the path of its folder.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tfoperator.local.runtime.process.programs import mount_variable
 from tfoperator.local.runtime.protocol import LocalPod, Mount, StartLater
 
 _MAX_TMPDIR = 60
-"""The longest path of a volume in bytes. A socket's path has at most 108 bytes (104 on macOS), and multiprocessing
-appends 32 bytes to its folder's path.
+"""The longest path, in bytes, that TMPDIR may have if a volume is mounted at `/tmp`. A socket's path has at most 108
+bytes (104 on macOS), and multiprocessing appends 32 bytes to its folder's path.
 """
 _RETRY_SECONDS = 1.0
 """Seconds until the next try, if another pod has the mount path."""
@@ -36,7 +36,7 @@ class LinkedVolumes:
         self._refusal = refusal
 
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
-        """Make the links for a container's mounts, as far as that is possible.
+        """Make the links for a container's mounts. A link that can't be made is left out: `variables` warns about it.
 
         Raises StartLater while another pod has one of the paths.
         """
@@ -54,7 +54,7 @@ class LinkedVolumes:
                 ) from None
 
     def variables(self, pod: LocalPod, mounts: Sequence[Mount], warn: Callable[[str, str], None]) -> dict[str, str]:
-        """Return the variables that contain the paths of mounts, and warn about each mount that has no link.
+        """Return the variable TMPDIR if a volume is mounted at `/tmp`, and warn about each mount that has no link.
 
         Call `reserve` first.
         """
@@ -92,7 +92,10 @@ class LinkedVolumes:
 
 
 def _linked(mounts: Sequence[Mount]) -> list[Mount]:
-    """Return the mounts that need a link. In any order of the manifest, outer mounts come before inner mounts."""
+    """Return the mounts that need a link.
+
+    Outer mounts come before inner mounts, whatever their order in the manifest.
+    """
     needed = [mount for mount in mounts if not mount.replaces_tmp and Path(mount.mount_path) != mount.source]
     return sorted(needed, key=lambda mount: len(Path(mount.mount_path).parts))
 

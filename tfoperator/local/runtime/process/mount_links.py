@@ -2,8 +2,8 @@
 
 All processes of the machine see a link. So a path can belong to only one volume at a time. Pods that mount the same
 folder at the same path share a link. The link is kept until the last of these pods has ended. A pod that mounts another
-folder at the same path has to wait. Each link is recorded in a file. After a crash, the guardian or the next run
-removes the link by this record: otherwise it would lead to an old volume.
+folder at the same path has to wait. Each link is recorded in a file. After a crash, the guardian or the next run reads
+this file and removes the link, because it leads to an old volume.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class MountLinks:
     def make(self, user: LinkUser, path: Path, target: Path) -> str:
         """Make a link at `path` for this volume. Return "", or the reason why that isn't possible. Raises PathTaken.
 
-        If this user already has a link with the same target at `path`, that link is used. Only the run that made a link
-        removes it.
+        If there is already a link to `target` at `path`, and it belongs to root or to the user of this process, this
+        link is used. Only the run that made a link removes it.
         """
         key = (path.absolute(), target)
         with self._lock:
@@ -144,10 +144,10 @@ class MountLinks:
 
 
 def _leads_to(path: Path, target: Path) -> bool:
-    """Return whether there is a link to the target that no other user can replace."""
+    """Return whether `path` is a link to `target`, and belongs to root or to the user of this process."""
     return path.is_symlink() and path.lstat().st_uid in (0, os.geteuid()) and path.readlink() == target
 
 
 def _run_of(folders: Iterable[Path]) -> Path | None:
-    """Return the first of these folders that is the folder of a run."""
+    """Return the first of these folders that is the run directory of a run."""
     return next((folder for folder in folders if (folder / RECORDS / OWNER_FILE).is_file()), None)

@@ -29,8 +29,8 @@ _WITHOUT_MOUNT_POINTS = ("/proc", "/sys")
 
 
 class FileEntry(msgspec.Struct, frozen=True):
-    """An entry of the machine's file systems: the mode and the owner that lstat(2) returns, and the target if it is a
-    link.
+    """An entry of the machine's file systems: the mode and the owner that lstat(2) returns, and the target if it is
+    a link.
     """
 
     mode: int
@@ -90,7 +90,9 @@ class Bind(msgspec.Struct, frozen=True):
 
 
 class MountPlan(msgspec.Struct, frozen=True):
-    """All that the mounts of one container need, in the order of its use."""
+    """The steps that give a container its mounts, in their order: make `points`, cover the folders `mirrors`, mount
+    `binds`.
+    """
 
     points: tuple[MountPoint, ...] = ()
     mirrors: tuple[str, ...] = ()
@@ -173,9 +175,9 @@ class _Planner:
             self.mirrors.append(place.path)
 
     def _is_personal(self, place: _Place) -> bool:
-        """Return whether this is a folder of a person.
+        """Return whether the place is in a folder of a person, such as a home or `/tmp`.
 
-        Programs may write files there, and the person later looks for them there.
+        Programs may write files there, and the person later looks for them there. A mirror would hide these files.
         """
         entry = place.entry
         belongs = any(_is_in(place.source, folder) for folder in self._machine.personal)

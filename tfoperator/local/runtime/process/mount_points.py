@@ -2,9 +2,9 @@
 
 A container sees its volume at the mount point. All other processes see an empty folder or file there. If a mount point
 is removed, the kernel detaches its mounts in all namespaces. So only the last run that needs a mount point removes it.
-A run knows that it is the last if it gets an exclusive lock. The sticky bit marks a mount point. A run can so recognize
-a mount point that an earlier run has made. Each mount point is recorded in a file. After a crash, the guardian or the
-next run removes the mount point by this record.
+A run knows that it is the last if it gets an exclusive lock. The sticky bit marks a mount point. By this bit, a run
+recognizes a mount point that an earlier run has made. Each mount point is recorded in a file. After a crash, the
+guardian or the next run removes the mount point by this record.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tfoperator.local.runtime.process.guardian_main import POINT_MODE, point_rec
 logger = logging.getLogger(__name__)
 
 _MAX_TRIES = 1000
-"""The number of tries to get the lock while another run removes the mount point, or checks whether it may. They take
-some 50 ms.
+"""The number of tries to get the lock while another run removes the mount point, or checks whether it may. All tries
+together take some 50 ms.
 """
 
 
@@ -57,7 +57,7 @@ class MountPoints:
     def release(self, pod: str) -> None:
         """Remove the mount points that only this pod needed, unless another run needs them."""
         with self._lock:
-            for path in reversed(list(self._users)):  # what is in a folder before the folder
+            for path in reversed(list(self._users)):  # the entries of a folder before the folder
                 self._users[path].discard(pod)
                 if not self._users[path]:
                     self._remove(path)

@@ -22,8 +22,8 @@ from tfoperator.local.runtime.process.namespaces import Namespaces, look
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 _REPORT = "9"
-"""The descriptor to which the first program writes its report. It is the log of the command; the log's lock has a
-higher descriptor.
+"""The descriptor to which the first program (`container_main`) writes its report. It is a copy of standard error,
+which is the log of the command. The launcher's lock on the log has a higher descriptor.
 """
 
 

@@ -87,7 +87,7 @@ class Namespaces:
 
 
 def _probe() -> str:
-    """Return why the kernel refuses a mount namespace, tried with the most difficult mounts.
+    """Return why the kernel refuses a mount namespace. To find out, make a namespace with a mirror of the root folder.
 
     Return "" if it does not refuse.
     """
@@ -144,8 +144,9 @@ class NamespaceStart(msgspec.Struct, frozen=True):
     ) -> tuple[subprocess.Popen[bytes], bool]:
         """Start the command and wait until its program runs.
 
-        It calls `popen` with the command and with a descriptor to pass on. Return the process, and whether the wanted
-        directory exists. Raises LaunchError, and all exceptions that `popen` raises.
+        The method calls `popen` with the command and with a descriptor that the new process must inherit (`pass_fds`).
+        Return the process, and whether the wanted directory exists. Raises LaunchError, and all exceptions that `popen`
+        raises.
         """
         reading, writing = os.pipe()
         try:
@@ -180,9 +181,10 @@ def enter_command(pid: int, directory: Path, command: Sequence[str]) -> tuple[st
 
 
 def _read(descriptor: int) -> str | None:
-    """Read the report to its end.
+    """Read the report of `container_main` from a pipe, to its end.
 
-    The end comes when the program runs, or has failed. Return None if that takes too long.
+    The pipe ends when the container's program runs, or when it can't be started. Return None if that takes longer than
+    `_TIMEOUT`.
     """
     end = time.monotonic() + _TIMEOUT
     found = b""

@@ -37,8 +37,8 @@ class ProcessGroup:
         self.pid = log.pid = popen.pid
         self.identity = identity
         self.peak_memory = 0
-        """The largest resident memory of one process of the group, in bytes. It is known after the end; 0 means
-        unknown.
+        """The largest resident memory of one process of the group, in bytes. It is set when the process has ended. 0
+        means unknown.
         """
         self._popen = popen
         self._log = log
@@ -99,13 +99,17 @@ class ProcessGroup:
         self._on_exit(code if code >= 0 else 128 - code)
 
     def _reap(self) -> int:
-        """Wait as `Popen` does, and keep the peak memory. Only this system call (wait4) returns the peak memory."""
+        """Wait for the end of the process and set `peak_memory`.
+
+        Return the exit code. Only the system call wait4 returns the peak memory, and `Popen` does not use it.
+        """
         try:
             _, status, usage = os.wait4(self.pid, 0)
         except ChildProcessError:  # another thread of this process has waited for all children
             return self._popen.wait()
         self._popen.returncode = os.waitstatus_to_exitcode(status)
-        # Between fork and exec, a child has our own memory, which the kernel counts: only a larger value is its own.
+        # Between fork and exec, a child shares the memory of this process, and the kernel counts it for the child. So
+        # only a peak above the memory of this process is surely the child's own.
         ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.peak_memory = usage.ru_maxrss * _MAXRSS_UNIT if usage.ru_maxrss > ours else 0
         return self._popen.returncode

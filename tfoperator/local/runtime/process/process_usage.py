@@ -1,8 +1,8 @@
 """CPU time and memory of containers that run as process groups, including all their descendant processes.
 
-A container has its own session, so its processes are found by their session ID. This costs a system call for each
-process, and reads no file. If a process has started another session, it still counts for the container of its parent
-process.
+A container has its own session, so its processes are found by their session ID. This costs one system call for each
+process of the machine, which is faster than reading a file of `/proc`. If a process has started another session, it
+still counts for the container of its parent process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import psutil
 
 
 class ProcessMeter:
-    """Measures sessions. Not thread-safe: the object keeps data of processes from a measurement to the next."""
+    """Measures the CPU time and memory of sessions.
+
+    Not thread-safe: the object keeps data of processes from a measurement to the next.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, psutil.Process] = {}  # by ID; the processes of the last measurement

@@ -30,8 +30,8 @@ from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount
 from tfoperator.progress.stacks import STACKS_VARIABLE
 
 MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
-"""The prefix of a variable's name. The volume's name follows, in capitals and with `_` for `-`. The variable contains
-the path of the volume's content.
+"""The prefix of a variable's name. The volume's name follows, in capitals and with `_` for `-`:
+`TFOPERATOR_MOUNT_TRAINING_DATA` for the volume `training-data`. The variable contains the path of the volume's content.
 """
 
 _FOUND_BY_VARIABLES = (PROGRESS_VOLUME, WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME)
@@ -40,7 +40,9 @@ path.
 """
 
 _NOT_INHERITED = {TF_CONFIG, DATA_SERVICE, "KUBECONFIG", JAX_BIND_ADDRESS, *PROCESS_VARIABLES}
-"""Variables of this machine that would connect a container's program to other processes, or to a cluster."""
+"""Variables that containers don't inherit from this process. They would connect a container's program to other
+processes, or to a cluster.
+"""
 
 
 class HostEnvironment:
@@ -53,7 +55,7 @@ class HostEnvironment:
         self._network = network
 
     def environment(self, run: ContainerStart, temporary: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a container; `temporary` names its temporary directory. Raises NoFreePort."""
+        """Return the variables of a container; `temporary` is empty, or contains TMPDIR. Raises NoFreePort."""
         namespace = run.pod.metadata.namespace
         environment = dict(self._environ)
         environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
@@ -79,10 +81,11 @@ class HostEnvironment:
         return environment
 
     def _coordinator(self, run: ContainerStart) -> dict[str, str]:
-        """Return the variables for JAX's coordinator. Its address can't be rewritten variable by variable.
+        """Return the variables for JAX's coordinator, with its address on this machine.
 
-        The address consists of two variables: the host and the port. By default, JAX listens on every network
-        interface. Here it listens only at the loopback address, as all other servers do.
+        The address consists of two variables, the host and the port. So it can only be rewritten if both are read
+        together. By default, JAX listens on every network interface. Here it listens only at the loopback address, as
+        all other servers do.
         """
         given, namespace = run.environment, run.pod.metadata.namespace
         found = {}
@@ -117,8 +120,9 @@ def mount_variable(mount: Mount) -> str:
 
 
 def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the inherited environment: the machine's variables, our interpreter first on PATH, and
-    unbuffered output.
+    """Return the environment that every container inherits.
+
+    It has the variables of this machine. This interpreter is the first on PATH, and Python does not buffer its output.
     """
     base = {name: value for name, value in environ.items() if name not in _NOT_INHERITED}
     interpreter = str(Path(sys.executable).parent)
@@ -131,7 +135,7 @@ def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def find_program(name: str, environment: Mapping[str, str], directory: Path) -> str:
     """Return the program's path.
 
-    Raises LaunchError with a clear message. Popen's own message is ambiguous if a file is missing.
+    Raises LaunchError, which names the missing file. The error that Popen raises does not show which file is missing.
     """
     try:
         return container_main.find_program(name, environment, str(directory))

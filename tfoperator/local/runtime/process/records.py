@@ -1,4 +1,5 @@
-"""Files in the run directory. After a crash of a run, the next run finds the crashed run's processes and files by them.
+"""Files in the run directory. After a crash of a run, the next run reads these files to find the crashed run's
+processes, links and mount points.
 
 There is a file for each living process group, for each link at a mount path, and for each mount point. Another file
 identifies the process that made the records.
@@ -36,7 +37,10 @@ T = TypeVar("T")
 
 
 class Group(msgspec.Struct, frozen=True):
-    """A running process group, identified by its first process. `container` is a label of its container."""
+    """A running process group, identified by its first process.
+
+    `container` names its container, as in `default/digits-worker-0/tensorflow`.
+    """
 
     pid: int
     started: str
@@ -60,7 +64,7 @@ def record_owner(records: Path, guardian: int | None, mark: str = "") -> None:
 
 
 def record_group(records: Path, group: int, container: str) -> None:
-    """Record a process group that was just started. `container` is a label of its container."""
+    """Record a process group that was just started. `container` is the name of its container for messages."""
     identity = identify(group)
     if identity is not None:
         _write(_file(records, group), Group(identity.pid, identity.started, container))
@@ -87,8 +91,8 @@ def remove_records(records: Path) -> None:
 def kill_recorded(records: Path) -> list[str]:
     """Kill the process groups that a crashed agent left behind; return the labels of their containers.
 
-    The function also removes the agent's links and mount points. The function does not kill a process that has reused
-    the ID of an ended process.
+    The function also removes the agent's links and mount points. A process that has the ID of an ended process, but
+    another start time, is not killed.
     """
     killed = []
     for file in sorted(records.glob("*.json")):

@@ -70,7 +70,7 @@ _KILLED_CODE = 137  # 128 + SIGKILL
 
 
 class _Place(NamedTuple):
-    """The environment of a running container."""
+    """The facts about a running container that `beside` needs."""
 
     process: ProcessGroup
     environment: dict[str, str]
@@ -119,7 +119,7 @@ class ProcessRuntime:
     def start(self, host_service: HostService | None = None) -> None:
         """End the processes of killed runs, and start the guardian.
 
-        Such runs have their directories in the same folder as this run's directory. Processes reach `host_service` at
+        The killed runs are searched in the folder that contains this run's directory. Processes reach `host_service` at
         the loopback address. Raises RuntimeUnavailable if limits must be enforced but this machine can't enforce them.
         """
         del host_service
@@ -220,8 +220,9 @@ class ProcessRuntime:
         return command
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
-        """Return how to run the command with the container's environment and directory, in a process group
-        of its own.
+        """Return how to run a command, for example of `kubectl exec`, with the container's environment and directory.
+
+        The command gets a process group of its own.
         """
         with self._lock:
             place = self._places.get((pod.metadata.uid, container))

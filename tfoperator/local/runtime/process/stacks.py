@@ -24,7 +24,7 @@ _HINT = "install py-spy, or call tfoperator.progress.stacks.register() in the pr
 
 
 def stacks_folder(log: Path) -> Path:
-    """Return the folder in which the processes of this log's container register."""
+    """Return the folder in which the processes of this log's container register for `tfoperator.progress.stacks`."""
     return log.with_suffix(".stacks").absolute()
 
 
@@ -37,7 +37,8 @@ def find_py_spy() -> str | None:
 def stacks_of_group(group: int, folder: Path, py_spy: str | None) -> str:
     """Return the stacks of all processes of the group, or the reason why there are none.
 
-    Processes register in `folder`. The call blocks for some seconds for each process that does not respond.
+    `folder` is the folder in which processes register for the signal. `py_spy` is the path of py-spy, or None. The call
+    blocks for some seconds for each process that does not respond.
     """
     stacks: dict[int, str] = {}
     refused = ""
@@ -68,7 +69,7 @@ def _stopped(pid: int, processes: list[tuple[int, str]]) -> str:
 
 def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
     """Return py-spy's output for a process, and its error message. Both are "" for a process that isn't Python."""
-    # It pauses a process while it reads, which is impossible if the process is stopped.
+    # py-spy pauses a process while it reads, which is impossible if the process is already stopped.
     command = [program, "dump", "--pid", str(pid), *(("--nonblocking",) if stopped else ())]
     try:
         done = subprocess.run(
