@@ -269,7 +269,7 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         yield ProcessBackend(launch, self._words(), self._config.environment, self._config.mounts, needed)
 
     def _resolve_digest(self, image: str) -> str:
-        """Return a digest for the cache key: the name of the image that the process replaces, and this Python's version.
+        """Return a digest for the cache key: the name of the image that the process replaces, and the Python version.
 
         A process uses no image, so the digest of the image has no meaning.
         """

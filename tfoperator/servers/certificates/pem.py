@@ -1,7 +1,7 @@
 """Makes and reads X.509 certificates in PEM form: certificate authorities, and server certificates that they sign.
 
-The keys are P-256 keys. Every API server accepts them, and a TLS handshake with such a key needs a tenth of the server's
-CPU time with an RSA key. Times in a certificate are in whole seconds.
+The keys are P-256 keys. Every API server accepts them. A TLS handshake with such a key needs a tenth of the CPU time
+that the server needs with an RSA key. Times in a certificate are in whole seconds.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ COMPONENT_LABEL = "tfoperator.launcher/component"
 
 
 class PodWait(ObjectWait[PodView]):
-    """Waits for the end of a pod. It keeps the pod's last state, the reason why the pod waits, and the forwarded log."""
+    """Waits for the end of a pod. Knows the pod's last state and the reason why the pod waits, and forwards its log."""
 
     resource = PODS
     decode = staticmethod(decode_pod_view)
