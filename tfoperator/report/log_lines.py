@@ -1,7 +1,4 @@
-"""Converts the lines of a log to plain text, and separates the program's own lines from TensorFlow's log lines.
-
-Pure.
-"""
+"""Converts the lines of a log to plain text, and recognizes the log lines of TensorFlow's C++ libraries. Pure."""
 
 from __future__ import annotations
 
@@ -26,9 +23,8 @@ _WORD = re.compile(r"\w")
 
 
 def is_of_program(line: str) -> bool:
-    """Return whether the program itself may have printed a line.
-
-    Such a line contains a word, and is not from the C++ logs of TensorFlow.
+    """Return whether the user's program may have printed a line: it contains a letter or digit, and is not a log line
+    of TensorFlow's C++ libraries.
     """
     return _WORD.search(line) is not None and _OF_TENSORFLOW.search(line) is None
 

@@ -385,8 +385,7 @@ def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], 
 
 
 def _last(steps: tuple[str, ...]) -> list[str]:
-    """Return the steps of a task without the steps for `preCacheCheck`. A task that waits for the task waits for these.
-    """
+    """Return the steps of a task without the steps for `preCacheCheck`. Dependent tasks wait for the returned steps."""
     return [one for one in steps if not (one.endswith(_PROGRAM_BEFORE) and one.removesuffix(_PROGRAM_BEFORE) in steps)]
 
 

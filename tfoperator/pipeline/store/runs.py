@@ -93,7 +93,9 @@ class Runs:
 
     @reads
     def execution_states(self, db: Connection, most: int | None = None) -> Mapping[str, Mapping[str, ExecutionState]]:
-        """Return the state of the last execution of each step, by run and step, for the newest `most` runs or all runs.
+        """Return the state of the last execution of each step, by run and step.
+
+        With `most`, include only the newest `most` runs.
         """
         found: dict[str, dict[str, ExecutionState]] = defaultdict(dict)
         newest = select(our_runs.c.context_id).order_by(our_runs.c.context_id.desc()).limit(most)

@@ -44,7 +44,7 @@ class Connection:
         self.transport: asyncio.WriteTransport | None = None
 
     def left_by_client(self) -> None:
-        """Record that the client has closed the connection. End a streamed response, because nobody reads it.
+        """Record that the client has closed the connection. End a streamed response, which has no reader any more.
 
         The response to an ordinary request is still sent: the client may have closed only its own half.
         """

@@ -377,7 +377,7 @@ class HttpServer(ABC):
     async def _admit(
         self, connection: Connection, head: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, bytes]:
-        """Return the request with its fields `source` and `trusted`. If it is trusted, also read and return its body."""
+        """Return the request with its `source`, and whether it is `trusted`. If it is trusted, also return its body."""
         trusted = self.trusts(head)
         head = msgspec.structs.replace(head, source=connection.source, trusted=trusted)
         if not trusted:

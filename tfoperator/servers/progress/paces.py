@@ -20,8 +20,8 @@ for all of them, and does not show which replica is slow.
 """
 
 _WINDOW, _MIN_SPAN, _MIN_GAP = 40.0, 30.0, 4.0
-"""Three times in seconds. Only intervals of the last `_WINDOW` seconds count. A pace is known only if its intervals cover
-`_MIN_SPAN`. A report within `_MIN_GAP` after the last report is skipped, because some programs report every step.
+"""Three times in seconds. Only intervals of the last `_WINDOW` seconds count. A pace is known only if its intervals
+cover `_MIN_SPAN`. A report within `_MIN_GAP` after the last report is skipped: some programs report every step.
 """
 
 _PAUSE = 3.0
@@ -31,7 +31,7 @@ of the machines may be different.
 """
 
 _MIN_INTERVALS = 6
-"""The minimum number of intervals for a pace. If steps take longer than the window, this number of intervals is kept."""
+"""The minimum number of intervals for a pace. So many intervals are kept even if they are longer than the window."""
 
 _SLOW, _SLOW_NO_MORE, _SPREADS = 1.6, 1.25, 4.0
 """A replica becomes slow if its pace is at least `_SLOW` times the median pace, and also differs from the median by at
@@ -89,7 +89,7 @@ def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]
             by_type.setdefault(name.rpartition("-")[0], {})[name] = seconds
     found: dict[str, float | None] = {}
     for known in by_type.values():
-        # `median_low` returns the lower of two middle values. So of two replicas, the slower is compared with the faster.
+        # `median_low` returns the lower of two middle values. So of two replicas, the slower is compared to the faster.
         median = median_low(known.values())
         spread = median_low(abs(one - median) for one in known.values())
         for name, seconds in known.items() if len(known) > 1 else ():

@@ -32,8 +32,8 @@ _CLOCK_LEEWAY = 10.0
 """The maximum seconds by which the clocks of the API server and of the operator may differ."""
 _REFRESH_SECONDS = 300.0
 _SOONEST = 10.0
-"""After `_REFRESH_SECONDS`, the keys are fetched again. `_SOONEST` is the minimum number of seconds between two fetches,
-because any client can send tokens that name unknown keys.
+"""After `_REFRESH_SECONDS`, the keys are fetched again. `_SOONEST` is the minimum number of seconds between two
+fetches, because any client can send tokens that name unknown keys.
 """
 _MAX_KEYS = 64
 

@@ -2,9 +2,9 @@
 
 Each layer is a strategic merge patch, as in `kubectl patch`, with these additions. If a patch sets another source of a
 volume or variable (`secret` in place of `emptyDir`), the old source is removed, because API servers refuse two sources.
-In merged lists, old items come first, and new items follow. If the merge would lose an item without notice, such as one
-of two ports with the same number, it raises an error. The result contains the origin of every value, so a dry run can
-show which layer has set it.
+In merged lists, old items come first, and new items follow. If the merge would lose an item, for example because two
+ports have the same number, it raises an error. The result contains the origin of every value, so a dry run can show
+which layer has set it.
 """
 
 from __future__ import annotations
