@@ -1,4 +1,4 @@
-"""A log for lines that clients cause. Their number is limited: anybody can send bad requests, and could fill the disk."""
+"""A log for lines that clients cause. Their number is limited, because a flood of bad requests could fill the disk."""
 
 from __future__ import annotations
 
