@@ -55,13 +55,15 @@ _MAX_VALUE = 1 << 18
 _MAX_FILES = 10_000
 """The maximum number of files below a directory, or of objects, that `version` includes."""
 _UNKNOWN = 2
-"""The code `UNKNOWN` of `google.rpc.Code`. Kubeflow Pipelines reports each error with such a code."""
+"""The code `UNKNOWN` of `google.rpc.Code`. Kubeflow Pipelines reports errors of tasks with codes of this list."""
 _MAX_STATUS = 20_000
 """The maximum number of characters in the message of a status (`_status`). A later step can get the message as an
 argument of its program, and Linux limits the length of an argument.
 """
 _WORKSPACE, _TMP = ".workspace", ".tmp"
-"""The names of the folders for workspaces and for `tmp_path`, below `pipeline_root`. A step can't have such a name."""
+"""The names of folders in `pipeline_root`, for workspaces and for `tmp_path`. The name of a step can't begin with a
+dot, so the folder of a step never has such a name.
+"""
 
 
 class MetadataDriver:
@@ -73,7 +75,11 @@ class MetadataDriver:
         self._step = step
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """See `Driver`. Inputs are the outputs of earlier steps. The URIs of the outputs contain the id of this run."""
+        """Record and return a new execution of the step, or an earlier execution whose outputs are reused.
+
+        Inputs are the outputs of earlier steps. The URIs of new outputs contain the id of this run. Raises
+        ComponentError if an input or parameter can't be determined.
+        """
         step = self._step
         before = self._store.executions(self._run.id, step.after | {step.name})
         if (known := before.get(step.name)) and known.state == "CACHED":  # decided before a crash
@@ -129,10 +135,9 @@ class MetadataDriver:
         return _execution(self._store.begin_execution(self._run, new, now))
 
     def publish(self, execution: Execution) -> None:
-        """See `Publisher`.
+        """Record the outcome of an execution in the metadata store.
 
-        If an output is not a valid value of its type, the method records the execution as failed, and raises
-        PermanentFailure.
+        If an output is not a valid value of its type, record the execution as failed, and raise PermanentFailure.
         """
         if problem := publish(self._store, execution, self._run, self._step.outputs):
             raise PermanentFailure(problem)

@@ -101,7 +101,7 @@ def load_pipeline_file(
 def _import(path: Path) -> ModuleType:
     """Import the file as a module that is named after the file, and add its folder to `sys.path`.
 
-    The name leads to the classes of the file, for example from `module.Class` in a record.
+    So a class in the file `digits.py` has the path `digits:Trainer` (`ExecutorClassSpec.path`).
     """
     with path.open("rb"):
         pass  # raises OSError only for the file itself

@@ -28,15 +28,18 @@ WORKSPACE = "workspace"
 
 
 class LeftOut(Exception):
-    """A step on which this value depends was skipped, because its condition did not hold. The text names the step."""
+    """A Value can't be evaluated: a step on which it depends was skipped, because the step's condition did not hold.
+
+    The text names the step.
+    """
 
 
 class NotPutOut(LeftOut):
-    """A step on which this value depends has ended without success and without an output. The text names the step."""
+    """A Value can't be evaluated: a step on which it depends has ended without success. The text names the step."""
 
 
 class NotYet(Exception):
-    """A step on which this value depends has not ended."""
+    """A Value can't be evaluated yet: a step on which it depends has not ended."""
 
 
 def _operation(op: str) -> Callable[[Value, Any], Value]:

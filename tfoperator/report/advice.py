@@ -64,7 +64,7 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
 
     `failed` are the runs that failed, first the run of the culprit, the replica that caused the other failures.
     `repeated` is how many times in a row the culprit failed in the same way, if this is a pattern, otherwise 0. If
-    `all_known` is False, only the last of these failures are known to be alike.
+    `all_known` is False, only the last of these failures are known to be equal.
     """
     exit_codes, words = tuple(bad.run.exit_code for bad in failed), _words(failed)
     if facts.apart:

@@ -146,7 +146,7 @@ def make_report(facts: JobFacts) -> Report:
 
 
 def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
-    """Return the number of the culprit's restarts, if all its known failures are alike, otherwise 0.
+    """Return the number of the culprit's restarts, if all its known failures are equal, otherwise 0.
 
     A cluster keeps only the last runs of a replica, so earlier failures may be unknown.
     """

@@ -68,9 +68,9 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return staged_places(self.component, self.tmp_path, context.objects)
 
     def check(self) -> None:
-        """See the base class.
+        """Run the checks of every launcher.
 
-        Also raises ComponentError if the outputs go to an object store, but the program writes files that this launcher
+        Also raise ComponentError if the outputs go to an object store, but the program writes files that this launcher
         can't see and upload.
         """
         super().check()

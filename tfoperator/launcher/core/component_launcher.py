@@ -91,7 +91,7 @@ class BaseComponentLauncher(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether this launcher accepts such a component with such a config. The config may be None."""
+        """Return whether this launcher accepts a component with this executor and this platform config or None."""
 
     @abc.abstractmethod
     def _run_executor(

@@ -74,7 +74,7 @@ API_POLICY = RetryPolicy(attempts=12, initial=0.5, maximum=30.0)
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Client:
-    """Return a client for the chosen cluster. The caller must close it. Raises ConfigError."""
+    """Return a client for the cluster that `find_cluster` returns. The caller must close it. Raises ConfigError."""
     return Client(find_cluster(kubeconfig, context))
 
 

@@ -79,7 +79,10 @@ class LocalMetadata:
             raise WorkDirectoryError(f"{error.filename}: {error.strerror}") from None
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """See `Driver`. IDs count from 1 for each component. Inputs, outputs and parameters stay unchanged."""
+        """Return a new execution, or an earlier success with the same cache key. Its inputs are the component's inputs.
+
+        IDs count from 1 for each component.
+        """
         key = cache_key(component, identity) if identity else ""
         known = list(self._executions(component.name))
         if key:
@@ -102,7 +105,7 @@ class LocalMetadata:
                 return execution
 
     def publish(self, execution: Execution) -> None:
-        """See `Publisher`."""
+        """Write the execution to its file, in place of its earlier state."""
         path = self._path(execution.component, execution.id)
         make_folders(path.parent)
         partial = path.with_suffix(".partial")

@@ -74,9 +74,10 @@ class LocalOutputStore:
         output.unlink(missing_ok=True)
 
     def read(self, tmp_path: str) -> bytes | None:
-        """See `OutputStore`. A container can create a symbolic link or a named pipe with the name output.json.
+        """Return the bytes of output.json, at most MAX_OUTPUT_BYTES + 1, or None if it does not exist.
 
-        So the method does not follow a link, and does not wait for a pipe.
+        The container can create a symbolic link or a named pipe with this name. So the method does not follow a link,
+        and does not wait for a pipe. Raises MalformedOutput, or OSError if the store can't be reached.
         """
         if is_object_url(tmp_path):
             known = Objects(tmp_path).find(OUTPUT_FILE)

@@ -148,7 +148,7 @@ class ProcessBackend:
         return words or ()
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """See `container.Backend`."""
+        """Wait until the process ends, and forward its log meanwhile. If it was killed, its end is `lost`."""
         while (end := self.ended(name, uid)) is None:
             self._launch.check_cancelled(f"process {name}")
             if not self._lives(name) and self.ended(name, uid) is None:
@@ -157,7 +157,10 @@ class ProcessBackend:
         return end
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
-        """See `container.Backend`."""
+        """Return how the process ended, or None if it has written no exit code. Forward the new lines of its log.
+
+        Raises PlatformUnavailable if `uid` is the host name of another machine, on which the process was started.
+        """
         if uid not in ("", socket.gethostname()):
             raise PlatformUnavailable(
                 f"process {name} belongs to the machine {uid}: continue the launch on that machine"
@@ -171,7 +174,7 @@ class ProcessBackend:
         return ContainerEnd(code, self._last if code else "")
 
     def stop(self, name: str, uid: str) -> None:
-        """See `container.Backend`."""
+        """Send SIGTERM to the process group, and SIGKILL after 10 s. Then remove the folder of the process."""
         self._launch.context.tell(f"stopping process {name}")
         end = self._clock.monotonic() + _GRACE_SECONDS
         kill = signal.SIGTERM
@@ -191,7 +194,7 @@ class ProcessBackend:
         self.remove(name, uid)
 
     def remove(self, name: str, uid: str) -> None:
-        """See `container.Backend`."""
+        """Remove the folder of the process, which contains its log, its exit code and its virtual environment."""
         del uid
         shutil.rmtree(self._folder(name), ignore_errors=True)
 

@@ -73,7 +73,10 @@ class TFJobWait(ObjectWait[TFJob]):
         self._thread.start()
 
     def seen(self, state: TFJob) -> ContainerEnd | None:
-        """See `ObjectWait`."""
+        """Handle a new state of the TFJob. Return the outcome, if the job has succeeded or failed.
+
+        Notify the user of new messages in the job's conditions.
+        """
         end = final_condition(state)
         if end is not None:
             succeeded = end.type == ConditionType.SUCCEEDED
@@ -95,12 +98,12 @@ class TFJobWait(ObjectWait[TFJob]):
         return None
 
     def gone(self) -> ContainerEnd:
-        """See `ObjectWait`."""
+        """Return the outcome after the deletion of the TFJob, which counts as `lost`."""
         where = f"{self._calls.namespace}/{self._name}"
         return ContainerEnd(None, f"TFJob {where} was deleted before it had succeeded", lost=True)
 
     def finish(self, seconds: float = 10.0) -> None:
-        """See `ObjectWait`."""
+        """Stop the watch of pods, and forward the rest of all logs, for at most this number of seconds together."""
         self._follower.close()
         self._thread.join(10.0)
         clock = self._launch.context.clock

@@ -56,7 +56,8 @@ class ClaimSpec(ExecutorSpec, frozen=True):
 def claim_folder(name: str, place: Path = CLAIMS) -> Path:
     """Return the folder of a claim on this machine.
 
-    Raises ComponentError if no claim can have this name, or if the folder is a link. The folder need not exist.
+    Raises ComponentError if the name is not valid for a claim, or if the folder is a symbolic link. The folder need not
+    exist.
     """
     path = place.absolute() / object_name("the claim", name)
     if os.path.realpath(path) != os.path.join(os.path.realpath(path.parent), path.name):
@@ -146,7 +147,7 @@ class _ClaimLauncher(BaseComponentLauncher):
 class FolderClaimLauncher(_ClaimLauncher):
     """Makes and removes claims of this machine, which are folders.
 
-    The sizes and storage classes of claims have no effect here.
+    A folder has no size and no storage class, so these parameters of CreatePVC have no effect.
     """
 
     kind = "folder-claim"

@@ -37,7 +37,7 @@ class JobSettings(msgspec.Struct, frozen=True):
 def pipeline_and_settings(document: Any) -> tuple[Json, JobSettings]:
     """Return the checked pipeline of a document, in the spellings of schema 2.1.0, and the settings of its run.
 
-    Raises ComponentError if a field has no meaning here, or if a value has a wrong form.
+    Raises ComponentError if a field is not supported, or if a value has a wrong form.
     """
     settings, pipeline = JobSettings(), document
     if isinstance(document, dict) and "pipelineSpec" in document:
@@ -53,7 +53,7 @@ def pipeline_and_settings(document: Any) -> tuple[Json, JobSettings]:
 
 
 def typed_parameters(values: Mapping[str, Any]) -> Json:
-    """Return the values of parameters in the form in which programs of schema 2.0.0 get them: each with its type."""
+    """Return the values of parameters in the form of schema 2.0.0, each with its type: `{"n": {"intValue": "1"}}`."""
     return {name: _typed(value) for name, value in values.items()}
 
 

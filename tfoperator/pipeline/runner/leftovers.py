@@ -48,7 +48,7 @@ def stop_run(
     now = context.clock.now()
     with home.lock(store, run.id, context, wait=wait) as ownership:
         run = msgspec.structs.replace(run, term=ownership.term)
-        store.put_run(run)  # from here on its former runner can't write
+        store.put_run(run)  # the store has the new term from now on: it refuses writes of the former runner
         context = dataclasses.replace(context, still_ours=ownership.check)
         failures: list[str] = []
         known = store.executions(run.id)

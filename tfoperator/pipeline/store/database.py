@@ -78,7 +78,7 @@ def upsert(db: Connection, table: Table) -> Any:
 
 
 def exclusively(db: Connection) -> None:
-    """Wait until no other transaction holds a certain lock. Then hold the lock until the end of this transaction.
+    """Take a lock of the database for this transaction. Another transaction that calls this function waits for its end.
 
     On SQLite, the function does nothing, because SQLite has only one writer at a time.
     """
@@ -161,8 +161,8 @@ class Database(abc.ABC):
     def run(self, work: Callable[[Connection], T], *, write: bool) -> T:
         """Run `work` in one transaction, which writes all or nothing; return its result.
 
-        If the database does not answer, `work` runs again in a new transaction. The first transaction may have been
-        committed, if only the answer was lost. So `work` must be idempotent. Raises StoreError, and all errors of
+        If the database does not respond, `work` runs again in a new transaction. The first transaction may have been
+        committed, if only its response was lost. So `work` must be idempotent. Raises StoreError, and all errors of
         `work`.
         """
         if write and self._read_only:

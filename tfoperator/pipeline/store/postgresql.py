@@ -36,7 +36,7 @@ class PostgreSQL(Database):
     """A database on a PostgreSQL server. Thread-safe."""
 
     retries = 25.0
-    """See `Database`. It is shorter than the time of a lease, 30 s."""
+    """The seconds for which a transaction is retried. They are less than the time of a lease, 30 s."""
 
     def __init__(self, url: str, *, read_only: bool) -> None:
         """Connect, and make the tables if they are missing. Raises StoreError, or ComponentError without psycopg."""
@@ -61,7 +61,10 @@ class PostgreSQL(Database):
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
-        """See `Database`. All queries of a reading transaction see the store at the same moment (REPEATABLE READ)."""
+        """Yield a connection in a transaction. A write notifies waiting processes at its end (NOTIFY).
+
+        All queries of a reading transaction see the store at the same moment (REPEATABLE READ).
+        """
         options: dict[str, Any] = {} if write else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._engine.connect().execution_options(**options) as db, db.begin():
             yield db
@@ -69,15 +72,15 @@ class PostgreSQL(Database):
                 db.exec_driver_sql(f"NOTIFY {_CHANNEL}")
 
     def changes(self) -> str:
-        """See `Database`.
+        """Return the server's current snapshot as text. It changes with each write by any process.
 
-        The text changes with every transaction of the server, also with transactions of other databases.
+        It also changes with each transaction in other databases of the same server.
         """
         with self._in_words(), self._engine.connect() as db:
             return str(db.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())
 
     def wait(self, seconds: float) -> float:
-        """See `Database`."""
+        """Wait at most `seconds` for the notification of a write. Return 0, or `seconds` for a broken connection."""
         import psycopg
 
         try:

@@ -78,7 +78,7 @@ class Runs:
 
     @reads
     def run(self, db: Connection, run_id: str) -> RunRecord | None:
-        """Return a run by its id."""
+        """Return the run with this id, or None if there is no such run."""
         row = db.execute(_runs(db).where(contexts.c.id == context_named(RUN, run_id).scalar_subquery())).first()
         return None if row is None else _run_record(row)
 
@@ -175,7 +175,7 @@ class Runs:
 
     @writes
     def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
-        """Record a step's launch. With None, delete the record. Raises OwnershipLost."""
+        """Write the launch record of a step (JSON). With None, delete the record. Raises OwnershipLost."""
         fence(db, run)
         db.execute(delete(launches).where(launches.c.run == run.id, launches.c.step == step))
         if record is not None:

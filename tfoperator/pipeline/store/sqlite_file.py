@@ -77,7 +77,7 @@ class SQLiteFile(Database):
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
-        """See `Database`. A reading transaction does not delay writers."""
+        """Yield a connection in a transaction. A reading transaction does not delay writers."""
         turn = self._turn() if write else nullcontext()
         with turn, self._engine.connect().execution_options(write=write) as db, db.begin():
             yield db
@@ -89,10 +89,10 @@ class SQLiteFile(Database):
         return held
 
     def changes(self) -> str:
-        """See `Database`.
+        """Return SQLite's `data_version` as text. It changes with each write by any process.
 
-        SQLite's `data_version` changes in a connection when any other connection writes. So the method uses a
-        connection that never writes.
+        SQLite changes this number in a connection only when another connection writes. So the method uses a connection
+        that never writes.
         """
         with self._in_words(), self._lock:
             return str(self._watching().execute("PRAGMA data_version").fetchone()[0])

@@ -71,7 +71,7 @@ class SecureEndpoint(TlsServer, Endpoint):
         return super().context()
 
     def start(self) -> None:
-        """Start to answer requests."""
+        """Start to respond to requests, and to watch the files of the certificate if there are files."""
         super().start()
         if self._files is not None:
             self._files.start()

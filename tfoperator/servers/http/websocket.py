@@ -78,7 +78,7 @@ class AcceptedWebSocket:
         self._heartbeat = asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)
 
     async def send(self, data: bytes) -> None:
-        """See `WebSocket`."""
+        """Send a message, and wait until the send buffer has space. Raises ConnectionError if it is closed."""
         try:
             self._protocol.send_binary(data)
         except InvalidState:

@@ -66,7 +66,7 @@ def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | N
 def seconds_per_step(pace: Pace | None, now: float) -> float | None:
     """Return the seconds per step, without the longest interval.
 
-    Return None if there are too few intervals, or if the replica has stopped to send reports.
+    Return None if there are too few intervals, or if the replica no longer sends reports.
     """
     if pace is None or len(pace.intervals) < _MIN_INTERVALS or pace.at - pace.intervals[0][0] < _MIN_SPAN:
         return None

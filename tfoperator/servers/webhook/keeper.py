@@ -142,7 +142,7 @@ class CertificateKeeper(KeyringKeeper):
         self._trusted_since = {one: self._trusted_since.get(one, now) for one in split(trusted_by(crd))}
 
     def seconds_until_trusted(self, keyring: Keyring) -> float:
-        """See `KeyringKeeper`: the seconds until the certificate's authority has been in the CRD for 5 s.
+        """Return the seconds until the certificate's authority has been in the CRD for 5 s, so that clients trust it.
 
         Return 0 if API servers don't need the webhook, or if there is no valid older certificate.
         """
@@ -156,7 +156,7 @@ class CertificateKeeper(KeyringKeeper):
 
 
 def _states(news: News[CrdView]) -> list[CrdView | None]:
-    """Return the states of the CRD in news of the reflector, in order. None means that the CRD does not exist."""
+    """Return the states of the CRD that the reflector has received, in order. None: the CRD does not exist."""
     if isinstance(news, Listed):
         return [next(iter(news.objects), None)]
     events = [event for event in news if event.object is not None]

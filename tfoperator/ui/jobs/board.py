@@ -184,11 +184,11 @@ class Board:
         return self._jobs.lister.list()
 
     def job(self, key: str) -> TFJob | None:
-        """Return a job by `namespace/name`."""
+        """Return the job `namespace/name`, or None if it is not in the cache."""
         return self._jobs.lister.find(key)
 
     def job_of_uid(self, uid: str) -> TFJob | None:
-        """Return a job by its UID."""
+        """Return the job with this UID, or None if it is not in the cache."""
         return next((job for job in self.jobs() if job.metadata.uid == uid), None)
 
     def pods(self, job: TFJob) -> list[SeenPod]:

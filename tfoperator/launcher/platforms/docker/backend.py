@@ -61,7 +61,7 @@ class DockerBackend:
         self._log: LogForwarder | None = None
 
     def create(self, name: str) -> str:
-        """See `container.Backend`. The container is created, but not started: `wait` starts it."""
+        """Create the container, or find the container that this launch has created. Return its id. `wait` starts it."""
         run, call = self._launch.run, dict(self._call)
         image = call.pop("image")
         call["labels"] = {**_labels(call.get("labels")), LAUNCH_LABEL: run}
@@ -105,7 +105,7 @@ class DockerBackend:
             return lost
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
-        """See `container.Backend`."""
+        """Return how the container ended, after its whole log was forwarded, or None if it runs or does not exist."""
         try:
             container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid or name))
         except NotFound:

@@ -38,7 +38,7 @@ COMPONENT_LABEL = "tfoperator.launcher/component"
 
 
 class PodWait(ObjectWait[PodView]):
-    """Waits for the end of a pod. Knows the pod's last state and the reason why the pod waits, and forwards its log."""
+    """Waits for the end of a pod, and forwards its log. It limits the time for which the pod waits to start."""
 
     resource = PODS
     decode = staticmethod(decode_pod_view)
@@ -62,7 +62,10 @@ class PodWait(ObjectWait[PodView]):
         return self._since + self._context.pending.seconds(self._pending.limit)
 
     def seen(self, state: PodView) -> ContainerEnd | None:
-        """See `ObjectWait`."""
+        """Handle a new state of the pod. Return the end of its container, if the container has ended.
+
+        Start to forward the log when the container has started, and notify the user if the pod waits.
+        """
         self._last = state
         if self._log is None and has_started(state):
             self._log = self._launch.forward_log(self._name, self._calls.log(self._name, MAIN))
@@ -78,7 +81,7 @@ class PodWait(ObjectWait[PodView]):
         return end
 
     def gone(self) -> ContainerEnd:
-        """See `ObjectWait`."""
+        """Return the end of the container after the deletion of its pod: `lost`, unless it had succeeded before."""
         return lost_end(self._last, f"{self._calls.namespace}/{self._name}")
 
     def check_deadline(self) -> None:
@@ -96,7 +99,7 @@ class PodWait(ObjectWait[PodView]):
         raise NeverStarted(f"pod {self._calls.namespace}/{self._name} {what}{after}: {said}")
 
     def finish(self, seconds: float = 10.0) -> None:
-        """See `ObjectWait`."""
+        """Forward the rest of the log, for at most this number of seconds."""
         if self._log is not None:
             self._log.finish(seconds)
             self._log = None
@@ -148,7 +151,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
         return with_origins(named, merged)
 
     def check(self) -> None:
-        """See the base class. Also raises PlatformConfigError if neither a kubeconfig nor a pod names a cluster."""
+        """Run the checks of every launcher. Also raise PlatformConfigError if no kubeconfig or pod names a cluster."""
         super().check()
         try:
             with self.context.kube():  # this reads the kubeconfig, but makes no request

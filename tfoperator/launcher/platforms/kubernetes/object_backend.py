@@ -95,7 +95,7 @@ class ObjectBackend:
         self._interrupted: ObjectWait[Any] | None = None  # a wait that ended before its object did
 
     def create(self, name: str) -> str:
-        """See `container.Backend`."""
+        """Create the object, or find the object of this name that this launch has created. Return its UID."""
         calls, run, resource = self.calls, self.launch.run, self._resource
         body = copy.deepcopy(self._manifest)
         body["metadata"] |= {"name": name, "labels": {**body["metadata"].get("labels", {}), LAUNCH_LABEL: run}}
@@ -144,7 +144,10 @@ class ObjectBackend:
         return outcome
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
-        """See `container.Backend`."""
+        """Return how the container ended, after its whole log was forwarded, or None if it runs or does not exist.
+
+        With `uid`, an object of this name with another UID does not count.
+        """
         calls = self.calls
         try:
             state = calls.patiently(
