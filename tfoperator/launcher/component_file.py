@@ -150,7 +150,7 @@ def _component_file(path: str, document: _Document) -> ComponentFile:
         _named(document.parameters),
         tuple(platform_configs(document.platforms)),
     )
-    Component(file.name, file.executor_spec, exec_properties=dict(file.parameters))  # checks the name and so on
+    Component(file.name, file.executor_spec, exec_properties=dict(file.parameters))  # raises if a name is invalid
     return file
 
 

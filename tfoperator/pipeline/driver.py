@@ -82,7 +82,7 @@ class MetadataDriver:
         """
         step = self._step
         before = self._store.executions(self._run.id, step.after | {step.name})
-        if (known := before.get(step.name)) and known.state == "CACHED":  # decided before a crash
+        if (known := before.get(step.name)) and known.state == "CACHED":  # a runner that was killed has decided this
             return _execution(known)
         try:
             lookup: Any = partial(looked_up, before=before, run=self._run, store=self._store, step=step.name)
@@ -181,7 +181,7 @@ def looked_up(
         kind, *fields = value.args
         wanted = dict(zip(fields[::2], fields[1::2], strict=True))
         if not all(isinstance(one, str | int | float) for one in wanted.values()):
-            return ()  # it comes from a property of an artifact that is not there, or has another property
+            return ()  # the value of a field is None: the filter uses a property that an artifact does not have
         return tuple(store.newest_artifacts(run, kind, wanted))
     if value.op == STATUS:
         return _status([one for name in value.args if (one := before.get(name))])

@@ -200,8 +200,8 @@ def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]
 
 
 def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
-    Component(pipeline, ExecutorSpec())  # names follow the same rules as the names of components
-    count = Counter(step.name.casefold() for step in steps)  # some file systems (macOS), where logs are, ignore case
+    Component(pipeline, ExecutorSpec())  # raises ComponentError if the name is not valid as a component's name
+    count = Counter(step.name.casefold() for step in steps)  # names of log files: macOS ignores upper and lower case
     if alike := sorted({step.name for step in steps if count[step.name.casefold()] > 1}):
         raise ComponentError(
             f"pipeline {pipeline}: several steps are named {', '.join(alike)} (upper and lower case count as equal): "
@@ -209,7 +209,7 @@ def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
         )
     depths = {step.name.casefold(): len(step.loops) for step in steps}
     for step in steps:
-        Component(step.name, step.executor_spec, exec_properties=step.exec_properties)  # checks it
+        Component(step.name, step.executor_spec, exec_properties=step.exec_properties)  # raises if a name is invalid
         longest = _name(f"{pipeline}.{step.name}", (MAX_ITEMS - 1,) * len(step.loops))
         if len(longest) > _MAX_NAME:
             raise ComponentError(

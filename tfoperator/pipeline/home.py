@@ -117,7 +117,7 @@ class Home:
         self.reading()
         return True
 
-    # For repeated reads.
+    # Shared access for repeated reads, for example for the page.
 
     def reading(self) -> MetadataStore:
         """Return the metadata store for reading. All readers share it, until the home is closed. Raises StoreError."""
@@ -143,7 +143,7 @@ class Home:
                 return WorkDirectory(self.step_folder(run.id, step), self.keeper(store, run, step)).load()
         return None
 
-    # The other parts of a run.
+    # The files and the lock of a run.
 
     def run_folder(self, run_id: str) -> Path:
         """Return the folder of a run."""
@@ -186,8 +186,8 @@ class Home:
         with ExitStack() as held:
             kernel = ""
             if self._local:
-                # Taken before the lease. The kernel releases this lock at any end of the process, so runners of one
-                # machine need not wait for a lease to run out.
+                # The file lock is taken before the lease. The kernel releases the file lock when a process ends, even
+                # after `kill -9`. So a runner of the same machine need not wait until the lease expires.
                 lock = self.run_folder(run_id).joinpath(*(("launchers", step) if step else ()), _LOCK)
                 make_folders(lock.parent)
                 if (locked := hold_lock(lock, _LOCK_SECONDS)) is None:
@@ -209,7 +209,7 @@ class Home:
         if not self._local:
             return
         types: dict[Path, str] = {}
-        with suppress(OSError):  # of several mounts at one place the last counts
+        with suppress(OSError):  # if several file systems are mounted at the same path, the last of them is visible
             types = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
         path = self.path.resolve()
         kind = next((types[one] for one in (path, *path.parents) if one in types), "")
@@ -235,7 +235,7 @@ class Home:
         """
         if run.state != "running" or orchestrated(run):
             return run
-        # A runner of this machine holds the kernel's lock of a directory.
+        # For a runner of this machine since its last boot, the file lock shows whether the runner lives.
         held = run.lease.left > 0 and not (self._local and run.lease.kernel == _kernel_id())
         if is_run_id(run.id) and (held or is_locked(self.run_folder(run.id) / _LOCK)):
             return run

@@ -66,7 +66,7 @@ class RunLease:
         """The number of this holder: each new holder of the lease gets a larger number. It is 0 before `acquire`."""
         self._when_lost = when_lost
         self._renewal = Repetition(self._keep, seconds=seconds * _RENEWAL_SHARE, clock=clock, name="lease")
-        self._lost: LauncherError | None = None  # set once
+        self._lost: LauncherError | None = None  # the reason why the lease is lost; set once
 
     def __enter__(self) -> RunLease:
         self._renewal.start()

@@ -104,7 +104,7 @@ def _import(path: Path) -> ModuleType:
     So a class in the file `digits.py` has the path `digits:Trainer` (`ExecutorClassSpec.path`).
     """
     with path.open("rb"):
-        pass  # raises OSError only for the file itself
+        pass  # raises OSError if the file can't be opened; an OSError of the file's code becomes a ComponentError
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path.absolute())
     if spec is None or spec.loader is None or path.suffix != ".py":
@@ -135,7 +135,7 @@ def _called(path: str, call: Callable[[], Any]) -> Any:
     except ComponentError as error:
         raise ComponentError(f"{path}: {error}") from error
     except (Exception, SystemExit) as error:
-        if isinstance(error, SyntaxError) and error.filename:  # there is no place if the file is not text
+        if isinstance(error, SyntaxError) and error.filename:  # a file that is not text has no line number
             raise ComponentError(f"{error.filename}:{error.lineno}: {error.msg}") from error
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame.lineno for frame in frames if Path(frame.filename).name == Path(path).name]

@@ -47,10 +47,11 @@ class StepLogs:
         self._lock = threading.Lock()  # guards the next five fields, and the files that are fetched
         self._written: dict[Path, tuple[Objects, Path]] = {}  # by log: its object store, the folder of its positions
         self._looked: dict[Path, float] = {}
-        self._away = False  # whether the last request failed
+        self._away = False  # whether the last request to the object store failed
         self._abandoned = False
         self._unread: set[Path] = set()  # logs whose earlier lines, from another writer, could not be fetched
-        self._copied: dict[Path, object] = {}  # the copies' marks; only the thread uses it once the log is in _written
+        # By file: its size and time when it was last copied. Only the copying thread uses it for logs in `_written`.
+        self._copied: dict[Path, object] = {}
         self._copies = Repetition(self.flush, seconds=_PERIOD, clock=self._clock, name="log-copies")
 
     def close(self) -> None:
@@ -119,7 +120,7 @@ class StepLogs:
         raises OSError. Before it is returned, the log and the positions of an earlier runner are fetched from the
         object store. Call the method only while this process has the lease of the run.
         """
-        path, lock = self._log(run_id, step), threading.Lock()  # lines are not interleaved
+        path, lock = self._log(run_id, step), threading.Lock()  # held while a line is written
         if self._objects is not None and path not in self._written:
             positions = self.positions(run_id, step)
             try:
@@ -185,7 +186,7 @@ class StepLogs:
                 with path.open("ab") as stream:
                     stream.write(data[now - begin :])
 
-    # The copies.
+    # Copies to the object store.
 
     def flush(self) -> float:
         """Copy all appended lines to the object store, where other machines and the next runner read them.
@@ -209,7 +210,7 @@ class StepLogs:
             return _PERIOD if failed else max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
 
     def _copy_one(self, objects: Objects, log: Path, positions: Path) -> None:
-        # Read before the log is copied, so that a position is never beyond the copy.
+        # The positions are read before the log is copied. So the copy of the log has all lines up to these positions.
         read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
         try:
             if version := file_mark(log):

@@ -41,7 +41,7 @@ _BAD_MOUNT = re.compile(r"^tfoperator: .*can't be mounted at ")
 _NO_SPACE_MESSAGE = "No space left on device"
 """The operating system's message for ENOSPC. Programs in all programming languages print this message."""
 _COLLECTIVE = re.compile(r"/job:(?:worker|chief|master)\b|\bCollective|all_?reduce", re.IGNORECASE)
-# TensorFlow's message when Keras' fit passes the shares of several workers to an operation that takes one tensor.
+# TensorFlow's message if `fit` of Keras 3 is used with MultiWorkerMirroredStrategy.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
 # TensorFlow's messages if a strategy does not fit the job's replicas, or is used with a `fit` that does not support it.
 _NO_ROLE = re.compile(r"no id for task_type '(?P<role>\w+)'")

@@ -38,7 +38,7 @@ _CONSEQUENCE_PATTERN = re.compile(
     r"Collective ops is aborted|another task died|Barrier (?:timed out|failed)|DEADLINE_EXCEEDED",
     re.IGNORECASE,
 )
-# Numbers and addresses differ between two runs that fail in the same way.
+# The lines of two runs that fail in the same way can differ in numbers and memory addresses.
 _VARIABLE_PARTS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 _TASK_PATTERN = re.compile(r"/job:(?P<type>[a-z_]+)(?:/replica:\d+)?/task:(?P<index>\d+)")
@@ -117,10 +117,10 @@ def first_failure(replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
 
 
 def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
-    """Return the names of the replicas that may be the culprit, if their logs are not known yet.
+    """Return the names of the replicas that may be the culprit. The facts need not contain logs.
 
     They are the failed replicas that ended within `_SAME_MOMENT` of the first end, and replicas that failed before and
-    were restarted. The caller needs to read only their logs.
+    were restarted. To find the culprit, the caller needs to read only their logs.
     """
     known = tuple(replicas)
     failed = failed_runs(known)

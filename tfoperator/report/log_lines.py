@@ -14,7 +14,7 @@ _OF_TENSORFLOW = re.compile(
     # Two lines that TensorFlow prints at its start.
     r"|^WARNING: All log messages before absl::InitializeLog"
     r"|^To enable the following instructions: "
-    # Further lines of such a message: a node of a graph, gRPC's details, or nothing but brackets.
+    # Further lines of a message of the C++ libraries: a node of a graph, gRPC's details, or only brackets.
     r"|^\[\[\{\{node "
     r"|^Additional GRPC error information"
     r"|^:?\{\"?created\"?"

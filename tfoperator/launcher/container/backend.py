@@ -97,7 +97,8 @@ class LogForwarder:
         try:
             self._follow()
         except NoLog as error:
-            level = logging.DEBUG if self._ended.is_set() else logging.WARNING  # a log is deleted with its container
+            # After the end of the container, its log may have been deleted together with the container.
+            level = logging.DEBUG if self._ended.is_set() else logging.WARNING
             logger.log(level, "the log of %s can't be read: %s", self._name, error)
         except Exception:
             logger.exception("reading the log of %s failed; the component continues", self._name)

@@ -155,7 +155,7 @@ class BaseComponentLauncher(abc.ABC):
         record = self._record
         return record is not None and record.name != "" and record.state in ("planned", "created")
 
-    # For subclasses.
+    # Methods and properties for subclasses.
 
     @property
     def record(self) -> LaunchRecord:
@@ -309,7 +309,7 @@ class BaseComponentLauncher(abc.ABC):
             self._fail("failed", str(error), publisher)
             raise
         except RetryableFailure as error:
-            # If the platform's API does not answer, the record still names the container: the next launch resumes it.
+            # If the platform's API does not respond, the record still names the container: the next launch resumes it.
             publisher.publish(recorded_execution(self.record, self.context.clock.now(), "retryable", str(error)))
             raise
         except LaunchCancelled as error:

@@ -127,7 +127,7 @@ class LocalMetadata:
         for path in self._path(component, 0).parent.glob("*.json"):
             data = path.read_bytes()
             if not data:
-                continue  # another process is about to write it; its id is taken, which `_create` detects
+                continue  # another process has created this file, and will write it next
             try:
                 yield msgspec.json.decode(data, type=Execution)
             except UNDECODABLE as error:

@@ -265,7 +265,7 @@ def _judged(end: ContainerEnd, output: Output | MalformedOutput | None) -> tuple
     if end.exit_code == 0:
         return "succeeded", ""
     if (end.lost or end.timed_out) and output is not None:
-        return "succeeded", ""  # the component writes output.json when its work is done
+        return "succeeded", ""  # a program writes output.json at the end of its work
     if end.lost:
         return "retryable", end.message or "its container was removed before it had finished"
     if end.exit_code is None:  # for example a TFJob: its message has the exit codes of its replicas

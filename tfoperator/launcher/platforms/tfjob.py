@@ -247,7 +247,7 @@ class TFJobComponentLauncher(ObjectComponentLauncher):
 
     def _base_pod(self) -> Json:
         base = super()._base_pod()
-        del base["spec"]["restartPolicy"]  # it belongs to the replica type, not to the template
+        del base["spec"]["restartPolicy"]  # in a TFJob, it is a field of the replica type, and not of the pod template
         return base
 
     def _manifest_of(self, merged: MergedPod) -> Json:

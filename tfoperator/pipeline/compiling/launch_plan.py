@@ -89,7 +89,7 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 
     def pod_spec(self) -> Json:
         """Return the spec of the pods: account, security, volumes, and the launcher's container without its command."""
-        # A pod without a claim at /tmp gets a volume there, since the rest of its file system is read-only.
+        # The root file system of the pod is read-only. So /tmp gets an emptyDir, unless a claim is mounted there.
         tmp = {"/tmp"} - {str(PurePosixPath(claim.path)) for claim in self.claims}
         mounts = [{"name": f"data-{number}", "mountPath": claim.path} for number, claim in enumerate(self.claims)]
         volumes: list[Json] = [
@@ -171,7 +171,7 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
             again = msgspec.json.decode(msgspec.json.encode(value))
         except (TypeError, ValueError):
             again = None
-        if type(again) is not type(value) or again != value:  # JSON changes a path, a tuple or NaN
+        if type(again) is not type(value) or again != value:  # for example a tuple, which JSON decodes as a list
             others.append(name)
             continue
         if not re.fullmatch(r"[A-Za-z0-9_]+", name):
@@ -189,7 +189,10 @@ def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
 
 
 def logs_folder(home: str) -> str:
-    """Return the directory of the logs, or the URL of the logs. Raises ComponentError for an invalid home."""
+    """Return the place of the logs: a home that is a directory, or the `folder` in `postgresql://HOST/DB?folder=LOGS`.
+
+    Raises ComponentError for an invalid home.
+    """
     url = database_url(home)
     return str(PurePosixPath("/", home)) if url is None else url[1]
 

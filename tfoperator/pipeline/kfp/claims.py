@@ -204,7 +204,8 @@ class KubernetesClaimLauncher(_ClaimLauncher):
                     lambda: client.create(PERSISTENT_VOLUME_CLAIMS, calls.namespace, manifest, _decode),
                 )
             except AlreadyExistsError:
-                if self._label_of(calls, name) != self.record.run:  # an earlier launcher may have made it
+                # An earlier launcher of this launch, which was killed, may have made the claim.
+                if self._label_of(calls, name) != self.record.run:
                     raise PermanentFailure(f"claim {calls.namespace}/{name} exists already") from None
             except KubeError as error:
                 raise PermanentFailure(f"claim {calls.namespace}/{name} can't be created: {error}") from error

@@ -124,7 +124,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         values = {k: v for k, v in properties.items() if k != TMP_PATH}
         known = {"parameterValues": values} | ({"parameters": typed_parameters(values)} if self.old_schema else {})
         place = outputs[self.report][0].uri if self.report else f"{properties[TMP_PATH]}/{OUTPUT_FILE}"
-        if self.report:  # it is no output to the program
+        if self.report:  # the program of `preCacheCheck` sees the outputs of its task, and not its own output
             outputs = {name: [Artifact("")] for name in self.planned}
         files = {name: {"outputFile": outputs[name][0].uri} for name in self.values}
         whole = {

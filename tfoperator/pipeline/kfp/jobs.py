@@ -58,7 +58,7 @@ def typed_parameters(values: Mapping[str, Any]) -> Json:
 
 
 def _typed(value: Any) -> Json:
-    if isinstance(value, int):  # also a truth value
+    if isinstance(value, int):  # also a bool: True becomes 1
         return {"intValue": str(int(value))}
     if isinstance(value, float):
         return {"doubleValue": value}

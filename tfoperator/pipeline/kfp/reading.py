@@ -294,7 +294,7 @@ class _Reading:
             properties={key: one["metadata"] for key, one in sides[1].items() if one.get("metadata")},
             exec_properties={key: one for key, one in scope.exec_properties.items() if one is not None},
             retry=retry_of(where, task.get("retryPolicy")),
-            # The files of a claim may have changed, and are no inputs of the step.
+            # The cache key does not include the files of a claim, which may have changed.
             cache=task.get("cachingOptions", {}).get("enableCache", False) and "pvcMount" not in scope.settings,
         )
         parameters, artifacts = ({key: Value(OUTPUT, (where, key)) for key in side} for side in (values, sides[1]))
@@ -367,7 +367,7 @@ class _Reading:
             elif (one := scope.inputs.get(given.get("componentInputArtifact", ""))) is not None:
                 found[key] = one
             if definitions.get(key, {}).get("isOptional") and isinstance(found.get(key), Value):
-                found[key] = Value("first", (found[key], None))  # None if its task has no output
+                found[key] = Value("first", (found[key], None))  # None if the producer was skipped or has failed
         return found
 
 

@@ -66,7 +66,7 @@ def stop_run(
             if execution is None or execution.state != "RUNNING":
                 continue
             if record is not None and record.execution_id == execution.id:
-                # It may have succeeded, but its runner died before recording it.
+                # The container may have succeeded, although its runner died before it recorded this.
                 types = {name: records[0].type for name, records in execution.outputs.items() if records}
                 publish(store, recorded_execution(record, now), run, types)
             else:
@@ -149,7 +149,8 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
                 for record in records:
                     uses = store.users_of(record.id, "INPUT") + store.users_of(record.id, "OUTPUT")
                     place, _, number = record.uri.rpartition("/")
-                    one_of_own = is_object_url(own) and place == own and number.isdecimal()  # of several, copied there
+                    # An output with several artifacts in an object store has the URLs `own/0`, `own/1` ...
+                    one_of_own = is_object_url(own) and place == own and number.isdecimal()
                     if not (record.uri == own or one_of_own) or {one.run_id for one in uses} - {run.id, ""}:
                         continue
                     removed += [record.uri] if remove(record.uri) else []

@@ -79,7 +79,7 @@ def _follow(store: MetadataStore, artifact: ArtifactRecord, direction: str, seen
     if len(seen) >= _MAX_ARTIFACTS or depth >= _DEEPEST:
         return Lineage(artifact, cut=True)
     seen.add(artifact.id)
-    # An execution that reused it is not its producer.
+    # An execution in the state CACHED only reused its outputs, so it is not their producer.
     executions = tuple([one for one in store.users_of(artifact.id, direction) if one.state != "CACHED"])
     found: dict[int, ArtifactRecord] = {}
     for execution in executions:

@@ -90,7 +90,7 @@ class PostgreSQL(Database):
                 listening.execute(f"LISTEN {_CHANNEL}")
             for _ in listening.notifies(timeout=seconds, stop_after=1):
                 pass
-        except (psycopg.Error, SQLAlchemyError):  # the next read reports the reason
+        except (psycopg.Error, SQLAlchemyError):  # ignored: the caller's next read raises an error with the reason
             if self._watcher is not None:
                 self._watcher.invalidate()  # the next wait connects again
             return seconds

@@ -94,7 +94,7 @@ types = _table(
 type_properties = _table("typeproperty", _key("type_id"), _key("name", _NAME), sa.Column("data_type", sa.Integer))
 parent_types = _table("parenttype", _key("type_id"), _key("parent_type_id"))
 artifacts = _named("artifact", sa.Column("uri", sa.Text), sa.Column("state", sa.Integer))
-sa.Index("idx_artifact_uri", artifacts.c.uri, postgresql_using="hash")  # of any length
+sa.Index("idx_artifact_uri", artifacts.c.uri, postgresql_using="hash")  # a hash index accepts URIs of any length
 executions = _named("execution", sa.Column("last_known_state", sa.Integer))
 contexts = _named("context")
 artifact_properties, execution_properties, context_properties = map(_properties, ("artifact", "execution", "context"))
@@ -132,7 +132,7 @@ our_artifacts = _table("tfoperator_artifact", _key("artifact_id", autoincrement=
 leases = _table(
     "tfoperator_lease",
     _key("name", sa.String(400)),  # RUN, or RUN/STEP
-    _required("term"),  # counts the holders
+    _required("term"),  # the number of holders so far
     _required("holder", sa.String(32)),  # "" if the lease has no holder
     _required("until", sa.Float(53)),  # seconds since 1970, by the database's clock
     _required("host", _NAME),

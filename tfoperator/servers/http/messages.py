@@ -137,7 +137,7 @@ def parse_head(head: bytes) -> Request:
     parser = HttpRequestParser(parts)
     version = head.partition(b"\r\n")[0][-9:]
     try:
-        with suppress(HttpParserUpgrade):  # another protocol is offered: HTTP/1.1 continues
+        with suppress(HttpParserUpgrade):  # the client offers another protocol (`Upgrade`); the server uses HTTP/1.1
             parser.feed_data(head)
     except HttpParserError as error:
         raise malformed(str(error)) from None

@@ -342,7 +342,7 @@ class HttpServer(ABC):
             else:
                 last = last or answer.last
                 self._write(connection, writer, answer, last=last, is_head=head.method == "HEAD")
-                del answer  # the transport's buffer has the unsent bytes: keep no second copy
+                del answer  # the transport's buffer has the unsent bytes, so free this second copy
                 await self._drained(connection, writer)
             seconds = limits.idle_seconds
             if unread:
@@ -359,7 +359,7 @@ class HttpServer(ABC):
         Also return whether the connection has unread bytes of the request. The returned request has no body, so that
         the body does not stay in memory until the client has read the response.
         """
-        head = Request("HEAD" if first == b"H" else "", "", {})  # until it is read
+        head = Request("HEAD" if first == b"H" else "", "", {})  # a placeholder until the head was read
         try:
             async with asyncio.timeout(self._limits.request_seconds):
                 head = await read_head(first, reader)

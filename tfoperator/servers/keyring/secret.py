@@ -33,7 +33,7 @@ class ForeignSecret(Exception):
 class _Secret(msgspec.Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     type: str = ""
-    data: dict[str, bytes] | None = None  # msgspec reads base64 into bytes
+    data: dict[str, bytes] | None = None  # msgspec decodes the base64 of the JSON
 
     def __repr__(self) -> str:
         return f"_Secret({self.metadata.name!r})"

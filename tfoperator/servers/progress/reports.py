@@ -126,8 +126,8 @@ def encode_report(report: ProgressReport) -> bytes:
 def _whole_number(field: str, value: Any, maximum: int) -> int | None:
     if value is None:
         return None
-    # A number with a fraction is rounded down: 99.7 % is not complete. JSON has neither NaN nor infinity, and integers
-    # beyond the range of floats.
+    # A number with a fraction is rounded down: 99.7 % is not complete. In JSON, a number can't be NaN or infinite, but
+    # an integer can be too large for a float.
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 <= value <= maximum:
         raise InvalidReport(f"trainerStatus.{field}: must be a number from 0 to {maximum}")

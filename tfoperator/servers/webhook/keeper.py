@@ -123,7 +123,7 @@ class CertificateKeeper(KeyringKeeper):
         try:
             patched = self._client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, patch, decode_crd)
         except ConflictError:
-            return LOOK_SECONDS  # the watch delivers the other write
+            return LOOK_SECONDS  # somebody has changed the CRD; the watch delivers this change and wakes the thread
         except MethodNotAllowedError as error:
             self._is_read_only = True
             logger.info(

@@ -147,7 +147,7 @@ class DockerBackend:
     def _start(self, container: Container) -> None:
         try:
             container.start()
-        except APIError as error:  # the runtime answers 400 or 500 if there is no such program, or mount, or device
+        except APIError as error:  # for example 400 or 500, if the program, a mount or a device does not exist
             raise NeverStarted(f"container {container.name} can't be started: {error.explanation or error}") from error
 
     def _follow(self, container: Container, lost: ContainerEnd) -> ContainerEnd:
@@ -184,7 +184,7 @@ class DockerBackend:
         except NotFound:
             return ContainerEnd(0) if code == 0 and cause is EndCause.ITSELF else lost
         state, name = container.attrs["State"], container.name
-        if state.get("Running"):  # `docker restart` of another program
+        if state.get("Running"):  # somebody has restarted the container, for example with `docker restart`
             self._quietly(name, str(container.id), lambda one: one.stop(timeout=self._grace))
         said = ["OOMKilled"] if state.get("OOMKilled") else []
         said += [state["Error"]] if state.get("Error") else []

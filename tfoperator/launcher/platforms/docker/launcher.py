@@ -136,7 +136,7 @@ class DockerComponentLauncher(ContainerComponentLauncher):
             "pull": config.get("pull", "missing"),
             "containers.create": {"name": name, **self.call},
         }
-        # docker-py accepts its own objects, too (mounts, ulimits): they are dictionaries, or shown by their repr.
+        # The config may contain objects of docker-py, such as Mount. `default=str` shows them as text.
         return yaml.safe_dump(json.loads(json.dumps(call, default=str)), sort_keys=False)
 
     @property

@@ -92,7 +92,7 @@ class ObjectBackend:
         self._resource = kind.resource
         self._manifest = manifest
         self._grace = manifest.get("spec", {}).get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
-        self._interrupted: ObjectWait[Any] | None = None  # a wait that ended before its object did
+        self._interrupted: ObjectWait[Any] | None = None  # the wait that a cancellation or NeverStarted has ended
 
     def create(self, name: str) -> str:
         """Create the object, or find the object of this name that this launch has created. Return its UID."""
@@ -173,7 +173,7 @@ class ObjectBackend:
         self.remove(name, uid)
         self._wait_until_gone(name, uid)
         if self._interrupted is not None:
-            self._interrupted.finish()  # the log ends with the object; its last lines show why the component stopped
+            self._interrupted.finish()  # forwards the last lines, which the program has logged after SIGTERM
             self._interrupted = None
 
     def remove(self, name: str, uid: str) -> None:
@@ -201,7 +201,8 @@ class ObjectBackend:
                             mailbox.put(one)
                             if change.type is WatchEventType.DELETED:
                                 mailbox.put(Gone())
-                        elif change.type is WatchEventType.BOOKMARK and not seen:  # the first list is complete
+                        # The first bookmark means that the first list is complete: it does not contain the object.
+                        elif change.type is WatchEventType.BOOKMARK and not seen:
                             mailbox.put(Gone())
             except KubeError as error:
                 mailbox.put(error)
@@ -228,7 +229,7 @@ class ObjectBackend:
                 case KubeError() as error:
                     return error, heard
                 case None:
-                    pass  # the deadline, or the launch is cancelled
+                    pass  # the deadline has passed, or `cancel` has woken this thread
                 case state:
                     heard = True
                     if (end := wait.seen(state)) is not None:

@@ -195,7 +195,7 @@ def lost_end(last: PodView | None, name: str, container: str = MAIN) -> Containe
     """
     end = container_end(last, container) if last is not None else None
     if end is not None and end.exit_code == 0:
-        return end  # it succeeded before its pod was deleted
+        return end  # the container had succeeded before its pod was deleted
     return ContainerEnd(None, f"pod {name} was deleted before its container had succeeded", lost=True)
 
 
