@@ -11,7 +11,7 @@
       kubernetes: {metadata: ..., spec: ...}                 # laid over the pod
       tfjob: {replicas: {Worker: 2}, spec: ..., pod: {metadata: ..., spec: ...}}
 
-Every unknown field is an error: ignoring a misspelt field would change the run.
+Every unknown field is an error, so that a misspelt field has no silent effect.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Process(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Platforms(msgspec.Struct, forbid_unknown_fields=True):
-    """The platform configs of one component, as the file contains them."""
+    """The field `platforms` of a component.yaml: the settings for each platform."""
 
     docker: Json | None = None
     process: _Process | None = None
@@ -80,9 +80,9 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ComponentFile(msgspec.Struct, frozen=True):
-    """The content of a file.
+    """The content of a component.yaml.
 
-    `inputs`, `outputs` and `parameters` contain names with their defaults. None means that there is no default.
+    `inputs`, `outputs` and `parameters` have the default of each name. None means that there is no default.
     """
 
     source: str
@@ -99,10 +99,9 @@ class ComponentFile(msgspec.Struct, frozen=True):
         outputs: Mapping[str, Sequence[str]] | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Component:
-        """Return the component with URIs and parameters that are given as text.
+        """Return the component with the URIs and parameters of a command line.
 
-        ComponentError lists missing and unknown names. A parameter is text. If its default has another type, the
-        parameter is JSON of this type.
+        Parameters are text: see `parameter_values`. Raises ComponentError, which lists all missing and unknown names.
         """
         problems: list[str] = []
         arguments = (("input", self.inputs, inputs or {}), ("output", self.outputs, outputs or {}))
@@ -114,7 +113,7 @@ class ComponentFile(msgspec.Struct, frozen=True):
 
 
 def load_component_file(path: str) -> ComponentFile:
-    """Read a file.
+    """Read a component.yaml.
 
     Raises ComponentError, which names the file and the field. Raises OSError if the file can't be read.
     """
@@ -151,7 +150,7 @@ def _component_file(path: str, document: _Document) -> ComponentFile:
         _named(document.parameters),
         tuple(platform_configs(document.platforms)),
     )
-    Component(file.name, file.executor_spec, exec_properties=dict(file.parameters))  # checks the name and so on
+    Component(file.name, file.executor_spec, exec_properties=dict(file.parameters))  # raises if a name is invalid
     return file
 
 
@@ -174,7 +173,7 @@ _MAKERS: Mapping[str, Callable[[Any], PlatformConfig]] = {
 
 
 def platform_configs(platforms: Platforms) -> list[PlatformConfig]:
-    """Return the configs. Raises PlatformConfigError. It names the platform."""
+    """Return the configs for the platforms that are set. Raises PlatformConfigError, which names the platform."""
     configs: list[PlatformConfig] = []
     for name, make in _MAKERS.items():
         try:
@@ -198,9 +197,10 @@ def _artifacts(
 
 
 def parameter_values(known: Mapping[str, Any], given: Mapping[str, str], problems: list[str]) -> Json:
-    """Return parameters that are given as text.
+    """Return the values of parameters for texts from a command line (`--param NAME=TEXT`).
 
-    A text is unchanged, or is decoded as JSON of the default's type. It adds errors to `problems`.
+    `known` has the defaults. If a default is not text and not None, the text is decoded as JSON, and must have the type
+    of the default. Errors are added to `problems`.
     """
     _check_names("parameter", known, given, problems)
     values: Json = {}

@@ -42,7 +42,8 @@ class Box(msgspec.Struct, frozen=True):
 class Picture(msgspec.Struct, frozen=True):
     """The positions of the steps in pixels.
 
-    Each box has the size `box_width` by `box_height`. `lines` are paths in SVG's format.
+    Each box has the size `box_width` by `box_height`. `lines` connect each step with its predecessors. A line is the
+    text of the attribute `d` of an SVG `<path>`.
     """
 
     width: int
@@ -117,11 +118,16 @@ def _text(text: str) -> str:
 
 
 _STATES = {"COMPLETE": "succeeded", "CANCELED": "cancelled"}
-"""The words for some states. For all other states, the state itself is the word."""
+"""For some states of an execution in the records, the word in a drawing. For each other state, the word is the state in
+lower case, such as `failed`.
+"""
 
 
 def states_of(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, str]:
-    """Return the state of each step, from the step's execution or from the state of the execution."""
+    """Return a word for the state of each step of a run, such as `succeeded`, `waiting`, `not run` or `interrupted`.
+
+    `known` has the execution of each step that has begun, or only the state of the execution.
+    """
     found, not_begun = {}, "waiting" if run.state == "running" else "not run"
     for name in run.steps:
         one = known.get(name)
@@ -132,7 +138,7 @@ def states_of(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionSta
 
 
 def step_notes(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> dict[str, str]:
-    """Return the state of each step, and how long it took."""
+    """Return a text for each step: the word for its state (`states_of`), and the time that it took if it has ended."""
     notes = states_of(run, known)
     for name, one in known.items():
         if name in notes and one.began is not None and one.ended is not None and one.state != "CACHED":

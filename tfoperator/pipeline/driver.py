@@ -1,7 +1,7 @@
-"""The driver and publisher of pipelines. They resolve inputs, allocate outputs, and record both in the metadata store.
+"""The driver and publisher of pipelines. They resolve inputs, choose the URIs of outputs, and record both in the store.
 
-The URI of an artifact is a path of this machine, or the URL of objects. For objects, `exists`, `remove`, `content` and
-`version` may raise ObjectStoreError.
+The URI of an artifact is a path of this machine, or the URL of objects in an object store (`s3://`, `gs://`, `az://`).
+For objects, `exists`, `remove`, `content` and `version` may raise ObjectStoreError.
 """
 
 from __future__ import annotations
@@ -47,20 +47,23 @@ from tfoperator.pipeline.values import (
 logger = logging.getLogger(__name__)
 
 _STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELED"}
-"""The states that have different names: for each name in a launch, the name in the records."""
+"""For some states of a launch, the name of the state in the records. Any other state has the same name in upper case.
+"""
 
 _MAX_VALUE = 1 << 18
-"""Maximum size of a value in bytes."""
+"""The maximum size in bytes of the file or object that contains a value (`Integer`, `String` ...)."""
 _MAX_FILES = 10_000
-"""The maximum number of files that are checked below a directory."""
+"""The maximum number of files below a directory, or of objects, that `version` includes."""
 _UNKNOWN = 2
-"""The code from google.rpc for an error for which only the message is known."""
+"""The code `UNKNOWN` of `google.rpc.Code`. Kubeflow Pipelines reports errors of tasks with codes of this list."""
 _MAX_STATUS = 20_000
-"""The maximum number of characters in the message of a status. The message becomes an argument of a program, which has
-a limited length.
+"""The maximum number of characters in the message of a status (`_status`). A later step can get the message as an
+argument of its program, and Linux limits the length of an argument.
 """
 _WORKSPACE, _TMP = ".workspace", ".tmp"
-"""The names of the folders for workspaces and for `tmp_path`, below `pipeline_root`. A step can't have such a name."""
+"""The names of folders in `pipeline_root`, for workspaces and for `tmp_path`. The name of a step can't begin with a
+dot, so the folder of a step never has such a name.
+"""
 
 
 class MetadataDriver:
@@ -72,10 +75,14 @@ class MetadataDriver:
         self._step = step
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """See `Driver`. Inputs are the outputs of earlier steps, and outputs get URIs of this run."""
+        """Record and return a new execution of the step, or an earlier execution whose outputs are reused.
+
+        Inputs are the outputs of earlier steps. The URIs of new outputs contain the id of this run. Raises
+        ComponentError if an input or parameter can't be determined.
+        """
         step = self._step
         before = self._store.executions(self._run.id, step.after | {step.name})
-        if (known := before.get(step.name)) and known.state == "CACHED":  # decided before a crash
+        if (known := before.get(step.name)) and known.state == "CACHED":  # a runner that was killed has decided this
             return _execution(known)
         try:
             lookup: Any = partial(looked_up, before=before, run=self._run, store=self._store, step=step.name)
@@ -128,17 +135,18 @@ class MetadataDriver:
         return _execution(self._store.begin_execution(self._run, new, now))
 
     def publish(self, execution: Execution) -> None:
-        """See `Publisher`.
+        """Record the outcome of an execution in the metadata store.
 
-        If an output is not a valid value of its type, the method records this and raises PermanentFailure.
+        If an output is not a valid value of its type, record the execution as failed, and raise PermanentFailure.
         """
         if problem := publish(self._store, execution, self._run, self._step.outputs):
             raise PermanentFailure(problem)
 
     def _key(self, step: Step, resolved: Component, identity: str) -> str:
-        """Return the cache key, which is a hash of the executor and the inputs.
+        """Return the cache key: a hash of the program (`identity`), the inputs and the parameters of a step.
 
-        Files and objects that no step has made are included by their version.
+        For files and objects from outside of the pipeline, the hash includes their sizes and times (`version`). The key
+        is "" if caching is impossible.
         """
         if not identity:
             return ""
@@ -160,11 +168,12 @@ def looked_up(
     step: str = "",
     content: bool = True,
 ) -> Any:
-    """Return the output of a step: its artifacts, or with `content` the value of the output.
+    """Look up the result of a `Value`, for `evaluate`. The operation of the value decides which result is returned.
 
-    For another kind of value, return the final state of steps. For other kinds of values, return a fact of the `run`
-    (for the step named `step`), or the newest artifact of earlier runs, which is the same during the whole run. Raises
-    NotPutOut if the step with the output has not succeeded, and ComponentError if the step has no such output.
+    `OUTPUT`: the output of a step. With `content`, this is the value of the output. Without `content`, it is the
+    artifacts. `STATUS`: how steps ended. `RUN`: a fact of `run`, such as its id; some facts depend on `step`. `NEWEST`:
+    the newest artifact that an earlier run has made. `before` has the executions of the steps. Raises NotPutOut if the
+    step with the output has not succeeded, and ComponentError if the step has no output of this name.
     """
     if value.op == RUN:
         return _fact(value.args[0], run, step)
@@ -172,7 +181,7 @@ def looked_up(
         kind, *fields = value.args
         wanted = dict(zip(fields[::2], fields[1::2], strict=True))
         if not all(isinstance(one, str | int | float) for one in wanted.values()):
-            return ()  # it comes from a property of an artifact that is not there, or has another property
+            return ()  # the value of a field is None: the filter uses a property that an artifact does not have
         return tuple(store.newest_artifacts(run, kind, wanted))
     if value.op == STATUS:
         return _status([one for name in value.args if (one := before.get(name))])
@@ -187,7 +196,7 @@ def looked_up(
 
 
 def _check_names(*sides: Mapping[str, Any]) -> None:
-    """Raise ComponentError if a program or a file has chosen a name that the records do not accept."""
+    """Raise ComponentError if the name of a parameter or a property is too long for the records, or contains NUL."""
     if wrong := [name for side in sides for name in side if not is_name(name)]:
         raise ComponentError(
             f"{wrong[0][:40]!r} is not a valid name of a parameter or property: it may have at most 255 characters "
@@ -196,9 +205,10 @@ def _check_names(*sides: Mapping[str, Any]) -> None:
 
 
 def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
-    """Return the values that a program found before the step ran: the parameters, and the properties of each output.
+    """Return the content of a report: the parameters, and the properties of each output of the step.
 
-    Raises ComponentError if the program's document is malformed.
+    A report is the JSON document of a program that ran before the step (Kubeflow Pipelines' `preCacheCheck`). It is
+    None for a step without such a program. Raises ComponentError if the document is malformed.
     """
     if report is None:
         return {}, {}
@@ -218,7 +228,7 @@ def _status(ended: Sequence[ExecutionRecord]) -> Any:
 
 
 def _fact(name: str, run: RunRecord, step: str) -> str:
-    """Return a fact of a run, such as its id or its start."""
+    """Return a fact of a run by its name: `id`, `root`, `name`, `began`, `task` or `workspace`."""
     if name == WORKSPACE:
         return workspace_of(run)
     facts = {
@@ -232,9 +242,9 @@ def _fact(name: str, run: RunRecord, step: str) -> str:
 
 
 def workspace_of(run: RunRecord) -> str:
-    """Return the folder that all steps of a run share. It is made when a step begins that uses it.
+    """Return the path of the folder that all steps of a run share. The driver makes it when the first step uses it.
 
-    Raises ComponentError if outputs are objects in an object store.
+    Raises ComponentError if `pipeline_root` is in an object store, because an object store has no folders.
     """
     if (root := local_path(run.root)) is None:
         raise ComponentError(f"a workspace needs a pipeline_root that is a directory, but it is {shown_url(run.root)}")
@@ -242,15 +252,18 @@ def workspace_of(run: RunRecord) -> str:
 
 
 def leads_out(root: str, path: str) -> bool:
-    """Return whether a path below a local root leads out of the root, by a link that a program has left there."""
+    """Return whether `path`, a path below a local root, contains a symbolic link.
+
+    A step's program can leave a link in the root. A write through the link could then change files elsewhere.
+    """
     top = str(local_path(root) or root)
     return os.path.realpath(path) != os.path.join(os.path.realpath(top), os.path.relpath(path, top))
 
 
 def tmp_of(run: RunRecord) -> str:
-    """Return the folder for `output.json`.
+    """Return the folder in `pipeline_root` for the files `output.json` of a run's steps.
 
-    Each step of a run may write the file below it, if the step's pod mounts `pipeline_root`.
+    A step writes its `output.json` there if its pod mounts `pipeline_root`.
     """
     return f"{local_path(run.root) or run.root}/{_TMP}/{run.id}"
 
@@ -267,11 +280,11 @@ def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecor
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:
-    """Record the outcome of an execution. Return the reason if the execution has to count as failed.
+    """Record the outcome of an execution. Return the reason if its outputs make it a failed execution, otherwise "".
 
-    The execution counts as failed if an output is not a valid value of its type, or if the records do not accept the
-    name of a property. Values are read only from planned URIs. A container may name any file of this machine, and must
-    not get the file's content.
+    The reason is an output that is not a valid value of its type (`types`), or the name of a property that is too long
+    or contains NUL. The content of a value is read only from the URI that was planned for the output. A container can
+    report any other path of this machine as its output, and must not get the content of that file into the records.
     """
     outputs, problem = {}, ""
     try:
@@ -309,9 +322,9 @@ def _artifacts(side: Mapping[str, Iterable[ArtifactRecord]]) -> dict[str, tuple[
 
 
 def _execution(record: ExecutionRecord) -> Execution:
-    """Return the execution that begins, in the form that launchers use.
+    """Return a record of the store in the form that launchers use.
 
-    A cached execution has only the outputs that exist.
+    If the state of the record is `CACHED`, the result has only outputs in the state `LIVE`.
     """
     cached, outputs = record.state == "CACHED", dict[str, list[ArtifactRecord]]()
     for name, records in record.outputs.items():
@@ -330,9 +343,10 @@ def _execution(record: ExecutionRecord) -> Execution:
 
 
 def _still_there(earlier: ExecutionRecord) -> bool:
-    """Return whether the earlier outputs are usable.
+    """Return whether all outputs of an earlier execution can be used again.
 
-    They must not be removed, and must still exist if they existed when the execution ended.
+    Each output must have the state `LIVE`. If its file or object existed when the execution ended (`made`), it must
+    still exist. Outputs in the state `ABANDONED` do not count.
     """
     known = [one for records in earlier.outputs.values() for one in records if one.state != "ABANDONED"]
     return all(one.state == "LIVE" and (not one.made or _exists(one.uri, unknown=False)) for one in known)
@@ -368,9 +382,10 @@ def content(uri: str) -> bytes:
 
 
 def version(uri: str) -> str:
-    """Return the names, sizes and times of a file, or of the files below a directory.
+    """Return a text that changes when the data at a URI changes. It contains names, sizes and modification times.
 
-    For objects, return ETags instead of times. The result is empty for any other URI.
+    For a directory, the text contains all files below it, up to 10 000. For objects, it contains ETags in place of
+    times. For any other URI, the text is empty.
     """
     path = local_path(uri)
     if path is not None:

@@ -35,15 +35,16 @@ MAX_ITEMS = 1000
 """Maximum number of items of a loop."""
 MAX_STEPS = 10_000
 _MAX_NAME = 255
-"""The maximum number of characters of a context in the records. A context contains the names of a pipeline
-and a step.
+"""The maximum number of characters of the name of a context in the records: `PIPELINE.STEP`, with the numbers of
+iterations.
 """
 
 
 class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Artifacts from outside of the pipeline.
 
-    With `uri` (a text or a value), there is one artifact, with this URI and `properties`.
+    If `uri` is set (a text or a `Value`), there is a single artifact with this URI. It has these `properties`, or if
+    they are None, the properties of the first of the `artifacts`. Without `uri`, the artifacts are `artifacts`.
     """
 
     type_name: str
@@ -53,11 +54,14 @@ class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 Source = FromOutside | Value
-"""The source of an input. A value is the output of a step, or a choice or a list of outputs."""
+"""The source of an input. A `Value` is the output of a step, or a choice (`first`) or a list of such outputs."""
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """The steps in a loop run once for each item. At most `limit` iterations run in parallel (0: no limit)."""
+    """A loop: its steps run once for each item of `items`, a list or a `Value`.
+
+    At most `limit` iterations run in parallel (0: no limit).
+    """
 
     name: str
     items: Any
@@ -65,15 +69,18 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One component. `outputs` has the type of each output. Parameters may be values.
+    """A component of a pipeline as a plain value. A part that is known only during the run is a `Value`.
 
-    The step is skipped unless all conditions in `when` hold. If the step is in `loops` (the outermost first), it is a
-    pattern. `Unfolded` makes a step from it for each iteration. Such a step has `pattern`, the name of the pattern, and
-    `at`, its iteration. With `always`, the step runs even if the steps before it fail. `settings` are settings of the
-    step's container, by name. Kubeflow Pipelines' files have them outside of the container's description. A setting
-    that is only known during the run is a value. `properties` has the planned properties of the step's outputs.
-    `report` is a value: the document of a program that ran before the step. The parameters and properties in this
-    document replace the planned values.
+    `outputs` has the type of each output. `exec_properties` are the parameters. `behind` names steps that must end
+    first, in addition to the steps whose outputs this step uses. The step is skipped unless all conditions in `when`
+    hold. With `always`, the step runs even if the steps before it fail.
+
+    A step in `loops` (the outermost first) is a pattern: `Unfolded` makes a step from it for each iteration. The new
+    step has the pattern's name in `pattern`, and the index of its item in each loop in `at`.
+
+    `settings` are the resources and Kubernetes options of the step, by name. `properties` has the planned properties of
+    each output. `report` is a JSON document of a program that runs before the step. The parameters and properties in
+    this document replace the planned parameters and properties.
     """
 
     name: str
@@ -129,8 +136,8 @@ class Graph(msgspec.Struct, frozen=True):
     def component(self, step: Step, run_id: str) -> Component:
         """Return the component to launch, as far as it is known before the run.
 
-        Inputs have their planned URIs. In place of a value there is a text that shows its source; the driver resolves
-        both.
+        Inputs have their planned URIs. A parameter that is known only during the run is a text that shows its source,
+        such as `train.accuracy`. When the step begins, the driver replaces both.
         """
         inputs = {name: self._expected(source, run_id) for name, source in step.inputs.items()}
         outputs = {name: (Artifact(self.output_uri(step.name, name, run_id)),) for name in step.outputs}
@@ -152,9 +159,9 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 def check_fixed(graph: Graph) -> None:
-    """Raise ComponentError for a pipeline whose steps are known only while it runs.
+    """Raise ComponentError if the pipeline has a condition, a loop, a step that always runs, or late settings.
 
-    An orchestrator must know them before.
+    Argo and Airflow get the list of steps before the run, so they can't run such a pipeline.
     """
     steps = (one for one in graph.steps if one.when or one.loops or one.always or _is_late(one))
     if step := next(steps, None):
@@ -172,7 +179,8 @@ def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: boo
     """Return the graph of some steps.
 
     Each step comes after the steps of its inputs; apart from this, the given order is kept. Raises ComponentError for a
-    cycle. Raises it also for names that are invalid, that are alike, or that iterations of loops would share.
+    cycle. Also raises ComponentError if a name is invalid, if two names differ only in upper and lower case, or if an
+    iteration of a loop (`train.0`) would have the name of another step.
     """
     _check_names(name, steps)
     by_name = {step.name: step for step in steps}
@@ -181,10 +189,9 @@ def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: boo
 
 
 def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return the names.
+    """Return the names in an order in which each name comes after its predecessors in `before`.
 
-    Each name comes after the names in its `before`; apart from this, the given order is kept. Raises ComponentError for
-    a cycle.
+    Apart from this, the given order is kept. Raises ComponentError for a cycle; the message begins with `where`.
     """
     try:
         return list(TopologicalSorter({name: sorted(others) for name, others in before.items()}).static_order())
@@ -193,8 +200,8 @@ def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]
 
 
 def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
-    Component(pipeline, ExecutorSpec())  # names follow the same rules as the names of components
-    count = Counter(step.name.casefold() for step in steps)  # some file systems (macOS), where logs are, ignore case
+    Component(pipeline, ExecutorSpec())  # raises ComponentError if the name is not valid as a component's name
+    count = Counter(step.name.casefold() for step in steps)  # names of log files: macOS ignores upper and lower case
     if alike := sorted({step.name for step in steps if count[step.name.casefold()] > 1}):
         raise ComponentError(
             f"pipeline {pipeline}: several steps are named {', '.join(alike)} (upper and lower case count as equal): "
@@ -202,7 +209,7 @@ def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
         )
     depths = {step.name.casefold(): len(step.loops) for step in steps}
     for step in steps:
-        Component(step.name, step.executor_spec, exec_properties=step.exec_properties)  # checks it
+        Component(step.name, step.executor_spec, exec_properties=step.exec_properties)  # raises if a name is invalid
         longest = _name(f"{pipeline}.{step.name}", (MAX_ITEMS - 1,) * len(step.loops))
         if len(longest) > _MAX_NAME:
             raise ComponentError(
@@ -219,9 +226,9 @@ def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
 
 
 def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Collection[str]) -> list[Step]:
-    """Return the steps that have not ended, and for which all steps in `after` have ended.
+    """Return the steps that can start: they have not ended, and all their predecessors in `after` have ended.
 
-    An iteration of a loop starts when fewer of the earlier iterations are unfinished than the loop's limit.
+    If a loop has a limit, an iteration can start only when fewer than `limit` of the earlier iterations are unfinished.
     """
     ended = frozenset(ended)
     found = []
@@ -239,9 +246,10 @@ def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Co
 
 
 class Unfolded:
-    """The steps of a graph, as far as the items of its loops are known. It also has messages about loops without items.
+    """The steps of a graph, with a step for each iteration of each loop whose items are known.
 
-    While the items of a loop are not known, a step in the loop is represented by its pattern. The pattern can't start.
+    While the items of a loop are not known, the pattern stands in `steps` for its iterations. The pattern can't start.
+    `wrong` has a message for each step whose loop has invalid items.
     """
 
     def __init__(self, graph: Graph, lookup: Callable[[Value], Any]) -> None:
@@ -275,7 +283,7 @@ class Unfolded:
             try:
                 items = evaluate(self._placed(loop.items, outer, path), self._lookup)
             except NotPutOut as error:
-                raise NotYet(str(error)) from None  # its steps are skipped, and not gone
+                raise NotYet(str(error)) from None  # the pattern stays in `steps`, and is skipped
             except LeftOut:
                 items = []
             if isinstance(items, str):
@@ -327,7 +335,11 @@ class Unfolded:
         return mapped(value, change)
 
     def _names(self, pattern: str, loops: tuple[Loop, ...], path: tuple[int, ...]) -> list[str]:
-        """Return the names of the steps made from a pattern, in one iteration of the loops that it shares."""
+        """Return the names of the steps that were made from a pattern.
+
+        `path` is an iteration of `loops`. If the pattern is in some of these loops, only its steps in the same
+        iteration count. Raises NotYet if the pattern's iterations are not known.
+        """
         own, around, made = self._loops[pattern], [loop.name for loop in loops], self._made[pattern]
         shared = max(depth for depth in range(len(own) + 1) if own[:depth] == around[:depth])
         if own and not all(one.at for one in made):
@@ -340,9 +352,10 @@ def _name(pattern: str, path: tuple[int, ...]) -> str:
 
 
 def _described(step: Step) -> Any:
-    """Return a description of a step's work.
+    """Return everything that determines a step's work, for `Graph.fingerprint`.
 
-    If the step has no values, conditions or loops, the description has the form of the first release.
+    For a step without conditions, loops and late values, the description is the same as in the first release. So the
+    fingerprints of old runs stay valid.
     """
     spec = step.executor_spec
     what = spec.path if isinstance(spec, ExecutorClassSpec) else msgspec.to_builtins(spec)

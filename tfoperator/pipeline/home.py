@@ -34,15 +34,17 @@ LAST = "last"
 """A word that stands for the id of the newest run."""
 
 ORCHESTRATOR = "orchestrator"
-"""A key in a run's `place`. Its value is the system that orders the run's steps (argo, airflow), each of which runs in
-its own process.
+"""A key in a run's `place`. Its value is the orchestrator that starts a process for each step of the run: `argo` or
+`airflow`. A run without this key belongs to a single runner process.
 """
 
 _LOCK = "lock"
-"""The name of a file in a folder. A runner, or the launcher of a step, keeps the file locked while it works."""
+"""The name of the lock file in the folder of a run or step. The runner, or the launcher of the step, locks this file
+while it works.
+"""
 _LOCK_SECONDS = 0.5
-"""The maximum seconds to wait for the lock. A process that only checks the lock (`is_locked`) holds it during two
-system calls; a process that takes the lock waits for this.
+"""The maximum seconds to wait for the lock. A process that only checks the lock (`is_locked`) also holds the lock for a
+very short time (two system calls). The wait covers this time.
 """
 
 _NETWORK = re.compile(r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|afs|9p|fuse\.(?!fuse-overlayfs).*")
@@ -57,17 +59,17 @@ class NoSuchRun(ComponentError):
 class Home:
     """The place of the data of pipelines: a directory, or a database together with a folder for logs.
 
-    Several processes may use it. Each run has only one runner at a time. With a database the working directories of
-    launches are in a temporary directory. `close` removes this directory. Its content is never needed later.
+    Several processes may use it. Each run has only one runner at a time. With a database, the working directories of
+    launches are in a temporary directory, and `close` removes it. The records and logs are elsewhere.
     """
 
     def __init__(self, place: str | Path = DEFAULT_HOME) -> None:
-        """The constructor makes no request. Raises ComponentError if the place is not valid."""
-        self._opened = ExitStack()  # has the reader
+        """Check the place without a request to a database. Raises ComponentError if the place is not valid."""
+        self._opened = ExitStack()  # closes `_reader`
         self._scratch = ExitStack()
-        self._guard = threading.Lock()  # guards the two below
+        self._guard = threading.Lock()  # guards `_reader` and `_identity`
         self._reader: MetadataStore | None = None
-        self._identity = 0  # of the file that it reads
+        self._identity = 0  # the inode number of the file that `_reader` reads
         self.look_seconds = 1.0
         """Seconds between two checks of an unfinished run."""
         self.path = Path(place).absolute()
@@ -78,7 +80,7 @@ class Home:
             self.look_seconds = 2.0
             self.database, logs = url
             folder, objects = _place_of_logs(logs)
-            # Containers get the name as part of `tmp_path`, and other users must not be able to guess it.
+            # Containers get the directory's name as a part of `tmp_path`. Other users must not be able to guess it.
             scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
             self.path = Path(self._scratch.enter_context(scratch))
         else:
@@ -97,7 +99,7 @@ class Home:
         return isinstance(self.database, Path)
 
     def close(self) -> None:
-        """Release it."""
+        """Close the shared store of `reading`, and remove the temporary directory."""
         self._opened.close()
         self._scratch.close()
 
@@ -115,13 +117,13 @@ class Home:
         self.reading()
         return True
 
-    # For repeated reads.
+    # Shared access for repeated reads, for example for the page.
 
     def reading(self) -> MetadataStore:
         """Return the metadata store for reading. All readers share it, until the home is closed. Raises StoreError."""
         with self._guard:
             try:
-                identity = Path(self.database).stat().st_ino  # another file may be there by now
+                identity = Path(self.database).stat().st_ino  # somebody may have replaced the file
             except OSError:
                 identity = 0
             if self._reader is None or identity != self._identity:
@@ -133,14 +135,15 @@ class Home:
     def known_launch(self, store: MetadataStore, run: RunRecord, step: str) -> LaunchRecord | None:
         """Return the record of a step's launch. Return None if there is no record, or if it can't be read.
 
-        The names of the run and the step are untrusted, because a writer of the store has set them.
+        The names of the run and the step come from the store, and may be invalid. For a name that would lead out of the
+        home, such as `..`, the result is None.
         """
         if names_files(run.id, step):
             with suppress(LauncherError):
                 return WorkDirectory(self.step_folder(run.id, step), self.keeper(store, run, step)).load()
         return None
 
-    # The other parts of a run.
+    # The files and the lock of a run.
 
     def run_folder(self, run_id: str) -> Path:
         """Return the folder of a run."""
@@ -151,9 +154,9 @@ class Home:
         return self.run_folder(run_id) / "steps" / step
 
     def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RecordKeeper | None:
-        """Return the keeper of a step's launch record.
+        """Return the functions that read and write the launch record of a step in the database.
 
-        With a database, the record is a row. Return None if the record is in the working directory.
+        Return None if the home is a directory: then the record is a file in the working directory of the launch.
         """
         if self._local:
             return None
@@ -173,18 +176,18 @@ class Home:
         seconds: float = LEASE_SECONDS,
         when_lost: Callable[[], object] = lambda: None,
     ) -> Iterator[RunLease]:
-        """Ensure that this is the only runner of a run, or the only launcher of one of its steps.
+        """Own a run, or with `step` a step of it, within the `with` block. At most one process can own it.
 
-        The lease calls `when_lost`. With `wait`, the call waits until the lease of a holder on another machine has
-        expired. Raises RunInProgress or StoreError.
+        If another process takes over the lease, the lease calls `when_lost`. With `wait`, the call waits until the
+        lease of another machine has expired. Raises RunInProgress if another process owns the run, or StoreError.
         """
         name = f"{run_id}/{step}" if step else run_id
         context = context or LaunchContext()
         with ExitStack() as held:
             kernel = ""
             if self._local:
-                # Taken before the lease. The kernel releases this lock at any end of the process, so runners of one
-                # machine need not wait for a lease to run out.
+                # The file lock is taken before the lease. The kernel releases the file lock when a process ends, even
+                # after `kill -9`. So a runner of the same machine need not wait until the lease expires.
                 lock = self.run_folder(run_id).joinpath(*(("launchers", step) if step else ()), _LOCK)
                 make_folders(lock.parent)
                 if (locked := hold_lock(lock, _LOCK_SECONDS)) is None:
@@ -198,14 +201,15 @@ class Home:
             yield lease
 
     def check_sharing(self) -> None:
-        """Raise ComponentError if launchers on several nodes would not see each other's locks.
+        """Raise ComponentError if the home is a directory on a network file system, such as NFS.
 
-        They would lose records.
+        On several nodes, the launchers of an orchestrated run would not see each other's locks, and could overwrite
+        each other's records.
         """
         if not self._local:
             return
         types: dict[Path, str] = {}
-        with suppress(OSError):  # of several mounts at one place the last counts
+        with suppress(OSError):  # if several file systems are mounted at the same path, the last of them is visible
             types = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
         path = self.path.resolve()
         kind = next((types[one] for one in (path, *path.parents) if one in types), "")
@@ -231,7 +235,7 @@ class Home:
         """
         if run.state != "running" or orchestrated(run):
             return run
-        # A runner of this machine holds the kernel's lock of a directory.
+        # For a runner of this machine since its last boot, the file lock shows whether the runner lives.
         held = run.lease.left > 0 and not (self._local and run.lease.kernel == _kernel_id())
         if is_run_id(run.id) and (held or is_locked(self.run_folder(run.id) / _LOCK)):
             return run
@@ -244,9 +248,9 @@ class Home:
 
 
 def _place_of_logs(text: str) -> tuple[Path, Objects | None]:
-    """Return the folder of the logs.
+    """Return the folder of the logs, and the object store of the logs or None. Raises ComponentError.
 
-    If the logs are in an object store, the folder has copies; return the objects, too. Raises ComponentError.
+    `text` is a directory or the URL of an object store. For an object store, the folder has local copies of the logs.
     """
     if is_object_url(text):
         try:
@@ -272,9 +276,9 @@ def _kernel_id() -> str:
 
 
 def orchestrated(run: RunRecord) -> bool:
-    """Return whether an orchestrator decides the order of the run's steps and resumes them.
+    """Return whether an orchestrator (Argo or Airflow) starts and retries the run's steps.
 
-    Otherwise a runner does this.
+    Otherwise, a PipelineRunner does this.
     """
     return ORCHESTRATOR in run.place
 
@@ -285,5 +289,5 @@ def is_run_id(text: str) -> bool:
 
 
 def names_files(run_id: str, step: str) -> bool:
-    """Return whether both are names of files that don't lead out of the home."""
+    """Return whether the id and the step can be parts of a path in the home, without leading out of it."""
     return is_run_id(run_id) and step not in ("", ".", "..") and not {os.sep, "\0"} & set(step)

@@ -1,9 +1,9 @@
-"""The ownership of a run or step. It is a lease that its holder renews. The lease expires if the holder is gone.
+"""The ownership of a run or step. It is a lease in the metadata store. If its holder does not renew it, it expires.
 
-A wrong clock on another machine does no harm. The lease expires by the clock of the database. A holder measures the
-time since *before* its last successful renewal, with several clocks of its own. It stops as soon as the lease has
-expired by one of these clocks. Every write is made under the term of the lease. If another holder has taken over the
-lease, a write by the earlier holder fails.
+A wrong clock on a machine does no harm, because the clock of the database decides when another runner may take the
+lease. The holder measures the time since it *sent* its last successful renewal, with several clocks of its machine. It
+stops as soon as the lease has expired by one of these clocks. Each change of the holder increases the term of the
+lease, and each write to the store names the writer's term. So a write by an earlier holder fails.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tfoperator.pipeline.store.records import RecordedLease
 logger = logging.getLogger(__name__)
 
 LEASE_SECONDS = 30.0
-"""The seconds for which a lease is valid without a renewal. It is long enough to survive an outage of the store, and
-short enough to wait for.
+"""The seconds for which a lease is valid without a renewal. A holder survives a shorter outage of the store. After the
+death of a holder, another runner waits up to this time.
 """
 _CHECK_SECONDS = 2.0
 _RENEWAL_SHARE = 0.25
-"""The renewal period as a share of the lease's time. Three renewals in a row may fail."""
+"""The renewal period as a share of the lease's time. So three renewals in a row may fail before the lease expires."""
 
 
 class RunInProgress(LaunchInProgress):
@@ -39,10 +39,10 @@ class RunLease:
     """The lease of a run or step, as its holder sees it.
 
     First call `acquire`, in one thread. All other methods are thread-safe. In a `with` block, a thread renews the
-    lease. At the end of the block, the lease is released. This thread calls `when_lost` once, if another runner has
-    taken over the run, or if the lease has expired because the store does not answer. Then this holder has ended, even
-    if the store answers again later. `kernel` identifies this machine since its last boot. If it is set, the caller
-    also holds a lock of this kernel.
+    lease, and the end of the block releases it. This thread calls `when_lost` once, if another runner has taken over
+    the run, or if the lease has expired because the store does not respond. After this call, the lease stays lost, even
+    if the store responds again. `kernel` is recorded with the lease. It is the boot id of this machine's kernel, if the
+    caller also holds a file lock for the run, otherwise "".
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class RunLease:
         self._mine = RecordedLease(holder=who, host=socket.gethostname(), process=os.getpid(), kernel=kernel)
         self._since: Elapsed | None = None  # replaced as a whole by each renewal
         self.term = 0
-        """The number of this holder in the order of holders. It is 0 before this holder has the lease."""
+        """The number of this holder: each new holder of the lease gets a larger number. It is 0 before `acquire`."""
         self._when_lost = when_lost
         self._renewal = Repetition(self._keep, seconds=seconds * _RENEWAL_SHARE, clock=clock, name="lease")
-        self._lost: LauncherError | None = None  # set once
+        self._lost: LauncherError | None = None  # the reason why the lease is lost; set once
 
     def __enter__(self) -> RunLease:
         self._renewal.start()
@@ -103,14 +103,14 @@ class RunLease:
             stop.wait(self._clock, min(max(seen.left, 0.0) + 0.1, _CHECK_SECONDS))
 
     def take(self) -> bool:
-        """Take the lease if it has no holder any more; return whether it is ours. Raises StoreError."""
+        """Take the lease if it is free or expired; return whether this holder has it now. Raises StoreError."""
         since = Elapsed(self._clock)
         self.term = self._store.take_lease(self._name, self._mine, self._seconds)
         self._since = since if self.term else None
         return self._since is not None
 
     def renew(self) -> None:
-        """Renew it. Raises OwnershipLost if another runner has taken over the lease. Raises StoreError."""
+        """Renew the lease. Raises OwnershipLost if another runner has taken over the lease. Raises StoreError."""
         since = Elapsed(self._clock)
         if self._since is None or not self._store.renew_lease(self._name, self._mine.holder, self._seconds):
             self._since = None
@@ -118,14 +118,17 @@ class RunLease:
         self._since = since
 
     def held(self) -> bool:
-        """Return whether the lease is ours, by all of our clocks. A single clock may stop while the machine sleeps."""
+        """Return whether the lease is valid by all clocks of this machine.
+
+        It uses several clocks, because some clocks stop while the machine sleeps.
+        """
         since = self._since
         return since is not None and since.seconds < self._seconds
 
     def check(self) -> None:
-        """Return if the lease is ours. If it has expired and has no other holder, renew it first.
+        """Return normally if this holder has the lease. If the lease has expired, try to renew it first.
 
-        Raises OwnershipLost if the lease has another holder, and StoreError if this is unknown.
+        Raises OwnershipLost if another runner has taken over the lease. Raises StoreError if the store can't be asked.
         """
         if self._lost is not None:
             raise self._lost

@@ -1,6 +1,6 @@
-"""A pipeline as a Python file.
+"""A pipeline as a Python file, for `tfoperator pipeline run FILE`.
 
-It has `create_pipeline(...)`, whose arguments are the run's parameters, and its platforms.
+The file defines `create_pipeline(...)`, whose arguments are the run's parameters, and optionally `PLATFORMS`:
 
     def create_pipeline(steps=200, rate: float = 0.1): return Pipeline("digits", "/data/root", [...])
 
@@ -45,10 +45,10 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...] = ()
 
     def platform_configs(self, wanted: str = "", containers: str = "") -> Mapping[str, Sequence[PlatformConfig]]:
-        """Return the configs of the platform `wanted`.
+        """Return the configs of the platform `wanted`, by component.
 
-        Without `wanted`, return the configs of the only platform. For an IR, return the configs of `containers`. Raises
-        ComponentError.
+        Without `wanted`, return the configs of the only platform. For a file of Kubeflow Pipelines, which has configs
+        for several platforms, return the configs of the platform `containers`, such as `docker`. Raises ComponentError.
         """
         known = ", ".join(self.platforms)
         wanted = wanted or (containers if isinstance(self.pipeline, Graph) else "")
@@ -64,11 +64,11 @@ def load_pipeline_file(
 ) -> LoadedPipeline:
     """Run the file, and create its pipeline with parameters that are given as text.
 
-    If the file is YAML, it is Kubeflow Pipelines' IR. With `blank_is_left_out`, an optional parameter with an empty
-    text counts as omitted. This is for callers that must pass all parameters.
+    If the file is YAML or JSON, it is the IR of Kubeflow Pipelines. With `blank_is_left_out`, an optional parameter
+    with an empty text counts as omitted: Argo and Airflow pass all parameters, also parameters without a value.
 
-    Raises ComponentError, with the name of the file, and also with the line if the file's code is wrong. Raises OSError
-    if the file doesn't exist.
+    Raises ComponentError with the name of the file, and with the line if the file's code raises an exception. Raises
+    OSError if the file can't be opened.
     """
     if Path(path).suffix in (".yaml", ".yml", ".json"):
         graph, values, platforms = read_ir(path, given or {})
@@ -99,12 +99,12 @@ def load_pipeline_file(
 
 
 def _import(path: Path) -> ModuleType:
-    """Import the file as a module with a name of its own, by which its classes are found.
+    """Import the file as a module that is named after the file, and add its folder to `sys.path`.
 
-    The module can import from its folder.
+    So a class in the file `digits.py` has the path `digits:Trainer` (`ExecutorClassSpec.path`).
     """
     with path.open("rb"):
-        pass  # raises OSError only for the file itself
+        pass  # raises OSError if the file can't be opened; an OSError of the file's code becomes a ComponentError
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path.absolute())
     if spec is None or spec.loader is None or path.suffix != ".py":
@@ -126,16 +126,16 @@ def _import(path: Path) -> ModuleType:
 
 
 def _called(path: str, call: Callable[[], Any]) -> Any:
-    """Return the result of the file's code.
+    """Return the result of `call`, which runs code of the pipeline file.
 
-    Convert its errors, and add the line of the file where an error happened.
+    Raise ComponentError in place of an exception of this code, with the line of the file where the exception happened.
     """
     try:
         return call()
     except ComponentError as error:
         raise ComponentError(f"{path}: {error}") from error
     except (Exception, SystemExit) as error:
-        if isinstance(error, SyntaxError) and error.filename:  # there is no place if the file is not text
+        if isinstance(error, SyntaxError) and error.filename:  # a file that is not text has no line number
             raise ComponentError(f"{error.filename}:{error.lineno}: {error.msg}") from error
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame.lineno for frame in frames if Path(frame.filename).name == Path(path).name]

@@ -1,4 +1,4 @@
-"""The logs of the steps of runs. They are files in a directory, which may be copies of objects in an object store."""
+"""The logs of the steps of runs. They are files in a directory, or objects in an object store with local copies."""
 
 from __future__ import annotations
 
@@ -17,44 +17,45 @@ from tfoperator.object_store import ObjectChanged, Objects, ObjectStoreError
 logger = logging.getLogger(__name__)
 
 _PERIOD = 5.0
-"""The minimum seconds between two copies. If `_SHARE` times the duration of the last copy is longer, that time is used
-instead.
-"""
+"""The minimum seconds between two copies of the logs to the object store."""
 _SHARE = 20
+"""The minimum time between two copies as a multiple of the last copy's duration. So a slow store is used less often."""
 _LOOK_PERIOD = 2.0
-"""For this many seconds, a reader does not check again whether a log has grown."""
+"""The minimum seconds between two requests of a reader for the size of a log in the object store."""
 _MAX_BYTES = 256 << 20
-"""The maximum size in bytes. A longer log is not read."""
+"""The maximum size in bytes of a log that is fetched from the object store."""
 _MAX_READ = 20
-"""The maximum number of logs that are only read and have a copy here. The logs that were read last are kept."""
+"""The maximum number of local copies of logs that this process only reads. The copies that were read last are kept."""
 
 
 class StepLogs:
-    """The logs below a folder. With `objects` the logs are objects, and the folder has copies of them. Thread-safe.
+    """The logs below a folder. With `objects`, the logs are in an object store, and the folder has copies. Thread-safe.
 
-    An object and its copy have the same key. A program can't append to an object. So a writer copies changed logs to
-    the objects every few seconds, and a last time at its end. If a copy takes longer, the writer copies less often. If
-    a writer is killed, the lines that it had not copied yet are lost. The positions up to which logs were read are also
-    copied, after the logs. So the successor of a killed writer may repeat lines, but leaves no line out.
+    The key of an object is the path of its copy in the folder. Programs can't append to an object. So a runner writes
+    new lines to its local copy, and replaces the object every few seconds and at its end. The lines since the last
+    replacement are lost if the runner is killed. After the logs, the runner also stores the positions up to which it
+    has read the logs of containers. So the runner's successor may repeat lines, but does not leave out lines that the
+    container's log still has.
     """
 
     def __init__(self, folder: Path, objects: Objects | None = None, clock: Clock | None = None) -> None:
-        """The constructor makes no request."""
+        """Keep the places; make no request."""
         self._folder = folder
         self._objects = objects
         self._clock = clock or SystemClock()
-        self._copying = threading.Lock()  # held by the one copy at a time
-        self._lock = threading.Lock()  # guards the five below, and the files that are fetched
-        self._written: dict[Path, tuple[Objects, Path]] = {}  # a log: where it is, and the folder of its positions
+        self._copying = threading.Lock()  # held during `flush` and `remove`
+        self._lock = threading.Lock()  # guards the next five fields, and the files that are fetched
+        self._written: dict[Path, tuple[Objects, Path]] = {}  # by log: its object store, the folder of its positions
         self._looked: dict[Path, float] = {}
-        self._away = False  # whether the last request failed
+        self._away = False  # whether the last request to the object store failed
         self._abandoned = False
         self._unread: set[Path] = set()  # logs whose earlier lines, from another writer, could not be fetched
-        self._copied: dict[Path, object] = {}  # the copies' marks; only the thread uses it once the log is in _written
+        # By file: its size and time when it was last copied. Only the copying thread uses it for logs in `_written`.
+        self._copied: dict[Path, object] = {}
         self._copies = Repetition(self.flush, seconds=_PERIOD, clock=self._clock, name="log-copies")
 
     def close(self) -> None:
-        """Release the logs after all appended lines were written."""
+        """Copy the last lines to the object store, and end the thread that copies."""
         self._copies.stop()
         self.flush()
         if self._away and self._written:
@@ -63,11 +64,11 @@ class StepLogs:
             )
 
     def abandon(self) -> None:
-        """Stop writing to the objects, because another runner has the lease."""
+        """Stop writing to the object store, because another runner has taken over the lease of the run."""
         self._abandoned = True
 
     def check(self) -> None:
-        """Raise ComponentError if no log can be written. If the store does not answer, it only logs a warning."""
+        """Raise ComponentError if the object store refuses writes. If it does not answer, log a warning only."""
         try:
             if self._objects is not None and (error := self._objects.check_writable()):
                 self._warn(error)
@@ -83,7 +84,10 @@ class StepLogs:
         return self.run_folder(run_id) / "steps" / step
 
     def file(self, run_id: str, step: str) -> Path:
-        """Return the file of a log. The lines of the last few seconds may be missing. Raises OSError."""
+        """Return the local file of a step's log, and fetch new lines from the object store. Raises OSError.
+
+        The lines of the last few seconds may be missing.
+        """
         path, now = self._log(run_id, step), self._clock.monotonic()
         if self._objects is None:
             return path
@@ -112,10 +116,11 @@ class StepLogs:
     def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
         """Return a function that receives a step's log lines.
 
-        It removes control characters and appends the lines to the log. First it fetches the log and the positions that
-        an earlier writer has left. Thread-safe; raises OSError. Call it only while the run is locked.
+        The function removes control characters from a line, and appends the line to the log. It is thread-safe, and
+        raises OSError. Before it is returned, the log and the positions of an earlier runner are fetched from the
+        object store. Call the method only while this process has the lease of the run.
         """
-        path, lock = self._log(run_id, step), threading.Lock()  # lines are not interleaved
+        path, lock = self._log(run_id, step), threading.Lock()  # held while a line is written
         if self._objects is not None and path not in self._written:
             positions = self.positions(run_id, step)
             try:
@@ -141,12 +146,12 @@ class StepLogs:
         return add
 
     def remove(self, run_id: str) -> None:
-        """Remove the logs of a run, and their positions, from the place at which other processes read them.
+        """Remove the logs of a run and their positions from the object store, if there is an object store.
 
-        Raises ObjectStoreError. A later run with the same id begins new logs.
+        The caller removes the local files. Raises ObjectStoreError.
         """
         gone = self.run_folder(run_id)
-        with self._copying:  # a copy under way would bring them back
+        with self._copying:  # a simultaneous `flush` could create the objects again
             if self._objects is not None:
                 self._objects.delete([one.key for one in self._objects.all(f"runs/{run_id}")])
             with self._lock:
@@ -157,7 +162,10 @@ class StepLogs:
         return self.run_folder(run_id) / "logs" / f"{step}.log"
 
     def _fetch(self, objects: Objects, path: Path) -> None:
-        """Update the local file of an object. Remove the file if there is no object. Raises OSError."""
+        """Append the new bytes of an object to its local file, or remove the file if there is no object.
+
+        Raises OSError.
+        """
         key = self._key(path)
         found = objects.find(key)
         if found is None:
@@ -174,14 +182,14 @@ class StepLogs:
             now = path.stat().st_size if path.exists() else 0
             if known == 0:
                 path.write_bytes(data)
-            elif begin <= now:  # if not, a new log was begun meanwhile: the next look finds that
+            elif begin <= now:  # otherwise the file was replaced meanwhile: the next call fetches it as a whole
                 with path.open("ab") as stream:
                     stream.write(data[now - begin :])
 
-    # The copies.
+    # Copies to the object store.
 
     def flush(self) -> float:
-        """Copy all appended lines to the objects, for other readers such as the next holder of a lease.
+        """Copy all appended lines to the object store, where other machines and the next runner read them.
 
         Return the seconds until the next copy.
         """
@@ -202,13 +210,13 @@ class StepLogs:
             return _PERIOD if failed else max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
 
     def _copy_one(self, objects: Objects, log: Path, positions: Path) -> None:
-        # Read before the log is copied, so that a position is never beyond the copy.
+        # The positions are read before the log is copied. So the copy of the log has all lines up to these positions.
         read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
         try:
             if version := file_mark(log):
                 self._put(objects, log, log, version)
         except ObjectChanged:
-            if self._begins_with(objects, log):  # the fetch failed, or the answer to a write was lost
+            if self._begins_with(objects, log):  # the object has no lines of another runner: replace it
                 self._unread.discard(log)
                 self._put(objects, log, log, version)
                 return
@@ -229,7 +237,7 @@ class StepLogs:
             self._copied[path] = version
 
     def _begins_with(self, objects: Objects, log: Path) -> bool:
-        """Return whether the log begins with the content of its object."""
+        """Return whether the local log begins with the whole content of its object, or there is no object."""
         found = objects.get(self._key(log), limit=_MAX_BYTES)
         with log.open("rb") as lines:
             return found is None or lines.read(len(found[0])) == found[0]

@@ -1,8 +1,8 @@
-"""Values that are known only after steps have ended.
+"""Expressions whose results are known only after steps have ended.
 
-Parameters, conditions, loops and inputs can have such values. The module does no I/O. A value is an expression that
-contains outputs of steps. A value has only the operations in this file, so it can't run code or read attributes. The
-size of a value is limited.
+A `Value` is an expression that contains outputs of steps, such as `train.outputs.accuracy.value > 0.9`. Parameters,
+conditions, loops and inputs can be values. A value has only the operations in this file, so it can't run code or read
+attributes of Python objects. The size of a value is limited. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -22,39 +22,49 @@ _MAX_WEIGHT = 20_000
 _MAX_TEXT = 1 << 18
 OUTPUT, STATUS, ITEM, COLLECT, RUN = "output", "status", "item", "collect", "run"
 NEWEST = "newest"
-"""An operation: artifacts of earlier runs, found in the records."""
+"""The operation for the newest artifact that an earlier run has made (see `Value`)."""
 WORKSPACE = "workspace"
-"""A fact of a run: the folder that its steps share."""
+"""An argument of the operation `run`: the folder that all steps of the run share."""
 
 
 class LeftOut(Exception):
-    """A step on which this value depends was skipped, because its condition did not hold. The text names the step."""
+    """A Value can't be evaluated: a step on which it depends was skipped, because the step's condition did not hold.
+
+    The text names the step.
+    """
 
 
 class NotPutOut(LeftOut):
-    """A step on which this value depends has ended without success and without an output. The text names the step."""
+    """A Value can't be evaluated: a step on which it depends has ended without success. The text names the step."""
 
 
 class NotYet(Exception):
-    """A step on which this value depends has not ended."""
+    """A Value can't be evaluated yet: a step on which it depends has not ended."""
 
 
 def _operation(op: str) -> Callable[[Value, Any], Value]:
-    """Return a method of a value. It makes this operation of the value and of another value or a constant."""
+    """Return a method `(value, other)` of Value that returns `Value(op, (value, other))`."""
     return lambda one, other: Value(op, (one, other))
 
 
 class Value(msgspec.Struct, frozen=True):
-    """An operation and its arguments.
+    """An expression: an operation and its arguments, which are constants and other values.
 
-    The arguments are constants and other values. Raises ComponentError if the value is too large. `output` (step,
-    output) is the output of a step. `status` (steps) is how steps ended. `item` (loop) is the current item. `collect`
-    (depth, loop, value) is a list with the value of each iteration of a loop that is in `depth` other loops. `run`
-    (fact) is a fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made from
-    values. `artifacts` (source) are the artifacts of an input, and not their contents. `at` (source, number) is one of
-    these artifacts. `property` (source, number, name) is a property of such an artifact. It is None if the property is
-    missing. `uri` (source, number) is the artifact's URI. `newest` (type, field, value, field, value ...) is the newest
-    artifact of a type that an earlier run of the pipeline has made, and that has these values in these fields.
+    The constructor raises ComponentError if the value has too many parts. Operations, with their arguments:
+
+    - `output` (step, output): the output of a step.
+    - `status` (steps): how these steps ended.
+    - `item` (loop): the item of the current iteration of a loop.
+    - `collect` (depth, loop, value): a list with the value of each iteration of a loop, which is in `depth` loops.
+    - `run` (fact): a fact of the run, such as its id.
+    - `list` (values) and `object` (key, value, key, value ...): a list or a mapping.
+    - `first` (values): the first value that does not depend on a skipped step. `all` (values): all such values.
+    - `artifacts` (source): the artifacts of an input. `at` (source, number): the artifact with this index.
+    - `uri` (source, number) and `property` (source, number, name): of the artifact with this index. A missing property
+      is None.
+    - `newest` (type, field, value, field, value ...): the newest artifact of a type that an earlier run of the pipeline
+      has made, and that has these values in these fields.
+    - `get`, `text` (joined texts), `int`, `double`, `!`, `&&`, `||` and comparisons.
     """
 
     op: str
@@ -85,14 +95,18 @@ class Value(msgspec.Struct, frozen=True):
         return Value("!", (self,))
 
     def equals(self, other: Any) -> Value:
-        """Return a value: whether this value equals another value, or a constant."""
+        """Return the expression `self == other`, where `other` is a value or a constant.
+
+        Python's operator `==` compares two expressions, and does not make an expression.
+        """
         return Value("==", (self, other))
 
 
 def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
-    """Return the result of a value; a constant is its own result.
+    """Return the result of a value. A constant is its own result.
 
-    `lookup` finds outputs. It may raise LeftOut or NotYet. Raises ComponentError if an operation can't be computed.
+    `lookup` returns the result of an operation such as `output`, and may raise LeftOut or NotYet. With `content=False`,
+    it returns artifacts in place of their contents. Raises ComponentError if an operation can't be computed.
     """
     if not isinstance(what, Value):
         return what
@@ -133,7 +147,7 @@ def _chosen(what: Value, lookup: Callable[..., Any]) -> Any:
 
 
 def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
-    """Return a value in which outputs, items and collections are replaced."""
+    """Return a value in which each operation `output`, `status`, `item` and `collect` is replaced by `change` of it."""
     if not isinstance(what, Value):
         return what
     if what.op in (OUTPUT, STATUS, ITEM, COLLECT):
@@ -151,7 +165,7 @@ def flat(found: Any) -> Iterator[Any]:
 
 
 def sources(what: Any) -> Iterator[Any]:
-    """Yield the steps on which a value depends."""
+    """Yield the names of the steps on which a value depends. A name may come several times."""
     if isinstance(what, Value):
         yield from what.args[:1] if what.op == OUTPUT else what.args if what.op == STATUS else ()
         for one in what.args:
@@ -159,16 +173,17 @@ def sources(what: Any) -> Iterator[Any]:
 
 
 def names_fact(what: Any, fact: str) -> bool:
-    """Return whether a value contains this fact of the run."""
+    """Return whether a value contains the operation `run` with this fact, such as WORKSPACE."""
     if not isinstance(what, Value):
         return False
     return (what.op == RUN and what.args == (fact,)) or any(names_fact(one, fact) for one in what.args)
 
 
 def _fact_of(what: Value, artifacts: list[Any]) -> Any:
-    """Return a property of an artifact, or its URI. Return None if the property is missing, or if there is no artifact.
+    """Return the result of the operation `property` or `uri` for these artifacts.
 
-    Raises ComponentError if there are artifacts, but none has this number.
+    It is None if the list of artifacts is empty, or if the property is missing. Raises ComponentError if the index is
+    too large.
     """
     number, *names = what.args[1:]
     if not artifacts:

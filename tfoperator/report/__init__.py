@@ -1,6 +1,6 @@
-"""Shows on one page why a job failed, stalled or took too long.
+"""Makes a report on a job: why it failed, stalled or took too long.
 
-It makes a report from facts, and the text is the same for every reader. `make_report(facts)` is pure. The source of the
-facts is a local run, or a cluster and its archive. The source fills in a `JobFacts`. `report_lines(report)` makes the
-text for people, and `-o json` prints the report itself.
+The caller collects facts (`JobFacts`) about a job of a local run, or of a cluster with its archive of logs.
+`make_report(facts)` computes the report, and `report_lines(report)` makes the text for people. Both are pure.
+`tfoperator report -o json` prints the report itself.
 """

@@ -26,21 +26,22 @@ _MISSING_FILE = re.compile(
     r"|program '(?P<command>[^']+)' not found on PATH"
 )
 _SHELL_MISSES = re.compile(r"^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$")
-"""A shell's message about a missing command. After it, the shell continues, unless the command was the last one or `set
--e` is set.
+"""A shell's message about a missing command (`sh: 1: foo: not found`). After the message, the shell continues with the
+next command, unless `set -e` is set.
 """
 _NOT_STARTED = (126, 127)
-"""The exit codes of a shell if it could not start its last command."""
-# Other reasons why a container can't start, such as a variable that is too long, have the same exit codes.
+"""The exit codes of a shell whose last command is not executable (126) or does not exist (127)."""
+# Containers that can't start for other reasons, such as a variable that is too long, have the same exit codes. So the
+# log must also match this pattern.
 _BAD_COMMAND = re.compile(
     r"can't start .*\[Errno (?:2|8|13)\]|\bexec: |[Ee]xec format|[Cc]annot execute|not found|: Permission denied$"
 )
 _BAD_MOUNT = re.compile(r"^tfoperator: .*can't be mounted at ")
-"""The first line of the log, if the container could not start because of a volume."""
+"""A log line of tfoperator: the container could not start, because its volume can't be mounted."""
 _NO_SPACE_MESSAGE = "No space left on device"
-"""The operating system's message. It is in the tracebacks of all programming languages."""
+"""The operating system's message for ENOSPC. Programs in all programming languages print this message."""
 _COLLECTIVE = re.compile(r"/job:(?:worker|chief|master)\b|\bCollective|all_?reduce", re.IGNORECASE)
-# TensorFlow's message when Keras' fit passes the shares of several workers to an operation that takes one tensor.
+# TensorFlow's message if `fit` of Keras 3 is used with MultiWorkerMirroredStrategy.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
 # TensorFlow's messages if a strategy does not fit the job's replicas, or is used with a `fit` that does not support it.
 _NO_ROLE = re.compile(r"no id for task_type '(?P<role>\w+)'")
@@ -61,9 +62,9 @@ _LIMIT = {
 def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, all_known: bool = True) -> Iterator[str]:
     """Yield a remedy in one or two sentences, for each problem. The likeliest remedy comes first.
 
-    `failed` are the runs that failed. The first is the run that caused the other failures (the culprit). `repeated` is
-    the number of times in a row that the culprit failed in the same way and was restarted. Otherwise it is 0. If
-    `all_known` is false, it is only known that the last failures are alike.
+    `failed` are the runs that failed, first the run of the culprit, the replica that caused the other failures.
+    `repeated` is how many times in a row the culprit failed in the same way, if this is a pattern, otherwise 0. If
+    `all_known` is False, only the last of these failures are known to be equal.
     """
     exit_codes, words = tuple(bad.run.exit_code for bad in failed), _words(failed)
     if facts.apart:
@@ -107,7 +108,7 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
 
 
 def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], *, repeated: bool) -> str:
-    """Return the remedy for a reason that the logs or the job itself show. Return "" if there is none."""
+    """Return the remedy for a cause that the logs or the facts about the job show, such as a full disk, or ""."""
     missing = missing_file(words, exit_codes)
     if facts.full_disk:
         return (
@@ -160,7 +161,7 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
 
 
 def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[str], repeated: int) -> str:
-    """Return the usual remedy for failures with these exit codes. Return "" if this remedy was already given."""
+    """Return the usual remedy for the exit codes of the failed runs. Return "" if there is no such remedy."""
     exit_codes = tuple(bad.run.exit_code for bad in failed)
     unstarted = any(code in _NOT_STARTED for code in exit_codes)
     if unstarted and (not words or any(map(_BAD_COMMAND.search, words))):
@@ -228,10 +229,10 @@ def _about_stacks(facts: JobFacts) -> Iterator[str]:
 
 
 def missing_file(words: Sequence[str], exit_codes: Sequence[int | None]) -> str:
-    """Return the last file or program that these lines report as missing, in quotes. Return "" if there is none.
+    """Return the last file or program that log lines report as missing, in backquotes, or "".
 
     In `words`, the newest line comes first. A shell continues after a command that it does not find. So its message
-    counts only if the exit code is the code for a missing command, or if it is the last line.
+    counts only if an exit code is 126 or 127, or if the message is the newest line.
     """
     not_started = any(code in _NOT_STARTED for code in exit_codes)
     for number, line in enumerate(words):

@@ -1,12 +1,12 @@
-"""Finds the culprit. If several replicas failed, the culprit is the replica whose end made the others fail. Pure.
+"""Finds the culprit: if several replicas failed, the culprit is the replica whose end made the others fail. Pure.
 
 If a worker dies, the other replicas notice a broken connection and fail, mostly within the same second. So the culprit
-is the first failed replica that ended. If replicas ended within `_SAME_MOMENT`, clocks don't show which of them ended
-first. Among them, a replica without an error about a connection comes first.
+is the failed replica that ended first. If several replicas ended within `_SAME_MOMENT`, clocks don't show which of them
+was first. Of these, a replica whose error is not about a connection is the culprit.
 
-A replica that was killed may be restarted before the others fail. Then it does not count as failed, but it is the
-cause. A replica may also raise the same exception a moment later, and be stopped before it has ended. Then it counts as
-failed, too.
+There are two special cases. A replica that was killed may be restarted before the others fail. It is the culprit,
+although it runs again. A replica may also raise the same exception as the culprit, and be stopped before its program
+ends. It counts as failed, too.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ LAST_LINES = 20
 """The number of log lines that are shown if a failed replica has no traceback."""
 
 IDENTICAL = 3
-"""If a replica fails in the same way this many times in a row, it is not by chance."""
+"""If a replica fails in the same way this many times in a row, the failure counts as deterministic."""
 
 _SAME_MOMENT = 2.0
-"""If two ends are less than this many seconds apart, their order is uncertain: kubelets report whole seconds, by their
-own clocks.
+"""If the ends of two replicas are less than this many seconds apart, their order is uncertain. Kubelets report times in
+whole seconds, and the clocks of nodes differ.
 """
 
 _CONSEQUENCE_PATTERN = re.compile(
@@ -38,21 +38,22 @@ _CONSEQUENCE_PATTERN = re.compile(
     r"Collective ops is aborted|another task died|Barrier (?:timed out|failed)|DEADLINE_EXCEEDED",
     re.IGNORECASE,
 )
-# Numbers and addresses differ between two runs that fail in the same way.
+# The lines of two runs that fail in the same way can differ in numbers and memory addresses.
 _VARIABLE_PARTS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 _TASK_PATTERN = re.compile(r"/job:(?P<type>[a-z_]+)(?:/replica:\d+)?/task:(?P<index>\d+)")
-"""The name of a replica in TensorFlow's errors. Errors of JAX have `jax_worker` and the number of the process."""
+"""The name of a replica in errors: `/job:worker/replica:0/task:1`. In errors of JAX, the type is `jax_worker`, and the
+index is the number of the process.
+"""
 
 _PROCESSES = tuple(kind.lower() for kind in PROCESS_TYPES)
-"""The types of JAX's processes, as in the names of replicas."""
+"""The replica types that are processes of JAX, in lower case, in the order in which JAX numbers the processes."""
 
 
 class FailedRun(msgspec.Struct, frozen=True):
-    """The run in which a replica failed, with the data from the run's log.
+    """The run in which a replica failed, with the traceback in its log.
 
-    This replica may have been restarted, and other replicas may have failed because they lost it. `lost_by` names these
-    replicas.
+    `lost_by` names the replicas that failed because they lost the connection to this replica, while it was restarted.
     """
 
     replica: ReplicaFacts
@@ -71,9 +72,9 @@ class FailedRun(msgspec.Struct, frozen=True):
 
     @property
     def raised(self) -> tuple[object, ...]:
-        """The exception in the run's traceback, and the places in the user's files.
+        """The exception in the run's traceback, and the files and lines of its calls in the user's files.
 
-        It is empty if there is no traceback.
+        It is empty if there is no traceback. It is equal for two runs that raised the same exception.
         """
         found = self.traceback
         if found is None:
@@ -94,12 +95,15 @@ class FailedRun(msgspec.Struct, frozen=True):
 
     @property
     def is_consequence(self) -> bool:
-        """Whether the end of another replica may have caused this error."""
+        """Whether the end of another replica may have caused this failure.
+
+        It is True for exit code 143 (SIGTERM) and for errors about connections, such as `UNAVAILABLE`.
+        """
         return self.run.exit_code == 143 or any(map(_CONSEQUENCE_PATTERN.search, self.message))
 
 
 def failed_runs(replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
-    """Return the failed run of each failed replica. The run of the culprit comes first."""
+    """Return a run for each replica that failed, first the run of the culprit."""
     known = tuple(replicas)
     failed = _by_blame([failed for failed in map(_last_failure, known) if failed is not None])
     failed += _stopped_amid_the_same(failed, known)
@@ -113,10 +117,10 @@ def first_failure(replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
 
 
 def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
-    """Return the replicas whose logs are needed to find the culprit.
+    """Return the names of the replicas that may be the culprit. The facts need not contain logs.
 
-    These are the replicas that ended first, in order, and replicas that were lost before. To find the culprit, the logs
-    of all other replicas need not be read.
+    They are the failed replicas that ended within `_SAME_MOMENT` of the first end, and replicas that failed before and
+    were restarted. To find the culprit, the caller needs to read only their logs.
     """
     known = tuple(replicas)
     failed = failed_runs(known)
@@ -127,9 +131,9 @@ def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
 
 
 def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
-    """Return the last failure of a replica: its last run if it failed.
+    """Return the last failed run of a replica, or None if the replica has succeeded or recovered.
 
-    While the replica waits for a restart, it is the run before.
+    A replica has recovered if it runs again, and has failed less than IDENTICAL times.
     """
     bad = [run for run in replica.runs if run.failed]
     last = replica.last_run
@@ -137,7 +141,7 @@ def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
         return None
     loops = max(len(bad), replica.restarts - replica.disruptions) >= IDENTICAL
     if last is not None and not last.failed and replica.state is not FinalState.WAITING and not loops:
-        return None  # It has recovered: that is reported among the restarts.
+        return None  # The replica has recovered. The report lists its failure under the restarts.
     return FailedRun(replica, bad[-1], last_traceback(bad[-1].tail))
 
 
@@ -158,10 +162,10 @@ def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[Repli
 
 
 def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
-    """Return the failed run of a replica that was restarted, if the culprit's error reports the loss of this replica.
+    """Return the failed run of a replica that was restarted, if it may have caused the failure of `failed[0]`.
 
-    If there are several, return the run of a replica that the error names, or else the last run that ended before the
-    culprit.
+    The error of `failed[0]` must be about a connection, and the run must have failed shortly before it. If there are
+    several such runs, prefer a replica that the error names, and then the run that ended last.
     """
     if not failed or not failed[0].is_consequence or failed[0].run.ended is None:
         return None
@@ -184,7 +188,7 @@ def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) ->
 
 
 def _named(lines: Iterable[str], replicas: Iterable[ReplicaFacts]) -> set[str]:
-    """Return the replicas that an error names."""
+    """Return the names of the replicas that the lines of an error contain, such as `worker-1`."""
 
     def place(name: str) -> tuple[int, int]:
         kind, _, index = name.rpartition("-")
@@ -214,14 +218,11 @@ def _first_end(failed: Iterable[FailedRun]) -> datetime | None:
 
 
 def _at_once(one: FailedRun, first: datetime | None) -> bool:
-    """Return whether a run ended within `_SAME_MOMENT` of the first end.
-
-    A run without a recorded end counts as such a run.
-    """
+    """Return whether a run ended within `_SAME_MOMENT` of the first end, or the time of its end is unknown."""
     ended = one.run.ended
     return first is None or ended is None or (ended - first).total_seconds() <= _SAME_MOMENT
 
 
 def constant(line: str) -> str:
-    """Return a line without its numbers and addresses. The result is equal for two runs that fail in the same way."""
+    """Return a line with `#` in place of each number and memory address, to compare lines of different runs."""
     return _VARIABLE_PARTS.sub("#", line)

@@ -1,8 +1,8 @@
-"""The metrics of a job's training as curves over the steps.
+"""The metrics of a job's training as curves over the steps, made from the successive values of `status.progress`.
 
-They come from the progress in the job's status, each time that it changes. The module does no I/O. A status has the
-newest report of the replica that reports for the job, and the time of the report. Another replica may report later for
-the job, and its values are independent. So the values of each replica are a curve of their own.
+`status.progress` has the newest report of a single replica, which may change: for example, `worker-1` follows if
+`worker-0` sends no more reports. The values of two replicas are independent. So each replica has its own curves. The
+module does no I/O.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from tfoperator.api.v1.status import TrainingProgress
 
 MAX_POINTS = 1000
-"""The maximum number of points of a curve. If there are more, every second point of the older half is dropped."""
+"""The maximum number of points of a curve. If it has more points, every second point of its older half is dropped."""
 MAX_CURVES = 32
 """The maximum number of curves of a job. The first curves are kept."""
 
@@ -31,8 +31,8 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
 class Curves:
     """The curves of one job. Not thread-safe.
 
-    If a program continues from an earlier step, the new points of the repeated steps replace the old points. If a value
-    stays the same, only the first and the last point with this value are kept.
+    If a program continues from an earlier step (a checkpoint), the points of the later steps are removed, and the new
+    points follow. If a value stays the same, only the first and the last point with this value are kept.
     """
 
     def __init__(self, points: Mapping[str, list[Point]] | None = None) -> None:
@@ -42,7 +42,10 @@ class Curves:
         self._first: str | None = None  # the replica that reported first
 
     def add(self, progress: TrainingProgress, now: datetime) -> None:
-        """Add the values of `status.progress`, unless they are the same as at the last call."""
+        """Add the metrics in `status.progress` as points, unless it is the same report as at the last call.
+
+        If the report has no time, use `now`.
+        """
         replica, when = progress.replica, progress.report_time or progress.last_updated_time
         step = -1 if progress.step is None else progress.step
         values = [(one.name, number_of(one.value)) for one in progress.metrics]
@@ -78,9 +81,9 @@ class Curves:
 
 
 def number_of(value: object) -> float | None:
-    """Return a number that a report contains as text or as a number.
+    """Return the value of a metric, a text or a number, as a float.
 
-    Return None (also for `nan`) if it can't be a point of a curve.
+    Return None for NaN, infinity and other texts: these can't be points of a curve.
     """
     try:
         number = float(str(value))

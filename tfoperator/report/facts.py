@@ -8,17 +8,19 @@ from enum import StrEnum
 import msgspec
 
 TAIL_LINES = 2000
-"""The number of lines at the end of a log that are read. A traceback through a Keras model has some hundred lines."""
+"""The maximum number of lines at the end of a log that are read. A traceback through a Keras model has some hundred
+lines.
+"""
 
 TAIL_BYTES = 512 * 1024
 """The maximum number of bytes read at the end of a log."""
 
 
 KILLED = 137
-"""The exit code of a process that SIGKILL ended."""
+"""The exit code of a process that SIGKILL has ended (128 + 9)."""
 
 POD_GONE = "its pod is gone"
-"""The `detail` of a replica for which only its kept logs remain."""
+"""The `detail` of a replica whose pod was deleted, so that only its archived log remains."""
 
 
 NO_POD = "it has no pod, and the job does not show the reason. Next: check that the operator is running"
@@ -26,7 +28,9 @@ NO_POD = "it has no pod, and the job does not show the reason. Next: check that 
 
 
 class Typed(StrEnum):
-    """The form in which the user gave the job. Advice uses the terms of this form."""
+    """The form in which the user gave the job: a YAML manifest, the options of `tfoperator run PROGRAM`, or a Python
+    function. Advice names fields, options or arguments of this form.
+    """
 
     MANIFEST = "manifest"
     PROGRAM = "program"
@@ -47,11 +51,11 @@ class FinalState(StrEnum):
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A run of a replica's training container.
 
-    `exit_code` is None while the container runs, or if the operator did not observe its end. `reason` is the kubelet's
-    reason for the end, such as OOMKilled. `stopped` is true if the container was stopped, so its exit code does not
-    count. `tail` is the last lines of its log, and `log` is the location of the whole log. `peak_memory` is in bytes.
-    `kernel` is the message in the kernel's log about its end. `kernel_silent` is true if the kernel's log was read and
-    has no such message.
+    `exit_code` is None while the container runs, or if its end was not observed. `reason` is the kubelet's reason for
+    the end, such as OOMKilled. `stopped` is True if the container was stopped from outside, so its exit code does not
+    count. `tail` is the last lines of its log, and `log` is the path or name of the whole log. `peak_memory` is in
+    bytes. `kernel` is the line in the kernel's log about the kill of the process. `kernel_silent` is True if the
+    kernel's log was read and has no such line.
     """
 
     exit_code: int | None = None
@@ -66,12 +70,12 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outlasted_its_grace(self) -> bool:
-        """Whether the run got the signal to stop, had not ended after its grace period, and was killed."""
+        """Whether the container was stopped, did not end within its grace period, and was killed with SIGKILL."""
         return self.stopped and self.exit_code == KILLED
 
     @property
     def failed(self) -> bool:
-        """Whether the run failed by itself."""
+        """Whether the run ended by itself with an exit code other than 0."""
         return self.exit_code not in (None, 0) and not self.stopped
 
 
@@ -79,11 +83,11 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a replica.
 
     `name` is a name such as worker-1. `runs` are in the order of time, with the last run at the end. `detail` is the
-    reason why the replica waits, and a next step. `restarts` also counts runs about which there are no other facts.
-    `disruptions` is the number of these restarts that followed a disruption. `memory_limit` is in bytes. `stacks` is
-    the location of the stacks of its Python threads. `no_stacks` is the reason (a sentence) if the stacks were
-    requested and are missing. `waits_at` is a place in the user's own files: there, the replica's main thread was when
-    the stacks were taken.
+    reason why the replica waits, and a next step. `restarts` is the number of all restarts, and `runs` may contain only
+    the last runs. `disruptions` is the number of restarts after a disruption, such as an eviction. `memory_limit` is in
+    bytes. `stacks` is the path or name of a file with the stacks of its Python threads. If the stacks were requested
+    and are missing, `no_stacks` is the reason (a sentence). `waits_at` is the line of the user's own code in which the
+    main thread was when the stacks were taken: `train.py, line 6, in wait`.
     """
 
     name: str
@@ -106,7 +110,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakenReplica(msgspec.Struct, frozen=True):
-    """A disruption: the replica that the job lost, the cause (with the node's name), and the time of the event."""
+    """A disruption, such as an eviction: the lost replica, the cause (with the node's name), and the event's time."""
 
     replica: str
     cause: str
@@ -116,18 +120,18 @@ class TakenReplica(msgspec.Struct, frozen=True):
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a job and its replicas.
 
-    `outcome` is one of these words: Running, Pending, Succeeded, Failed, TimedOut, Interrupted. `message` is the
-    message of the condition with this outcome. `stalled` is the message of the condition Stalled, if this condition is
-    true. `behind` are the replicas that the message names. `overdue` is true if the job failed because its
-    `activeDeadlineSeconds` were over. `late` is true if it failed because its `startDeadlineSeconds` were over.
-    `backoff_limit` is the job's backoff limit. `full_disk` is a folder of the run on a disk that is full. It is empty
-    if the disk has space, or if this is unknown. `apart` are the replicas that train, if all of them left their ports
-    closed. The replicas find each other at these ports, which TF_CONFIG names. `usage` shows how the job spent its
-    time, if the job has ended. `taken` are the replicas that the job lost by a disruption, with the cause. `together`
-    is true if the job's replicas are restarted together (`restartScope: Job`). `evaluator_in_cluster` is true if the
-    cluster in TF_CONFIG contains an evaluator. If a reported loss is not a number, `no_number` is the message about
-    this. `quiet_seconds` is for how many seconds no replica had written to its log when the time limit was reached. It
-    is None if this is unknown.
+    `outcome` is Running, Pending, Succeeded, Failed, TimedOut, Interrupted or Died. `message` is the message of the
+    condition with this outcome. `stalled` is the message of the condition Stalled, if this condition is true. `behind`
+    are the replicas that this message names. `overdue` is True if the job failed because of `activeDeadlineSeconds`,
+    and `late` if it failed because of `startDeadlineSeconds`. `backoff_limit` is `spec.runPolicy.backoffLimit`.
+
+    `full_disk` is a folder of the run on a disk that is full, or "" if the disk has space or this is unknown. `apart`
+    are the replicas that train, if none of them has opened its port in TF_CONFIG, at which the others would connect.
+    `usage` is a text about the time that the job used, if the job has ended. `taken` are the replicas that the job lost
+    by disruptions. `together` is True for `restartScope: Job`. `evaluator_in_cluster` is True if the cluster in
+    TF_CONFIG contains an evaluator. `no_number` is the message of the condition Diverged: a reported loss is NaN or
+    infinite. `quiet_seconds` is the time since the last log line of any replica when the time limit was reached, or
+    None if it is unknown.
     """
 
     namespace: str

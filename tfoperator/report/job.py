@@ -1,4 +1,4 @@
-"""The facts for a report from the TFJob itself. Pure."""
+"""Collects the facts for a report that a TFJob and its pods contain. Pure."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def facts_of_replica(
     stacks: str = "",
     no_stacks: str = "",
 ) -> ReplicaFacts:
-    """Return the facts about the replica of a pod: its final state, and the settings of its type if the job has this
-    type.
+    """Return the facts about the replica of a pod, with the restart policy and memory limit of its replica type.
+
+    The caller gives the facts that come from other sources, such as the runs with their logs.
     """
     replica = replica_of(pod.metadata.labels)
     spec = job.spec.tf_replica_specs.get(replica[0]) if replica is not None else None
@@ -63,13 +64,13 @@ def facts_of_replica(
 
 
 def _disruptions(job: TFJob, replica: tuple[ReplicaType, int] | None) -> int:
-    """Return how often the job lost the replica by a disruption."""
+    """Return how often the job lost the replica by a disruption, from `disruptionCounts` in the job's status."""
     status = None if replica is None else job.status.replica_statuses.get(replica[0])
     return 0 if replica is None or status is None else status.disruption_counts.get(str(replica[1]), 0)
 
 
 def facts_of_job(job: TFJob) -> JobFacts:
-    """Return the facts from the job's own object: its outcome, and whether it stalled. The caller adds replicas."""
+    """Return the facts that the TFJob itself contains, such as its outcome. The caller adds `replicas`."""
     end = final_condition(job)
     stalled = condition_of(job, ConditionType.STALLED)
     told = stalled.message if stalled is not None and stalled.status == "True" else ""
@@ -102,15 +103,16 @@ def _loss_is_no_number(job: TFJob) -> str:
 
 
 def _has_evaluator_in_cluster(job: TFJob) -> bool:
-    """Return whether the cluster in TF_CONFIG contains an evaluator, unless the operator's option excludes it."""
+    """Return whether the cluster in TF_CONFIG contains an evaluator, as far as the job shows.
+
+    An option of the operator can also exclude evaluators; the job does not show this option.
+    """
     evaluators = job.spec.tf_replica_specs.get(ReplicaType.EVALUATOR)
     return job.spec.evaluator_in_cluster is not False and evaluators is not None and evaluators.replicas != 0
 
 
 _HELD = ((ConditionType.SUSPENDED, "True"), (ConditionType.ADMITTED, "False"), (ConditionType.RESTARTING, "True"))
-"""The conditions whose message is the reason why a whole job does not continue. The reasons of replicas are shown
-together with these messages.
-"""
+"""Conditions, with their status, whose message is the reason why the whole job has no running pods."""
 
 
 def is_held(job: TFJob) -> bool:
@@ -133,7 +135,8 @@ _DISRUPTION = re.compile(r"taken from it: (?P<one>.*)|because of (?P<all>.*) Thi
 def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:
     """Yield the replicas that a job lost by disruptions.
 
-    They come from the operator's events about restarts of the job.
+    The operator writes an event with the reason of a restart for each disruption. Its message names the replicas, as in
+    `worker-1 (node a was drained)`.
     """
     for event in events:
         match = _DISRUPTION.search(event.message) if event.reason == JobReason.RESTARTING else None

@@ -1,7 +1,4 @@
-"""Converts the lines of a log to plain text, and separates the program's own lines from TensorFlow's log lines.
-
-Pure.
-"""
+"""Converts the lines of a log to plain text, and recognizes the log lines of TensorFlow's C++ libraries. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _OF_TENSORFLOW = re.compile(
     # Two lines that TensorFlow prints at its start.
     r"|^WARNING: All log messages before absl::InitializeLog"
     r"|^To enable the following instructions: "
-    # Further lines of such a message: a node of a graph, gRPC's details, or nothing but brackets.
+    # Further lines of a message of the C++ libraries: a node of a graph, gRPC's details, or only brackets.
     r"|^\[\[\{\{node "
     r"|^Additional GRPC error information"
     r"|^:?\{\"?created\"?"
@@ -26,9 +23,8 @@ _WORD = re.compile(r"\w")
 
 
 def is_of_program(line: str) -> bool:
-    """Return whether the program itself may have printed a line.
-
-    Such a line contains a word, and is not from the C++ logs of TensorFlow.
+    """Return whether the user's program may have printed a line: it contains a letter or digit, and is not a log line
+    of TensorFlow's C++ libraries.
     """
     return _WORD.search(line) is not None and _OF_TENSORFLOW.search(line) is None
 

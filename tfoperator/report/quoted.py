@@ -1,6 +1,7 @@
 """Masks secrets in the facts of a report, before the report quotes them. Pure.
 
-People pass a report on: into an issue, a chat, a mail. `tfoperator logs` shows the log as the program wrote it.
+Users copy reports into issues, chats and mails. So secrets in log lines and messages are replaced by `<masked>`.
+`tfoperator logs` shows log lines unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from tfoperator.report.facts import JobFacts, ReplicaFacts, RunFacts
 
 
 def quotable(facts: JobFacts) -> JobFacts:
-    """Return the facts with `<masked>` in the place of each secret in logs, messages and causes."""
+    """Return the facts with `<masked>` in place of each secret (a password, a token) in logs, messages and causes."""
     return msgspec.structs.replace(
         facts,
         message=masked(facts.message),

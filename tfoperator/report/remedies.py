@@ -1,4 +1,4 @@
-"""Functions that give advice about a single problem: how the program was started, a signal, a peer, the time. Pure."""
+"""Functions that return advice about a single problem, such as wrong arguments, a kill or a time limit. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _NO_TF_CONFIG = re.compile(
 )
 _NO_CLUSTER = re.compile(r"KeyError: '(?:cluster|task)'|JSON object must be str, bytes or bytearray, not NoneType")
 _READS_CLUSTER = re.compile(r"tf_?config|cluster", re.IGNORECASE)
-"""A pattern for a line of code that reads TF_CONFIG. If the code has no such line, an error that matches `_NO_CLUSTER`
-may have any cause.
+"""A pattern for a line of code that reads TF_CONFIG. An error that matches `_NO_CLUSTER` (KeyError: 'task') counts only
+if the line of code in its traceback matches this pattern.
 """
 _USAGE = re.compile(r"^[Uu]sage: ")
 _USAGE_ERROR = re.compile(r"^\S+: error: |^Error: |^FATAL Flags parsing error: ")  # argparse, click, absl
 _FAULT = "Fatal Python error: "
 """The beginning of Python's message about a crash, if `PYTHONFAULTHANDLER` is set."""
 _NEARLY = 0.9
-"""If a killed process used this share of its memory limit, it probably needed more memory."""
+"""If a killed process had used at least this share of its memory limit, it probably needed more memory."""
 TOGETHER = {
     Typed.MANIFEST: "set spec.runPolicy.restartScope to Job",
     Typed.PROGRAM: "add --restart-scope job",
@@ -42,10 +42,10 @@ _STALL = {
 
 
 def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[str]) -> str:
-    """Return advice if the program failed because of the way in which it was started.
+    """Return advice for a program that was started in a wrong way, otherwise "".
 
-    Return "" if that is not the cause. The advice is given if there were too few replicas for a cluster, or if the
-    program did not accept its arguments.
+    There are two cases: the program needs TF_CONFIG, which a job with a single replica does not have, or it did not
+    accept its command-line arguments.
     """
     found = failed[0].traceback if failed else None
     code = next((frame.code for frame in reversed(found.user_frames)), "") if found is not None else ""
@@ -92,13 +92,13 @@ def about_time(facts: JobFacts) -> str:
 
 
 _QUIET = 30.0
-"""If no replica has written a line for this many seconds, advice is given: an epoch of a small model is shorter."""
+"""If no replica has written a log line for this many seconds, the job probably hangs. An epoch of a small model is
+shorter.
+"""
 
 
 def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
-    """Yield a remedy if the servers of a job wait for its evaluator, and the cluster in TF_CONFIG contains an
-    evaluator.
-    """
+    """Yield a remedy if the cluster in TF_CONFIG contains an evaluator, and the other replicas seem to wait for it."""
     waits = any(
         "/job:evaluator" in line for one in facts.replicas for run in one.runs[-1:] for line in run.tail[-LAST_LINES:]
     )
@@ -112,7 +112,7 @@ def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
 
 
 def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
-    """Yield a remedy if replicas were restarted alone, without the other replicas that they need."""
+    """Yield a remedy if a replica was restarted alone, although workers of a collective must restart together."""
     if facts.together:
         return
     if failed and failed[0].lost_by:
@@ -131,9 +131,10 @@ def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
 
 
 def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
-    """Return the names of a replica that was restarted, and of another replica that had ended a long time before.
+    """Return the names of a replica that was restarted, and of another replica that had already succeeded before.
 
-    Returns None if there is no such replica, or if the job has parameter servers, which keep the trained model.
+    The first replica waits for the second forever, if both train together. Return None if there is no such pair, or if
+    the job has parameter servers: then workers don't wait for each other.
     """
     if any(one.name.startswith("ps-") for one in replicas):
         return None
@@ -151,7 +152,7 @@ def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
 
 
 def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
-    """Yield a note about replicas that did not end in time after the job had succeeded."""
+    """Yield a note about replicas that were killed after the job had succeeded, because they did not end in time."""
     killed = [
         one.name
         for one in facts.replicas
@@ -173,7 +174,7 @@ def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
 
 
 def about_a_kill(facts: JobFacts, killed: FailedRun) -> str:
-    """Return the remedy for a process that SIGKILL ended."""
+    """Return the remedy for a process that SIGKILL has ended: for example, memory ran out."""
     run, limit = killed.run, killed.replica.memory_limit
     is_full = limit is not None and run.peak_memory is not None and run.peak_memory >= _NEARLY * limit
     if run.kernel or run.reason == "OOMKilled" or is_full:

@@ -1,6 +1,6 @@
-"""Decides the contents of a report.
+"""Decides the contents of a report: the failures, first the culprit's, all other replicas, restarts, and advice. Pure.
 
-They are the replica that caused the failure (the culprit), similar failures, all other replicas, and advice. Pure.
+The culprit is the replica whose failure caused the other failures (`blame`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ OUTLASTED = "it did not end within its grace period, and was killed"
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
     """The failure of a replica. `same` are the other replicas that failed in the same way.
 
-    `times` is the number of such failures in a row, including this failure. `last_lines` are the last lines of the
-    replica's log, if there is no `traceback`. `peak_memory` and `memory_limit` are in bytes. `kernel` is the kernel's
-    message about the failure. This replica may have been restarted, and other replicas may have failed because they
-    lost it. `lost_by` names these replicas. `place` is the line before the traceback, if this line names the address or
-    the file to which the exception refers.
+    `meaning` is the meaning of the exit code, such as ` (killed)`. `times` is the number of such failures in a row,
+    including this failure. `last_lines` are the last lines of the replica's log, if there is no `traceback`.
+    `peak_memory` and `memory_limit` are in bytes. `kernel` is the kernel's message about the kill of the process.
+    `lost_by` names the replicas that failed because they lost the connection to this replica, while it was restarted.
+    `place` is a log line before the traceback that names the port to which the exception refers.
     """
 
     replica: str
@@ -53,7 +53,10 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Others(msgspec.Struct, frozen=True, rename="camel"):
-    """Replicas that did not fail and have the same final state. `last_line` and `log` belong to the first of them."""
+    """Replicas that did not fail, and have the same state and the same last line, apart from numbers.
+
+    `last_line` and `log` belong to the first of them.
+    """
 
     replicas: tuple[str, ...]
     state: FinalState
@@ -63,7 +66,7 @@ class Others(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Restart(msgspec.Struct, frozen=True, rename="camel"):
-    """A run that ended badly, after which another run followed."""
+    """A run of a replica that ended, after which another run followed. `cause` is the reason of the restart."""
 
     replica: str
     cause: str
@@ -74,9 +77,10 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     """The reasons why a job ended or does not continue.
 
     `failures` begin with the culprit's failure. `advice` are next steps. `restarts` are the last restarts.
-    `restarts_in_all` is the number of all restarts. `stacks` has the location of the kept stacks for each replica. If a
-    job has ended, `usage` shows how it spent its time. If the job's loss is not a number, `no_number` is the message
-    about this. `waits` has the place at which each replica was when its stacks were taken.
+    `restarts_in_all` is the number of all restarts. `stacks` has, by replica, the file with the stacks of its threads,
+    and `waits` has the line of the user's code in the newest stack. If a job has ended, `usage` is a text about the
+    time that it used. `no_number` is the message about a loss that is NaN or infinite. The other fields are as in
+    `JobFacts`.
     """
 
     namespace: str
@@ -104,7 +108,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 def make_report(facts: JobFacts) -> Report:
     """Return the report on a job, for any outcome. Even a job that has succeeded may have restarts to report.
 
-    The report quotes no secret that `tfoperator.base.masking` recognizes.
+    Secrets that `tfoperator.base.masking` recognizes are masked.
     """
     facts = quotable(facts)
     failed = failed_runs(facts.replicas)
@@ -142,9 +146,9 @@ def make_report(facts: JobFacts) -> Report:
 
 
 def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
-    """Return the number of the culprit's failures if all known failures are alike.
+    """Return the number of the culprit's restarts, if all its known failures are equal, otherwise 0.
 
-    Otherwise return 0: clusters keep only the last failures.
+    A cluster keeps only the last runs of a replica, so earlier failures may be unknown.
     """
     replica = next(one for one in replicas if one.name == culprit.replica)
     known = sum(run.failed for run in replica.runs)
@@ -183,7 +187,7 @@ def _in_a_row(bad: FailedRun) -> int:
     for run in reversed(bad.replica.runs):
         if not run.failed:
             if count == 0:
-                continue  # the run that goes on
+                continue  # the last run is still in progress
             break
         if FailedRun(bad.replica, run, last_traceback(run.tail)).signature != bad.signature:
             break
@@ -206,7 +210,7 @@ def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Othe
 def _detail(replica: ReplicaFacts) -> str:
     """Return a note about a replica that was killed after its grace period.
 
-    For a parameter server there is no note, because it loses nothing in this case.
+    For a parameter server, return "": it usually runs until it is killed, and loses nothing.
     """
     killed = replica.last_run is not None and replica.last_run.outlasted_its_grace
     return OUTLASTED if killed and not replica.name.startswith("ps-") else ""

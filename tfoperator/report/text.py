@@ -1,7 +1,7 @@
 """Makes text lines from a report, for a terminal, a log or a page.
 
-The module is pure. It does not change untrusted text. The code that prints the lines to a terminal removes control
-characters (`tfoperator.base.controlchars`).
+The module is pure. Lines can contain control characters from logs. The caller that prints lines to a terminal must
+remove them (`tfoperator.base.controlchars`).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _PLURAL_DETAIL = {
 _MAX_LINE_LENGTH = 1000
 _NOT_ENDED = ("Running", "Pending")
 _CUT_OFF = ("TimedOut", "Died")
-"""The outcomes of a job that was still running. For these, the last line of each replica is shown."""
+"""The outcomes of a job that was ended while it ran. For these, the report shows the last line of each replica."""
 _GIB = 1 << 30
 _NUMBERED = re.compile(r"^(?P<type>.+)-(?P<index>\d+)$")
 
 
 def report_lines(report: Report) -> list[str]:
-    """Return the lines without a headline, because the caller has already printed the job's name and outcome."""
+    """Return the lines of a report without the headline. Callers print the headline or another line before them."""
     sections = [
         [report.no_number] if report.no_number else [],
         list(_stall(report)),
@@ -53,7 +53,7 @@ def report_lines(report: Report) -> list[str]:
 
 
 def headline(report: Report) -> str:
-    """Return the job's name and outcome."""
+    """Return a line with the job's name, its outcome and its message: `TFJob default/mnist FAILED: ...`."""
     words = {
         "Failed": "FAILED",
         "Succeeded": "succeeded",
@@ -75,7 +75,10 @@ def names_in_short(names: Sequence[str]) -> str:
 
 
 def _in_a_row(one: tuple[int, str]) -> tuple[str, int]:
-    """Return a key for a name at a position. If `worker-2` follows `worker-1`, both have the same key."""
+    """Return a key for `groupby` for a position in a list and the name there.
+
+    If `worker-2` follows `worker-1` in the list, both have the same key.
+    """
     position, name = one
     match = _NUMBERED.match(name)
     return (match["type"], int(match["index"]) - position) if match is not None else ("", position)
@@ -141,7 +144,7 @@ def _traceback(found: Traceback) -> Iterator[str]:
 
 
 def _others(report: Report) -> Iterator[str]:
-    untold = report.outcome in (*_CUT_OFF, "Failed") and not report.failures  # only the last line of each is known
+    untold = report.outcome in (*_CUT_OFF, "Failed") and not report.failures  # only the last lines can show a reason
     waits = report.outcome in _NOT_ENDED and any(one.detail or one.state is FinalState.WAITING for one in report.others)
     killed = any(OUTLASTED in one.detail for one in report.others)
     told = report.failures or report.stalled or report.outcome in _CUT_OFF or untold or waits or killed

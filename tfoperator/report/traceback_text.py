@@ -1,9 +1,8 @@
 """Finds and parses the last Python traceback in the lines of a log.
 
-The module is pure. It never raises an exception, whatever the log contains. The traceback may not be in the last dozen
-lines: libraries print tracebacks of errors that they handle, and after the real traceback there may be a long message
-or the output of other threads. So the *last* traceback counts, at any position, together with the exceptions that led
-to it.
+The module is pure, and raises no exception for any log. A log can have several tracebacks, because libraries also print
+tracebacks of errors that they handle. After the traceback that ended the program, there can be a long message or lines
+of other threads. So the *last* traceback counts, wherever it is, together with the exceptions that led to it.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ _LIBRARIES = (
     re.compile(r"/lib/python3[^/]*/([^/.]+)"),
     re.compile(r"^<frozen ([^>]+)>$"),
 )
-_MAX_MESSAGE_LINES = 8  # of one exception; TensorFlow's messages quote whole graphs
+_MAX_MESSAGE_LINES = 8  # the maximum lines of an exception's message; messages of TensorFlow can contain whole graphs
 _ADDRESS = re.compile(
     r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]*\]|\blocalhost|\.svc[\w.-]*):\d{2,5}\b|\bport:? \d{2,5}\b"
 )
 """A pattern for a host with a port, or for a port that follows the word `port`."""
-_LINES_BEFORE = 5  # of a traceback, among which the libraries' own errors are: three of gRPC and TensorFlow for a port
+_LINES_BEFORE = 5  # the lines before a traceback in which an error is searched; for a port in use there are three lines
 _FAILS = re.compile(r"^[EF]\d{4} |: [EF] |error|fail|in use|refused|\bbind", re.IGNORECASE)
-_MAX_CHAIN = 8  # exceptions that led to one another
+_MAX_CHAIN = 8  # the maximum number of exceptions that led to each other
 
 
 class Frame(msgspec.Struct, frozen=True, rename="camel"):
-    """A call in a traceback.
+    """A call in a traceback. `code` is the line of source code.
 
-    `library` is the name of the package to which the file belongs. It is empty for the user's own files.
+    `library` is the name of the package to which the file belongs, or "" for the user's own files.
     """
 
     file: str
@@ -95,10 +94,10 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
 
 
 def line_before_traceback(lines: Sequence[str]) -> str:
-    """Return the error shortly before the last traceback, if it names a port and the traceback names no port.
+    """Return a log line shortly before the last traceback that reports an error and names a port, or "".
 
-    Otherwise return "". If a port is in use, TensorFlow's exception does not contain the address. The address is in a
-    line of its C++ libraries.
+    For example, if a port is in use, TensorFlow's exception does not contain the address: only a log line of its C++
+    libraries does. If the traceback itself names a port, return "".
     """
     start = next((index for index in reversed(range(len(lines))) if _FIRST_LINE in lines[index]), 0)
     if any(map(_ADDRESS.search, lines[start:])):
@@ -125,18 +124,19 @@ def folded(frames: Sequence[Frame]) -> list[Frame | str]:
 
 
 def _prefix(line: str) -> str:
-    """Return the text before the word `Traceback` on its line.
+    """Return the text before the word `Traceback` on its line, which is removed from all lines that begin with it.
 
-    Launchers add such a text to each line of a process (`[1,0]<stderr>:`). If a logger's name is only before the first
-    line, it is not a prefix: all other lines begin without it.
+    MPI, for example, adds the prefix `[1,0]<stderr>:` to each line of a process. A logger adds its name only to the
+    first line; then the other lines begin without it and stay unchanged.
     """
     return line[: line.index(_FIRST_LINE)]
 
 
 def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tuple[Traceback, str]:
-    """Return one traceback, from its first line to the start of the next traceback.
+    """Return the traceback in a block of lines, which ends before the next traceback.
 
-    Also return how the next traceback is related to it.
+    `before` is the exception that led to it. Also return how the next traceback is related to it: `cause`, `context` or
+    "".
     """
     frames: list[Frame] = []
     index = 1
@@ -160,7 +160,7 @@ def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tupl
         if line not in ("", exception) and not _LOG_LINE.match(line):
             more.append(line)
     if len(more) > _MAX_MESSAGE_LINES:
-        # TensorFlow's message has the calls that made a node of its graph, and the reason after these.
+        # A message of TensorFlow first lists the calls that made a node of its graph. The reason follows after them.
         more = [line for line in more if not _FRAME.match(line) and not line.startswith("    ")][:_MAX_MESSAGE_LINES]
     exception = exception or "the log ends within the traceback, so the exception is not known"
     return Traceback(exception, tuple(frames), tuple(more), before, relation if before is not None else ""), link
@@ -177,6 +177,6 @@ def library_of(file: str) -> str:
         match = pattern.search(file)
         if match is not None:
             return match[1].removesuffix(".py")
-    # An editable or vendored copy of the two libraries that all users have.
+    # An editable or vendored copy of Keras or TensorFlow is in a folder with this name.
     parts = PurePosixPath(file).parts
     return next((name for name in ("keras", "tensorflow") if name in parts[:-1]), "")

@@ -30,8 +30,8 @@ _POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""The content security policy. It allows only files of this server and no inline script or style, and text never
-becomes markup.
+"""The value of the header Content-Security-Policy. The page can load only files of this server, and no inline script or
+style. Because of `require-trusted-types-for`, the page's scripts can't write a text as HTML.
 """
 
 _HEADERS = (
@@ -42,14 +42,15 @@ _HEADERS = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
 NOT_STORED = (("Content-Security-Policy", _POLICY), *_HEADERS, ("Cache-Control", "no-store"))
-"""The headers of responses that contain data of users."""
+"""The headers of responses that contain data of users, which a browser must not store."""
 
 
 @cache
 def assets(*, frames: bool = False) -> Mapping[str, Answer]:
-    """Return all files of the page by their paths.
+    """Return the responses for all files of the page, by the path of the request.
 
-    `/` is the path of the page. With `frames`, the page may show servers of this machine in a frame.
+    `/` is the path of index.html. With `frames`, the page may show a server of this machine, such as TensorBoard, in a
+    frame.
     """
     found: dict[str, Answer] = {}
     policy = f"{_POLICY}; {_FRAMES}" if frames else _POLICY

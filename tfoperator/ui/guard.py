@@ -1,12 +1,14 @@
 """Access control of the page's server.
 
-It accepts only a browser that was given a link, and only requests that come from the page. The server listens on
-loopback, so other machines can't reach it. But other users of this machine can reach it, and so can the web pages that
-its user visits. So every request must name this server as its host: any other name that resolves to 127.0.0.1 is
-refused. A request from another web page is also refused. And requests for data need a session. A session has two
-halves, which a browser gets in exchange for the token in a link. One half is a cookie, which scripts can't read. The
-other half is a key, which the page sends in a header. The cookie alone does not suffice, because browsers send it to
-every port of this host, whichever process listens there.
+The server listens on loopback, so other machines can't reach it. But other users of this machine can send requests to
+it, and so can any web page that the user's browser shows. So there are these checks:
+
+- The header `Host` must be 127.0.0.1, localhost or ::1, with the server's port. So DNS rebinding, a name of another web
+  site that resolves to 127.0.0.1, does not work.
+- The headers `Origin` and `Sec-Fetch-Site` must not show that another web page has sent the request.
+- A request for data needs a session. `tfoperator ui` prints a link with a token, and a browser exchanges the token for
+  a session. A session has two halves: a cookie, which scripts can't read, and a key, which the page sends in a header.
+  The cookie alone is not enough, because browsers send it to every port of 127.0.0.1, also to other users' servers.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.servers.http.messages import Request
 
 MAX_SESSIONS = 64
-"""The maximum number of browsers. If there are more, the oldest browser needs a new link."""
+"""The maximum number of sessions. A further session ends the oldest session, whose browser then needs a new link."""
 MAX_FIELDS = 64
 """Maximum number of fields in a query."""
 KEY_HEADER = "x-tfoperator-key"
 
 
 class BrowserSession(msgspec.Struct, frozen=True):
-    """The two halves of a session, and the name of the cookie."""
+    """The two halves of a session, the cookie's value and the key, and the name of the cookie."""
 
     cookie_name: str
     cookie: str
@@ -40,16 +42,16 @@ class BrowserSession(msgspec.Struct, frozen=True):
 
     @property
     def set_cookie(self) -> str:
-        """The value of the Set-Cookie header. The browser deletes the cookie when the browser ends."""
+        """The value of the header Set-Cookie. The browser deletes the cookie when the user closes the browser."""
         return f"{self.cookie_name}={self.cookie}; HttpOnly; SameSite=Strict; Path=/api/"
 
 
 class Sessions:
-    """The links and sessions of a server.
+    """The links and sessions of a server. Thread-safe.
 
-    `on_link(token)` is called for each link, including the first link. Thread-safe. A link is valid for one exchange
-    only. So a copy that somebody finds later (in a browser's history, or in a process's arguments) is useless. After
-    the exchange there is a new link, for another browser.
+    A link's token can be exchanged only once. So a copy that somebody finds later, in a browser's history or in a
+    process's arguments, is useless. After the exchange there is a new link, for another browser. `on_link(token)` is
+    called with the token of each new link, including the first link.
     """
 
     def __init__(self, port: int, on_link: Callable[[str], object] = lambda _: None) -> None:
@@ -61,7 +63,7 @@ class Sessions:
         on_link(self._token)
 
     def exchange(self, token: str) -> BrowserSession | None:
-        """Return a session in exchange for a link's token. Return None if it is not the token of the current link."""
+        """Return a new session in exchange for a link's token. Return None if it is not the current link's token."""
         with self._lock:
             if not _same(token, self._token):
                 return None
@@ -72,7 +74,7 @@ class Sessions:
         return session
 
     def knows(self, request: Request) -> bool:
-        """Return whether the request contains both halves of a session."""
+        """Return whether the request contains both halves of a session: the cookie, and the header with its key."""
         cookie = self._cookie(request)
         with self._lock:
             key = self._keys.get(cookie)
@@ -88,7 +90,7 @@ class Sessions:
 
 
 def token_in(body: bytes) -> str:
-    """Return the token in the body of an exchange. Return "" if there is none."""
+    """Return the token in the JSON body `{"token": "..."}` of a request for a session, or ""."""
     try:
         return msgspec.json.decode(body, type=dict[str, str]).get("token", "")
     except UNDECODABLE:
@@ -96,7 +98,7 @@ def token_in(body: bytes) -> str:
 
 
 def fields_in(query: str) -> dict[str, list[str]] | None:
-    """Return the fields of a query. Return None if there are too many fields."""
+    """Return the fields of a URL's query. Return None if there are more than MAX_FIELDS fields."""
     try:
         return parse_qs(query, max_num_fields=MAX_FIELDS)
     except ValueError:
@@ -108,11 +110,11 @@ def _same(given: str, expected: str) -> bool:
 
 
 def complaint(request: Request, port: int) -> str:
-    """Return the reason why a request can't come from this server's page.
+    """Return the reason why a request is refused: its headers show that it does not come from this server's page.
 
     Return "" if it may come from the page. Pure.
     """
-    host = request.headers.get("host", "").lower()  # two joined values match no name of this server
+    host = request.headers.get("host", "").lower()  # two headers `Host` are joined by a comma, and match no own name
     own = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
     if host not in own:
         return f"this server accepts requests to 127.0.0.1:{port} and localhost:{port} only"
@@ -121,15 +123,15 @@ def complaint(request: Request, port: int) -> str:
         return "this request comes from another page"
     if request.method != "GET" and origin is None:
         return "this request does not have the header that names its page"
-    # "none": the user follows a link from outside of a browser, or types the address.
+    # Browsers send "none" if the user types the address, or follows a link from outside of the browser.
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _navigates(request):
         return "this request comes from another page"
     return ""
 
 
 def _navigates(request: Request) -> bool:
-    """Return whether the request opens the page itself, for example by a link on another page.
+    """Return whether the browser opens the page `/` itself, for example because of a link on another page.
 
-    This is harmless: the page itself shows no data, and other pages can't show it in a frame.
+    This is harmless: the HTML contains no data, and other pages can't show it in a frame.
     """
     return request.method == "GET" and request.path == "/" and request.headers.get("sec-fetch-mode") == "navigate"

@@ -1,4 +1,4 @@
-"""Notifies pages about changes. Any thread may notify. The event loop reads many changes at once."""
+"""Notifies the streams of pages about changes. Any thread may notify. A stream reads many changes at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class ChangeListener:
-    """The keys of the changes since the last read. Only one event loop reads them, and any thread may add a key."""
+    """The keys of jobs that have changed since the last `take`. Any thread may add a key; only the loop reads them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -18,7 +18,7 @@ class ChangeListener:
         self._keys: set[str] = set()
 
     def tell(self, key: str) -> None:
-        """Record a change. Any thread may call it. If the loop has ended, it does nothing."""
+        """Add the key of a change, and wake the event loop, if the loop still runs. Any thread may call it."""
         with self._lock:
             first = not self._keys
             self._keys.add(key)
@@ -37,7 +37,7 @@ class ChangeListener:
             return
 
     def take(self) -> set[str]:
-        """Return the changes since the last call."""
+        """Return the keys of the changes since the last call."""
         with self._lock:
             keys, self._keys = self._keys, set()
             self._changed.clear()
@@ -45,7 +45,7 @@ class ChangeListener:
 
 
 class Listeners:
-    """The listeners that are notified of changes. Thread-safe."""
+    """All listeners of a server; each stream of a page has a listener. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _all
@@ -58,9 +58,10 @@ class Listeners:
 
     @contextmanager
     def listening(self) -> Iterator[ChangeListener]:
-        """Add a listener for the duration of the block, in the running event loop.
+        """Yield a new listener for the running event loop. At the end of the `with` block, remove it.
 
-        The listener gets the keys of changes. A change that belongs to no job has the key "".
+        The listener gets the keys of changes, such as `namespace/name` of a job. A change that belongs to no object has
+        the key "".
         """
         listener = ChangeListener(asyncio.get_running_loop())
         with self._lock:
@@ -72,7 +73,7 @@ class Listeners:
                 self._all.discard(listener)
 
     def tell(self, *keys: str) -> None:
-        """Notify all listeners."""
+        """Add the keys of changes to all listeners."""
         with self._lock:
             listeners = tuple(self._all)
         for listener in listeners:

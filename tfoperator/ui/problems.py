@@ -1,11 +1,11 @@
-"""The errors that requests of the page can have."""
+"""Errors of the functions that collect data for the page. The server converts them into HTTP statuses."""
 
 from __future__ import annotations
 
 
 class NotThere(Exception):
-    """The object does not exist (any more)."""
+    """The requested object does not exist, or was deleted. The server responds with 404."""
 
 
 class CannotRead(Exception):
-    """The data can't be read now. The message contains the reason."""
+    """The requested data can't be read at the moment. The message contains the reason."""

@@ -1,7 +1,7 @@
-"""The server of the page, on loopback.
+"""The server of the page, on loopback (127.0.0.1).
 
-It sends the page's files to all clients, and data only to browsers that were given a link. The server uses the rights
-of the client that it was given. It only reads, and changes nothing.
+It sends the files of the page to all clients, and data only to browsers with a session (`guard`). For requests to the
+API server, it uses the user's credentials. It only reads, and changes nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _JSON = "application/json"
 
 
 class About(msgspec.Struct, frozen=True, rename="camel"):
-    """The source of the page's data, in the form that the page shows."""
+    """The response to `/api/about`: the source of the page's data, and the parts that the page has."""
 
     source: str
     namespaces: tuple[str, ...] = ()
@@ -63,17 +63,17 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PageContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the page: the namespaces whose jobs are shown, and everything that is shown in addition to the
-    jobs.
+    """The content of the page, apart from the client for the API server.
 
-    `namespaces` are the namespaces that are watched. `("",)` means all namespaces. `source` is the cluster's name for
-    users. `pipelines` is the home of pipeline runs, a directory or a URL. As soon as there are pipeline runs, the page
-    shows them, too. Without a client, it shows only the pipeline runs. With `local`, the client's server is the control
-    plane of this machine, and the page shows its TensorBoards in a frame. The page does not show TensorBoards of other
-    clusters in a frame, because users who may edit a service can change their address. If the client belongs to a
-    recorded run, `run` is this run. `attempts` returns the logs of containers that run on this machine. `commands` are
-    the options with which a command reaches the same cluster. It is None if there are no such options. If `comparison`
-    (a comparison of two runs) is set, the page shows only the comparison.
+    `namespaces` are the namespaces whose jobs the page shows; `("",)` means all namespaces. `source` is the name of the
+    cluster for users. `archive_dir` is the log archive. `pipelines` is the home of pipeline runs, a directory or a URL:
+    the page shows the runs as soon as there are some. Without a client, the page shows only pipeline runs.
+
+    With `local`, the client's API server is the control plane of this machine, and the page may show the TensorBoard of
+    a job in a frame. For other clusters it does not, because other users of the cluster can change the address of a
+    TensorBoard. `attempts` returns the log files of containers that run on this machine. If the client reads a recorded
+    run, `run` is this run. `commands` are the options with which a `tfoperator` command reaches the same cluster, or
+    None if there are no such options. If `comparison` is set, the page shows only this comparison of two runs.
     """
 
     namespaces: Sequence[str] = ("",)
@@ -93,8 +93,9 @@ _ALL_JOBS = PageContent()
 class UiServer(HttpServer):
     """Serves the page at 127.0.0.1. Call `start()` once, then `stop()`, which also closes the client.
 
-    `on_link(url)` is called with each link for a browser, from any thread. The first link is made when the server is
-    made. A new link is made each time that a link was used. Raises ListenError. With port 0, it selects a free port.
+    `on_link(url)` is called with each link for a browser: from the constructor with the first link, and from any thread
+    with a new link when a browser has used the last link. With port 0, the server selects a free port. The constructor
+    raises ListenError.
     """
 
     def __init__(
@@ -127,25 +128,28 @@ class UiServer(HttpServer):
         self._sessions = Sessions(self.port, lambda token: on_link(f"{self.url}#token={token}"))
 
     def start(self) -> None:
-        """Start to answer requests.
+        """Start to respond to requests, in another thread.
 
-        With `local`, also start to record, so that curves begin at the start of the job.
+        With `local`, also start the caches now, and not when the first page is opened. So the curves of metrics begin
+        at the start of a job.
         """
         super().start()
         if self._cluster is not None and self._local:
             self._cluster.watch()
 
     def hold(self) -> None:
-        """Continue to show the known state, and ignore all later changes, because the objects of the run are being
-        removed.
+        """Ignore all later changes of objects, and continue to show the last state.
+
+        `tfoperator run` calls this before it removes the objects of a run that has ended.
         """
         if self._cluster is not None:
             self._cluster.board.stop()
 
     def show_run(self, run: RecordedRun) -> None:
-        """Show a recorded run from now on, even on pages that are open.
+        """Show a recorded run in place of the cluster from now on, also on pages that are open.
 
-        The pages also show the history of the run's pods and phases. The run's own records have only their last state.
+        The history of pods and phases that this server has recorded is kept, because the recorded run has only their
+        last state.
         """
         before = self._cluster
         history = None if before is None else before.board.history
@@ -166,7 +170,7 @@ class UiServer(HttpServer):
         self._calls.shutdown(wait=True, cancel_futures=True)
 
     async def respond(self, request: Request) -> Answer | StreamedAnswer:
-        """Return the response to a request."""
+        """Return a file of the page, or for a path below `/api/` and a valid session, data or a stream."""
         problem = complaint(request, self.port)
         if problem:
             return _refuse(HTTPStatus.FORBIDDEN, problem)
@@ -238,10 +242,10 @@ class UiServer(HttpServer):
         return await self._call(lambda: pages.artifact(wanted))
 
     async def _pipeline_pages(self) -> PipelinePages | None:
-        """Return the pages of pipeline runs.
+        """Return the streams of pipeline runs, or None.
 
-        Return None while there are no runs, or if they can't be read because SQLAlchemy is missing. Raises CannotRead
-        if another user may change the place of the runs.
+        The result is None while there are no runs, or if SQLAlchemy, which reads them, is not installed. Raises
+        CannotRead if the place of the runs is not valid, for example because another user could change it.
         """
         if self._pipelines is None and self._home is not None:
             made = await asyncio.get_running_loop().run_in_executor(self._calls, self._make_pages, self._home)
@@ -249,8 +253,8 @@ class UiServer(HttpServer):
         return self._pipelines
 
     def _make_pages(self, home: Path | str) -> PipelinePages | None:
-        # `Home` has the path of the store, but this code avoids its import, which includes SQLAlchemy. A URL was given
-        # explicitly.
+        # This code does not import `Home` for the path of the store file, because the import needs SQLAlchemy. If
+        # `home` is a URL, the user has given it explicitly, so it counts as existing.
         there = self._cluster is None or isinstance(home, str) or (home / "metadata.db").exists()
         if not there or find_spec("sqlalchemy") is None:
             return None
@@ -264,7 +268,7 @@ class UiServer(HttpServer):
             raise CannotRead(str(error)) from None
 
     def _find_job(self, uid: str) -> tuple[str, str] | None:
-        """Return the namespace and name of a job, if the job is already known. Any thread may call it."""
+        """Return the namespace and name of the job with a UID, if it is in the cache. Any thread may call it."""
         if self._cluster is None:
             return None
         self._cluster.watch()
@@ -280,7 +284,7 @@ class UiServer(HttpServer):
         return feed, replicas
 
     async def _call(self, call: Callable[[], T]) -> Answer:
-        """Make a slow call in another thread, and return its result."""
+        """Run a blocking function in another thread. Return its result as JSON, or its error with an HTTP status."""
         if self._waiting >= _MAX_WAITING_CALLS:
             return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are already waiting: try again later")
         self._waiting += 1

@@ -1,6 +1,6 @@
-"""The stream of a page: lines of JSON from several producers. If there are no changes, it sends a line periodically.
+"""Helpers for the streams of pages: lines of JSON from several producers.
 
-This periodic line keeps the connection alive, and shows the page that the connection is alive.
+If there are no changes, a stream sends a line every 10 s. So the page can detect a broken connection.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from tfoperator.ui.listening import ChangeListener
 
 Put = Callable[[bytes], Awaitable[None]]
 Producer = Callable[[Put], Coroutine[Any, Any, None]]
-"""Sends messages by `put`. `put` waits until the page has taken the previous messages."""
+"""A coroutine function that sends lines with `put`. `put` waits until the client has received the previous lines."""
 
 MAX_TEXT = 4000
-"""The maximum number of characters of a message or a value that a page gets."""
+"""The maximum number of characters of a text, such as a message, that a page gets."""
 HEARTBEAT = 10.0
-"""After this many seconds without a change, a page gets a periodic line."""
+"""The seconds without a change after which a stream sends its status again."""
 _GATHER_SECONDS = 0.2
-"""Changes are collected for this many seconds before they are sent."""
+"""After a first change, a stream waits for this many seconds, and then sends all changes together."""
 
 
 async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
-    """Yield the messages of several producers.
+    """Run several producers, and yield the lines that they send.
 
-    When the first producer ends, the stream ends, and so do all producers. If that producer had an error, the error is
-    raised.
+    When the first of them ends, cancel the others, and end the stream. If this producer has raised an error, raise it.
     """
     loop = asyncio.get_running_loop()
     messages: asyncio.Queue[bytes] = asyncio.Queue(1)
@@ -57,9 +56,9 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
 
 
 async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of: Set[str] = frozenset()) -> set[str]:
-    """Return changes, collected for a moment.
+    """Wait for changes, at most for `seconds`. Return their keys, or an empty set if there are no changes.
 
-    With `of`, wait for a change of one of these keys. Return nothing if no change comes in `seconds`.
+    With `of`, continue to wait until a change has one of these keys.
     """
     while True:
         await listener.wait(seconds)
@@ -71,16 +70,17 @@ async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of:
 def encode(message: Mapping[str, Any]) -> bytes:
     """Return a message of a stream as a line of JSON.
 
-    The periodic message has `synced` (whether all data is known) and `problems` (by the kinds that can't be read).
+    The status, which a stream also sends periodically, is `{"synced": ..., "problems": {...}}`: whether all data was
+    sent, and for each kind of objects that can't be read, the reason.
     """
     return msgspec.json.encode(message) + b"\n"
 
 
 def short(text: str) -> str:
-    """Return the text that a page gets. If the text is longer than `MAX_TEXT`, it is only the beginning."""
+    """Return the text, or if it is longer than `MAX_TEXT` characters, its beginning and ` ...`."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."
 
 
 def seconds(moment: datetime | None) -> float | None:
-    """Return a time in the form that a page gets: seconds since 1970."""
+    """Return a time in seconds since 1970, as pages get times, or None for None."""
     return None if moment is None else moment.timestamp()

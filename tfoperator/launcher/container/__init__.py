@@ -1,7 +1,7 @@
-"""Runs the attempts of a container, on any platform.
+"""Runs the container of a component, with retries, on any platform.
 
-A launcher renders a container from its component, and creates it once per attempt. After a crash, the next launcher
-finds the container again. A launcher forwards the container's log, and removes its objects after its end.
-`ContainerComponentLauncher` does this work. Each platform implements `Backend`. A backend gets a `Launch`, which
-contains all data that the backend needs.
+`ContainerComponentLauncher` creates a new container (a Docker container, a pod or a TFJob) for each attempt. It
+forwards the container's log, and removes the container after its end. If the launcher crashes, the next launcher
+continues with the same container. Each platform implements `Backend`. A backend gets a `Launch`, which contains all
+data that the backend needs.
 """

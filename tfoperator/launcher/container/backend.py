@@ -1,8 +1,8 @@
-"""The interface between the code that runs attempts and a platform: `Launch` and `Backend`.
+"""The interface between the launcher of containers and a platform: `Launch` and `Backend`.
 
-A separate thread forwards a log, so the log never delays the outcome. The launcher waits for the container even if
-there is a problem with the log (a cut, rotation, refusal, a lost node). After the container's end, the launcher waits
-some seconds for the rest of the log.
+A separate thread forwards the log of a container. So a problem with the log (a broken connection, a rotated file, a
+lost node) does not end the launch. After the container's end, the launcher waits at most some seconds for the rest of
+the log.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, LogReader, NoLog
 
 LAUNCH_LABEL = "tfoperator.launcher/run"
-"""The label of every object of a launch. Its value is the random part of the objects' names. The launcher adopts or
-deletes only objects with this label.
+"""The label of every container, pod and TFJob of a launch. Its value is the random part of their names. A launcher
+continues with, or deletes, only objects whose label has its own launch's value.
 """
 
 _MAX_NAME = 40
-"""The maximum number of characters of the component's name in the names of objects. With run, attempt, and a TFJob's
-replica type and index, the names then fit into a label (63 characters).
+"""The maximum number of characters of the component's name in an object's name. The random part, the attempt, and a
+TFJob's replica type and index follow. A label must have space for the whole name (63 characters).
 """
 
 
 logger = logging.getLogger(__name__)
 
-_RETRY_SECONDS = (0.2, 5.0)  # seconds before the first retry, and at most
-_FINAL_TRIES = 3  # after the container's end
+_RETRY_SECONDS = (0.2, 5.0)  # the seconds before the first retry, and the maximum
+_FINAL_TRIES = 3  # the attempts to read the rest of a log after the container's end
 _KEEP_PERIOD = 1.0  # seconds between two calls of `keep`
 
 
 class LogForwarder:
-    """Passes each line of a log to `log` once. One thread calls `start()` once, and then `finish()` once.
+    """Passes each line of a container's log to `log` once. Call `start()` once, and then `finish()` once.
 
-    `connect` is a function, the `connect` of a `LogReader`. If an earlier launcher has forwarded some of the log,
-    `position` is the last argument of that launcher's `keep`. `keep` is called periodically, and at the end. The class
-    computes the pauses between reads itself, without tenacity: each new line resets the pauses, and another signal ends
-    them early when the container has ended.
+    `connect` opens the log for a `LogReader`. `keep` gets the position up to which the log was forwarded, about every
+    second and at the end. If an earlier launcher has forwarded a part of the log, pass its last position as `position`.
+    After an error or without new lines, the pauses between reads become longer. A new line, or the end of the
+    container, makes them short again.
     """
 
     def __init__(
@@ -70,20 +70,20 @@ class LogForwarder:
         self._thread = threading.Thread(target=self._run, name=f"log-{name}", daemon=True)
 
     def start(self) -> None:
-        """Start to read."""
+        """Start the thread that reads the log."""
         self._thread.start()
 
     def end(self) -> None:
-        """Read the rest of the log, because the container has ended.
+        """Signal that the container has ended. The thread then reads the rest of the log and ends.
 
-        It does not block. The caller calls `finish` later.
+        The call does not block. The caller calls `finish` later.
         """
         self._ended.set()
 
     def finish(self, seconds: float = 10.0) -> None:
-        """Read the rest of the log, because the container has ended.
+        """Signal that the container has ended, and wait at most `seconds` for the rest of the log.
 
-        Read for at most this number of seconds, then stop.
+        After this time, the thread is stopped.
         """
         self.end()
         self._thread.join(seconds)
@@ -97,7 +97,8 @@ class LogForwarder:
         try:
             self._follow()
         except NoLog as error:
-            level = logging.DEBUG if self._ended.is_set() else logging.WARNING  # a log is deleted with its container
+            # After the end of the container, its log may have been deleted together with the container.
+            level = logging.DEBUG if self._ended.is_set() else logging.WARNING
             logger.log(level, "the log of %s can't be read: %s", self._name, error)
         except Exception:
             logger.exception("reading the log of %s failed; the component continues", self._name)
@@ -107,7 +108,7 @@ class LogForwarder:
     def _follow(self) -> None:
         pause, late = _RETRY_SECONDS[0], 0
         while not self._stop.is_set():
-            ended = self._ended.is_set()  # checked before reading: the last lines must not be lost
+            ended = self._ended.is_set()  # checked before the read, so a read after the end gets the last lines
             try:
                 heard = self._reader.read()
                 if ended:
@@ -135,7 +136,7 @@ class LogForwarder:
 
 
 class Mailbox:
-    """It is thread-safe. Its size is not limited, because senders must never block."""
+    """A queue of messages from other threads to a backend. Thread-safe. Senders never block: its size has no limit."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -149,14 +150,14 @@ class Mailbox:
             self._arrived.notify_all()
 
     def clear(self) -> None:
-        """Drop all messages that an earlier wait has left."""
+        """Drop all messages, which are from an earlier attempt."""
         with self._arrived:
             self._items.clear()
 
     def take(self, deadline: float | None = None) -> Any:
-        """Return the oldest message.
+        """Return the oldest message. Wait if there is no message.
 
-        Return None if none arrives before `deadline` (a time of `monotonic()`; None: no limit).
+        Return None if the wait lasts until `deadline`, a time of `clock.monotonic()`. None means no limit.
         """
         with self._arrived:
             while not self._items:
@@ -166,14 +167,14 @@ class Mailbox:
 
 
 class NeverStarted(PermanentFailure):
-    """The container did not start in time. It is stopped, so it can't start later."""
+    """The container did not start in time, for example because its image can't be pulled. The launcher removes it."""
 
 
 @dataclass(frozen=True)
 class Launch:
     """The data of a launch for a backend. `run` is the value of LAUNCH_LABEL. Any thread may set `cancelled`.
 
-    A backend waits for messages in `mailbox`. If the launch is cancelled, the backend is woken.
+    A backend waits for messages in `mailbox`. A cancellation of the launch puts None into the mailbox.
     """
 
     component: str
@@ -182,7 +183,7 @@ class Launch:
     cancelled: StopSignal
     work: WorkDirectory
     mailbox: Mailbox
-    # Held during the output of a line: each log has a thread, and lines must not be interleaved.
+    # Held while a line is passed to `context.log`: each log has its own thread, and `log` expects one call at a time.
     _telling: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def forward_log(
@@ -190,7 +191,7 @@ class Launch:
     ) -> LogForwarder:
         """Start to forward a container's log, from the position where the last forwarding stopped.
 
-        `key` distinguishes the logs of one launch.
+        If a launch has several logs, such as the logs of a TFJob's replicas, each log needs another `key`.
         """
         forwarder = LogForwarder(
             name,
@@ -208,13 +209,16 @@ class Launch:
             self.context.log(line)
 
     def check_cancelled(self, what: str) -> None:
-        """Raise LaunchCancelled if the launch is cancelled. `what` names the object that must be stopped."""
+        """Raise LaunchCancelled if the launch is cancelled. `what` names the stopped object in the message."""
         if self.cancelled.is_set():
             raise LaunchCancelled(f"component {self.component}: cancelled; {what} was stopped")
 
 
 class Backend(Protocol):
-    """One platform with its connection, for one launch. Only one thread may use it."""
+    """The operations of a platform (Docker, pods, TFJobs) for one launch. Only one thread may use it.
+
+    `name` is the name of the attempt's container, pod or TFJob, which the methods call the container.
+    """
 
     def create(self, name: str) -> str:
         """Create the container, or find the container of this name that this launch has created. Return its UID.
@@ -231,29 +235,30 @@ class Backend(Protocol):
         ...
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
-        """Return how the container ended, after its log was forwarded completely.
+        """Return how the container ended, after the rest of its log was forwarded.
 
-        Return None if it has not ended, or does not exist any more. `uid` has the same meaning as in `stop`. Raises
-        PlatformUnavailable, PermanentFailure.
+        Return None if it has not ended, or does not exist any more. `uid` is "" if the launcher does not know whether
+        it has created the container. Raises PlatformUnavailable, PermanentFailure.
         """
         ...
 
     def stop(self, name: str, uid: str) -> None:
         """Stop the container gracefully, remove it, and wait until it no longer exists.
 
-        If it is unknown whether the container exists, `uid` is "".
+        `uid` is "" if the launcher does not know whether it has created the container.
         """
         ...
 
     def remove(self, name: str, uid: str) -> None:
-        """Remove the container's objects after its end. They may already have been removed."""
+        """Remove the container and its other objects after its end. Objects may be missing already."""
         ...
 
 
 def object_name(component: str, run: str, attempt: int) -> str:
-    """Return the name of an attempt's object.
+    """Return the name of an attempt's container, pod or TFJob, such as `trainer-x7k2p-1`.
 
-    It is a DNS label that contains as much of the component's name as possible.
+    It consists of the component's name (at most 40 characters), the launch's random part and the attempt. It is valid
+    as a DNS label.
     """
     word = re.sub(r"[^a-z0-9]+", "-", component.lower()).strip("-")[:_MAX_NAME].strip("-")
     if not word[:1].isalpha():

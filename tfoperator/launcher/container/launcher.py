@@ -1,10 +1,9 @@
-"""Runs a container on any platform.
+"""Runs a container on any platform: attempts, their records, the result, and the removal of objects.
 
-It makes attempts, records each attempt, determines the result, and removes the objects. The order of the steps is
-fixed: the launcher removes the old output.json; it records the name of the new object; it creates the object; it
-records that the object exists. If the launcher is killed between any two steps, the next launcher finds the object with
-the recorded name, and continues with this object. Each attempt has a new name, so a launcher never mistakes the object
-of an older attempt for the new object.
+For each attempt, the launcher makes these steps in this order. It removes the old output.json. It records the name of
+the new object (a Docker container, a pod or a TFJob). It creates the object. It records that the object exists. If the
+launcher is killed between two steps, the next launcher looks for an object with the recorded name, and continues with
+this object. Each attempt has a new name, so an object of an older attempt is never used.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _DIGEST = re.compile(r"(?:^|.*@)(sha256:[0-9a-f]{64})$")
 
 
 class ContainerComponentLauncher(BaseComponentLauncher):
-    """The base class of the launchers of containers."""
+    """The base class of the launchers that run a component as a Docker container, process, pod or TFJob."""
 
     expanded_by_kubernetes = False
     """Whether the platform replaces `$(NAME)` in command and arguments."""
@@ -45,7 +44,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     @abc.abstractmethod
     def _connect(self, launch: Launch) -> AbstractContextManager[Backend]:
-        """Connect to the platform."""
+        """Return a context manager that connects to the platform and yields a backend for the launch."""
 
     def cancel(self) -> None:
         """Stop the container gracefully, and make `launch` raise LaunchCancelled. Idempotent, does not block."""
@@ -54,21 +53,25 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     @property
     def sees_files(self) -> bool:
-        """Whether the container's program finds the files of `tmp_path` under the same path as the launcher."""
+        """Whether the container's program and the launcher see the same files at `tmp_path`."""
         return True
 
     @property
     def _places(self) -> dict[str, str]:
-        """The paths of artifacts that the program reads as files, by the URLs of the artifacts."""
+        """The paths at which the program finds artifacts of an object store, by the URLs of the artifacts.
+
+        It is empty unless the program needs files (`knows_files_only`).
+        """
         spec, context = self.component.executor_spec, self.context
         if not isinstance(spec, ExecutorContainerSpec) or not spec.knows_files_only or not self.sees_files:
             return {}
         return staged_places(self.component, self.tmp_path, context.objects)
 
     def check(self) -> None:
-        """See the base class.
+        """Run the checks of every launcher.
 
-        If a program writes files but its outputs are objects in a store, the program needs a folder for the files.
+        Also raise ComponentError if the outputs go to an object store, but the program writes files that this launcher
+        can't see and upload.
         """
         super().check()
         spec, url = self.component.executor_spec, self.context.objects
@@ -83,7 +86,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     @property
     def container(self) -> ExecutorContainerSpec:
-        """The component's container, every placeholder replaced. Raises TemplateError."""
+        """The component's container with values in place of all placeholders. Raises TemplateError."""
         spec = self.component.executor_spec
         assert isinstance(spec, ExecutorContainerSpec)
         bindings = Bindings(self.component.inputs, self.component.outputs, self.properties, self._places)
@@ -148,13 +151,13 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return verdict.output
 
     def _again_succeeded(self) -> None:
-        """Remove the objects of a launcher that was killed after the success."""
+        """Remove the container. The launcher that recorded the success was killed before it removed the container."""
         if self.context.clean_up.removes(succeeded=True) and self.record.uid:
             with self._connected() as backend:
                 backend.remove(self.record.name, self.record.uid)
 
     def _cache_identity(self) -> str:
-        """Return the digest in the image's name. Subclasses may also find the digests of other names."""
+        """Return the digest of the container's image, or "" (and log an error) if the digest is unknown."""
         image = self.container.image
         digest = pinned_digest(image) or self._resolve_digest(image)
         if not digest:
@@ -167,7 +170,10 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return digest
 
     def _resolve_digest(self, image: str) -> str:
-        """Return the digest of an image if its name contains none; "" if the digest is unknown."""
+        """Return the digest of an image that is named by a tag, or "" if the digest is unknown.
+
+        Subclasses override this method if their platform can look up digests.
+        """
         del image
         return ""
 

@@ -1,8 +1,7 @@
-"""Handles the files of a program that can't access an object store.
+"""Copies artifacts between an object store and local files, for a program that can only use files.
 
-It downloads the inputs before the program runs, and uploads the outputs after that. Inputs are at
-`tmp_path/inputs/NAME/NUMBER`. When the program has succeeded, `launcher.core.output` uploads the files that it has left
-at `tmp_path/outputs/NAME`.
+Before the program runs, `download` copies the inputs to `tmp_path/inputs/NAME/NUMBER`. After the program has succeeded,
+`launcher.core.output` uploads the files that the program has written to `tmp_path/outputs/NAME`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,10 @@ _INPUTS_FOLDER = "inputs"
 
 
 def staged_places(component: Component, tmp_path: str, below: str) -> dict[str, str]:
-    """Return the local paths of artifacts below a URL, by the URLs of the artifacts. Return none if there is no URL."""
+    """Return the local paths of the inputs and outputs whose URL is below the URL `below`, by their URLs.
+
+    If `below` is "", the result is empty.
+    """
     inputs = {
         one.uri: f"{tmp_path}/{_INPUTS_FOLDER}/{name}/{number}"
         for name, artifacts in component.inputs.items()
@@ -35,19 +37,20 @@ def staged_places(component: Component, tmp_path: str, below: str) -> dict[str, 
 
 
 def clear(tmp_path: str) -> None:
-    """Remove the files of an earlier attempt."""
+    """Remove the copies of inputs and outputs of an earlier attempt."""
     for name in (_INPUTS_FOLDER, OUTPUTS_FOLDER):
         folder = Path(tmp_path, name)
-        if folder.is_symlink():  # a program may have put anything there
+        if folder.is_symlink():  # the program may have replaced the folder by a link
             folder.unlink()
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def download(component: Component, tmp_path: str, below: str) -> None:
-    """Download a component's inputs below a URL. Create the folder of its outputs, in which any user may write.
+    """Download the component's inputs whose URL is below `below`. Create the folder of its outputs with mode 1777.
 
-    Raises PlatformUnavailable if the store does not respond, and PermanentFailure if the store can't be used.
+    Containers can run with any user ID, and must be able to write there. Raises PlatformUnavailable if the object store
+    does not respond, and PermanentFailure for any other error.
     """
     clear(tmp_path)
     places = staged_places(component, tmp_path, below)

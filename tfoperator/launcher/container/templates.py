@@ -1,13 +1,13 @@
 """Placeholders in an image, a command and arguments.
 
-There are three forms; values replace them, and other text is unchanged.
+There are three forms of placeholders. Values replace them, and other text is unchanged:
 
     {{ inputs.NAME.uri }} {{ outputs.NAME.uri }} {{ exec_properties.NAME }}, or the short form {{ exec_props.NAME }}
 
-On purpose this is not a full template language: it has no expressions and no attribute access. A value that was
-inserted is not expanded again, so an input can't inject a placeholder. Kubernetes expands `$(NAME)` in commands and
-arguments. For Kubernetes, values are escaped, so the program gets them unchanged. Any other text after `{{` is an
-error, which is found before anything runs. To pass text with `{{` to a program, use a parameter.
+There are no expressions. An inserted value is not expanded again, so a value can't inject a placeholder. The kubelet
+expands `$(NAME)` in commands and arguments. So for Kubernetes, values are escaped, and the program gets them unchanged.
+Any other text after `{{` is an error, which is found before anything runs. To pass text with `{{` to a program, use a
+parameter.
 """
 
 from __future__ import annotations
@@ -28,33 +28,34 @@ _PLACEHOLDER = re.compile(
     rf"|exec_prop(?:s|erties)\.(?P<parameter>{_NAME}))[ \t]*\}}\}}|(?P<bad>\{{\{{)"
 )
 _DOLLAR = re.compile(r"\$(?:\$|\([^)]*\)|\(|)")
-"""Texts that begin with `$`, as Kubernetes parses them: an escaped dollar, a reference, the start of a reference, a
-dollar."""
+"""A text that begins with `$`, as Kubernetes parses it: `$$` (an escaped dollar), `$(NAME)`, an unclosed `$(`, or a `$`
+alone.
+"""
 _MAX_SHOWN = 40  # characters of a bad placeholder in a message
 
 
 class Bindings(msgspec.Struct, frozen=True):
-    """The values of placeholders."""
+    """The values that replace the placeholders of a container."""
 
     inputs: ArtifactDict = {}
     outputs: ArtifactDict = {}
     exec_properties: Mapping[str, Any] = {}
     places: Mapping[str, str] = {}
-    """The paths of artifacts that the program reads as files, by the URLs of the artifacts."""
+    """The paths of artifacts that the program reads as files, by the artifacts' URLs in an object store."""
 
 
 class _Problem(Exception):
-    """The placeholder can't be replaced."""
+    """A placeholder can't be replaced. The text is the reason."""
 
 
 def render_container(
     name: str, spec: ExecutorContainerSpec, bindings: Bindings, *, for_kubernetes: bool = False
 ) -> ExecutorContainerSpec:
-    """Return the container of the component `name` with every placeholder replaced.
+    """Return the container of the component `name` with values in place of all placeholders.
 
-    Raises TemplateError, which lists invalid placeholders. `for_kubernetes` means that Kubernetes will expand the
-    command and the arguments. The program gets a value unchanged. A reference `$(NAME)` is expanded only if the
-    template contains the complete reference.
+    `for_kubernetes` means that the kubelet will expand `$(NAME)` in the command and arguments. Then `$` in a value is
+    escaped. A reference `$(NAME)` stays a reference only if the template itself contains all of it. Raises
+    TemplateError, which lists all invalid placeholders.
     """
     ready = spec.words(bindings.inputs, bindings.outputs, bindings.exec_properties, bindings.places)
     if ready is not None:
@@ -87,9 +88,9 @@ def render_container(
 
 
 def _closed(text: str) -> str:
-    """Return the text of a template before a value.
+    """Return the text of a template that stands before a value, for Kubernetes.
 
-    The text is escaped, so the value can't complete a `$` or `$(` at the end of the text.
+    An unclosed `$(`, or a `$` at the end, is escaped. Otherwise a value such as `HOME)` could complete a reference.
     """
     return _DOLLAR.sub(lambda m: "$" + m[0] if m[0] == "$(" or (m.end() == len(text) and m[0] == "$") else m[0], text)
 

@@ -1,10 +1,9 @@
 """The input and result of a launch: a component, its executor, its settings for a platform, and the outputs.
 
-A component's work is done by a container image with a command, or by a class in this Python environment. Environment
-variables are not part of a component: they differ between platforms, so they belong in a platform config.
-
-Platform configs are separate from components, so the same pipeline runs on every platform. Platform configs have
-layers: first a runner's config for all components, then its config for a single component.
+An executor does the component's work: a container image with a command, or a class in this Python environment. Platform
+configs are separate from components, so the same component can run on every platform. A platform config has, for
+example, the environment variables. A runner can have a config for all components and a config for a single component;
+it merges the second over the first.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from tfoperator.launcher.core.errors import ComponentError, PlatformConfigError
 Json = dict[str, Any]
 
 TMP_PATH = "tmp_path"
-"""The name of an execution property that the launcher itself sets. Its value is the path to which the container may
-write output.json.
+"""The name of an execution property (a parameter) that the launcher itself sets. Its value is the path of a directory.
+The container may write output.json into this directory.
 """
 
 DEFAULT = "default"
-"""The name under which a runner keeps the configs of all components; a component can't have this name."""
+"""The key under which a runner has the platform configs for all components. So a component can't have this name."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 
@@ -41,7 +40,7 @@ _PATH = re.compile(r"\w+(\.\w+)*:\w+")
 
 
 class ExecutorSpec(msgspec.Struct, frozen=True):
-    """The base class of all executors. An executor does a component's work."""
+    """The base class of the descriptions of executors. An executor does a component's work."""
 
 
 class ExecutorContainerSpec(ExecutorSpec, frozen=True):
@@ -58,7 +57,7 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
     container_image: str = ""
 
     knows_files_only: ClassVar[bool] = False
-    """Whether the program needs all artifacts as files, even if they are objects in a store."""
+    """Whether the program can only use files. Then the launcher downloads and uploads artifacts of an object store."""
 
     def __post_init__(self) -> None:
         if self.container_image:
@@ -79,9 +78,9 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
         properties: Mapping[str, Any],
         places: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[list[str], list[str]] | None:
-        """Return command and arguments, if the spec replaces placeholders itself; else None.
+        """Return the command and arguments without placeholders, if the spec replaces placeholders itself; else None.
 
-        `places` contains the paths of artifacts that the program reads as files, by the URLs of the artifacts.
+        `places` has the paths of artifacts that the program reads as files, by the artifacts' URLs in an object store.
         """
         del inputs, outputs, properties, places
         return None
@@ -90,10 +89,10 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
 class Executor(Protocol):
     """A Python class that does a component's work. For each execution it is instantiated without arguments.
 
-    The name `Do` of the method, as in TFX, is accepted too. Both mappings contain lists of `ExecutorArtifact`.
+    The method may also be named `Do`, as in TFX. `input_dict` and `output_dict` contain lists of `ExecutorArtifact`.
 
-    The method may raise `PermanentFailure` or `RetryableFailure`. `sys.exit` has the same meaning as in a container.
-    Any other error that the method raises is a permanent failure.
+    The method may raise `PermanentFailure` or `RetryableFailure`. `sys.exit(CODE)` has the same effect as this exit
+    code of a container. Any other exception is a permanent failure.
     """
 
     def do(
@@ -107,7 +106,7 @@ class Executor(Protocol):
 
 
 def imported(path: str) -> Any:
-    """Return the object that `package.module:NAME` names. Import its module now. Raises ComponentError."""
+    """Import the module of `package.module:NAME`, and return the object NAME in it. Raises ComponentError."""
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -124,8 +123,8 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
     """A class with a method `do`, or `Do` as in TFX (see `Executor`), or the path `package.module:Class` of such a
     class.
 
-    Only `load` imports a path, and so runs the code of its module. Reading a component file, or a dry run of the file,
-    runs no code. Raises ComponentError for a path in another format.
+    Only `load` imports the module of a path, and so runs its code. The constructor does not: reading a component.yaml
+    or a dry run executes no code. The constructor raises ComponentError for a path in another format.
     """
 
     executor_class: type[Any] | str
@@ -137,9 +136,9 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
             )
 
     def load(self) -> type[Any]:
-        """Return the class.
+        """Return the class. If the spec has a path, import its module.
 
-        Import it if necessary. Raises ComponentError if the class doesn't exist, or if it is not an executor.
+        Raises ComponentError if the class doesn't exist, or if it is not an executor.
         """
         found = imported(self.executor_class) if isinstance(self.executor_class, str) else self.executor_class
         if not isinstance(found, type) or not any(callable(getattr(found, name, None)) for name in ("do", "Do")):
@@ -165,13 +164,13 @@ def _takes_nothing(made: type[Any]) -> bool:
         inspect.signature(made).bind()
     except TypeError:
         return False
-    except ValueError:  # of a class that is not written in Python
+    except ValueError:  # a class that is not written in Python may have no signature
         return True
     return True
 
 
 def source_digest(known: type[Any]) -> str:
-    """Return the digest of the file in which a class is defined; "" if there is no such file."""
+    """Return `sha256:` and the hash of the file in which a class is defined, or "" if there is no such file."""
     try:
         source = inspect.getsourcefile(known)
         return "" if source is None else "sha256:" + hashlib.sha256(Path(source).read_bytes()).hexdigest()
@@ -180,7 +179,7 @@ def source_digest(known: type[Any]) -> str:
 
 
 class Artifact(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Data outside of the component: its URI and its properties."""
+    """A piece of data that a component reads or makes: its URI and its properties."""
 
     uri: str
     properties: dict[str, Any] = {}
@@ -190,10 +189,10 @@ ArtifactDict = Mapping[str, Sequence[Artifact]]
 
 
 class ExecutorArtifact:
-    """An artifact in the form that an executor gets.
+    """An artifact as an argument of `Executor.do`. It has methods of TFX's artifacts.
 
-    If the executor sets fields of an output, these fields are recorded, unless output.json contains the output. An
-    `ExecutorArtifact` has the same methods as TFX's artifacts.
+    If the executor changes `uri` or `properties` of an output, the change is recorded, unless output.json contains this
+    output.
     """
 
     def __init__(self, artifact: Artifact) -> None:
@@ -236,7 +235,7 @@ class ExecutorArtifact:
 class Component(msgspec.Struct, frozen=True):
     """One step of a pipeline. `name` must be unique within a pipeline.
 
-    Raises ComponentError for an invalid name, and for a property reserved for the launcher.
+    The constructor raises ComponentError for an invalid name, and if there is a parameter `tmp_path`.
     """
 
     name: str
@@ -262,10 +261,10 @@ class Component(msgspec.Struct, frozen=True):
 
 
 class LaunchResult(msgspec.Struct, frozen=True):
-    """A success. `outputs` and `exec_properties` are the component's, unless output.json overrides them.
+    """The result of a successful launch. output.json may override the component's outputs and parameters.
 
     `cached` means that the launch ran nothing, and uses the outputs of an earlier execution. `attempts` is the number
-    of executions in this launch.
+    of times that the launch has run the program.
     """
 
     component: str
@@ -278,16 +277,16 @@ class LaunchResult(msgspec.Struct, frozen=True):
 
 
 class PlatformConfig(abc.ABC):
-    """The base class of all platform configs.
+    """The base class of all platform configs. A config is immutable.
 
-    It is immutable: `merge` returns a new config with the newer layer on top. The values of the newer layer win. Every
-    value that it sets counts, even `False`, `0` or an empty value.
+    `merge` returns a new config, in which the values of the newer config override the values of the older config. A
+    value that the newer config sets to `False`, `0` or empty also overrides.
     """
 
     def merge(self, platform_config: PlatformConfig) -> Self:
-        """Return this config with a newer config on top.
+        """Return this config with the values of `platform_config` merged over it.
 
-        Raises PlatformConfigError if the newer config is for another platform.
+        Raises PlatformConfigError if `platform_config` is for another platform.
         """
         if type(platform_config) is not type(self):
             raise PlatformConfigError(
@@ -297,9 +296,9 @@ class PlatformConfig(abc.ABC):
         return self._merged(platform_config)
 
     def named(self, origin: str) -> Self:
-        """Return the same config with a mark of its origin: `config of trainer`.
+        """Return the same config with a name for its origin, such as `config of trainer`, which messages show.
 
-        If the config has layers, each layer gets the mark.
+        If the config was merged from several configs, each of them gets the name.
         """
         del origin
         return self

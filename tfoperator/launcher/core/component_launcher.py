@@ -1,8 +1,8 @@
-"""The steps of any launch: check, driver, executor, publisher. A record shows how far the launch has come.
+"""The base class of all launchers. A launch checks its input, calls the driver, runs the executor, calls the publisher.
 
 A subclass decides which components it can launch, and how it runs one execution. The rules for all platforms are here:
 the launcher finds bad input before it creates anything; it does not repeat a launch that has ended; it resumes an
-interrupted launch.
+interrupted launch. A file or a database row, the launch record, contains the progress of the launch.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class BaseComponentLauncher(abc.ABC):
     """Launches one component. One thread calls `launch()` once. Any thread may call `cancel()`."""
 
     kind: ClassVar[str] = ""
-    """The launcher's name on the command line and in records. By this name, `launcher.platforms.stopping` chooses how
-    to stop the containers that a dead launcher has left.
+    """The launcher's name on the command line and in launch records, such as `docker`. `launcher.platforms.stopping`
+    reads the name in the record of a dead launcher, to stop its containers with the same kind of launcher.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class BaseComponentLauncher(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether this launcher accepts such a component with such a config. The config may be None."""
+        """Return whether this launcher accepts a component with this executor and this platform config or None."""
 
     @abc.abstractmethod
     def _run_executor(
@@ -101,10 +101,10 @@ class BaseComponentLauncher(abc.ABC):
         output_dict: ArtifactDict,
         exec_properties: Mapping[str, Any],
     ) -> Output | None:
-        """Run the work until it ends. Return its output.json, or None if there is none.
+        """Run the executor with these arguments until it ends, with retries. Return its output.json, or None.
 
-        The method runs and records the arguments that it gets. A subclass may override it, change the arguments, and
-        call `super()`. Raises PermanentFailure, RetryableFailure (after all attempts), LaunchCancelled.
+        A subclass may override the method, change the arguments, and call `super()`: the changed arguments are used and
+        recorded. Raises PermanentFailure, RetryableFailure (after all attempts), LaunchCancelled.
         """
 
     def dry_run(self) -> str:
@@ -151,13 +151,11 @@ class BaseComponentLauncher(abc.ABC):
 
     @property
     def may_run(self) -> bool:
-        """Whether an object that this launch has requested may exist on its platform, and may run without a
-        launcher.
-        """
+        """Whether a container, pod or TFJob of this launch may exist and run, although `launch` has returned."""
         record = self._record
         return record is not None and record.name != "" and record.state in ("planned", "created")
 
-    # For subclasses.
+    # Methods and properties for subclasses.
 
     @property
     def record(self) -> LaunchRecord:
@@ -167,16 +165,16 @@ class BaseComponentLauncher(abc.ABC):
 
     @property
     def tmp_path(self) -> str:
-        """The path to which the container may write output.json.
+        """The path of the directory, or the URL, to which the container may write output.json.
 
-        If the launch was begun on another machine, that machine's launcher used other folders.
+        For a launch that another machine began, it is the path in the launch record, because the container uses it.
         """
         recorded = self._record.place.get("tmp_path", "") if self._record is not None and self.context.keeper else ""
         return self.context.tmp_path or recorded or str(self.work.tmp)
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The component's parameters, and the parameters that the launcher adds."""
+        """The component's parameters, and the parameter `tmp_path`, which the launcher adds."""
         return {**self.component.exec_properties, TMP_PATH: self.tmp_path}
 
     def _advance(self, state: LaunchState, **changes: Any) -> None:
@@ -186,7 +184,10 @@ class BaseComponentLauncher(abc.ABC):
         self._record = record
 
     def _repeated(self, attempt: Callable[[], T]) -> T:
-        """Return the result of an attempt. If a retry may help, retry by the context's policy for executions."""
+        """Return the result of `attempt`. After a RetryableFailure, retry by `context.retry`.
+
+        A PlatformUnavailable is not retried here: the container may still run.
+        """
 
         def worth_it(error: BaseException) -> bool:
             return isinstance(error, RetryableFailure) and not isinstance(error, PlatformUnavailable)
@@ -195,13 +196,13 @@ class BaseComponentLauncher(abc.ABC):
         return self.context.repeated(attempt, self.context.retry, worth_it, cancelled=self.cancelled, what=what)
 
     def _judged(self, end: ContainerEnd) -> ExecutionVerdict:
-        """Return the outcome of one execution.
+        """Return the outcome of one execution. It depends on the exit of the container and on its output.json.
 
-        It depends on the container's end, its output.json, and the context's policy.
+        With `any_failure` in the retry policy, a permanent failure becomes a retryable failure.
         """
         try:
             output = read_output(self.context.store, self.tmp_path, self.component.outputs, end)
-        except ObjectStoreError as error:  # the container's end is kept, for a launch that resumes
+        except ObjectStoreError as error:  # the container is kept, so that the next launch can read its end again
             raise PlatformUnavailable(f"component {self.component.name}: {error}") from None
         verdict = judge(end, output)
         if verdict.state == "failed" and self.context.retry.any_failure:
@@ -211,9 +212,9 @@ class BaseComponentLauncher(abc.ABC):
     def _runs_with(
         self, input_dict: ArtifactDict, output_dict: ArtifactDict, exec_properties: Mapping[str, Any]
     ) -> None:
-        """Run with these arguments, and record the arguments.
+        """Use these arguments for the executor, and record them, if a subclass has changed the driver's decision.
 
-        Raises PermanentFailure if the work can't run with these arguments.
+        Raises PermanentFailure if the component can't run with these arguments.
         """
         what, properties = f"component {self.component.name}", dict(exec_properties)
         if properties.pop(TMP_PATH, self.tmp_path) != self.tmp_path:
@@ -235,9 +236,10 @@ class BaseComponentLauncher(abc.ABC):
         self._record = msgspec.structs.replace(self.record, decided=given)
 
     def _identity(self) -> str:
-        """Return the digest of the work.
+        """Return the digest of the program for the cache key, or "" if caching is impossible.
 
-        A launcher that a user has written may change the work, so the digest includes the launcher's source.
+        The class of a launcher that is not part of tfoperator may change the arguments of the program. So the digest
+        then includes the source file of this class.
         """
         identity, kind = self._cache_identity(), type(self)
         if not identity or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
@@ -260,7 +262,7 @@ class BaseComponentLauncher(abc.ABC):
         return {}
 
     def _cache_identity(self) -> str:
-        """Return the digest of the work; "" if the digest is not known before the work runs."""
+        """Return the digest of the program, such as the image's digest; "" if it is unknown before the program runs."""
         return ""
 
     # The life of a launch.
@@ -279,7 +281,10 @@ class BaseComponentLauncher(abc.ABC):
         )
 
     def _obey(self, record: LaunchRecord, publisher: Publisher) -> None:
-        """Launch with the inputs, outputs and parameters that the driver has decided."""
+        """Use the inputs, outputs and parameters that the driver has decided, and check them.
+
+        If they are invalid, publish the failure and raise ComponentError.
+        """
         self._record = record
         self.component = msgspec.structs.replace(self._declared, **msgspec.structs.asdict(record.decided))
         try:
@@ -298,13 +303,13 @@ class BaseComponentLauncher(abc.ABC):
                 output = self._run_executor(
                     self.record.execution_id, self.component.inputs, self.component.outputs, self.properties
                 )
-                # An override need not return what `super()` does.
+                # A subclass may override `_run_executor` and return None. Then the record has the output.
                 self._advance("succeeded", output=self.record.output if output is None else output, message="")
         except PermanentFailure as error:
             self._fail("failed", str(error), publisher)
             raise
         except RetryableFailure as error:
-            # The record is up to date: after a failure of the API the next launch resumes with the same container.
+            # If the platform's API does not respond, the record still names the container: the next launch resumes it.
             publisher.publish(recorded_execution(self.record, self.context.clock.now(), "retryable", str(error)))
             raise
         except LaunchCancelled as error:
@@ -313,7 +318,7 @@ class BaseComponentLauncher(abc.ABC):
         return recorded_execution(self.record, self.context.clock.now())
 
     def _again_succeeded(self) -> None:  # noqa: B027 - optional for subclasses
-        """Finish the steps after a success that a crash has interrupted, when the component is launched again."""
+        """Finish a launch whose success is recorded, but whose launcher was killed before its end."""
 
     def _fail(self, state: LaunchState, message: str, publisher: Publisher) -> None:
         self._advance(state, message=message)

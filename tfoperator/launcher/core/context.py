@@ -1,4 +1,4 @@
-"""The environment of a launch, apart from component and config: directories, retry policies, metadata, messages."""
+"""The environment of a launch: directories, retry policies, the client of the cluster, metadata, logs, the clock."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """At most `attempts` attempts, including the first attempt.
+    """A number of attempts, including the first attempt, and the waits between them in seconds.
 
-    Before attempt n+1 it waits `initial * 2**(n-1)` seconds. (If `factor` is set, it replaces 2.) The wait is at most
-    `maximum`, and is then shortened at random by up to `jitter` (a share). If a server requests a longer wait
-    (Retry-After), the wait has this length, but at most `longest_retry_after`.
+    The wait after attempt n is `initial * factor**(n-1)`, but at most `maximum`. It is then shortened by a random share
+    between 0 and `jitter`. If a server requests a longer wait with the header Retry-After, this wait is used, but at
+    most `longest_retry_after`.
     """
 
     attempts: int = 3
@@ -46,7 +46,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     longest_retry_after: float = 600.0
     factor: float = 2.0
     any_failure: bool = False
-    """Whether a failure that would be permanent is retried, too."""
+    """Whether a permanent failure is retried, too."""
 
     def delay(self, failed: int, retry_after: float | None, random: Random) -> float:
         """Return the seconds to wait after `failed` attempts."""
@@ -56,7 +56,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
 
 class FolderMount(msgspec.Struct, frozen=True):
-    """A folder on this machine, and the path at which a process finds this folder."""
+    """A folder of this machine (`source`), and the path at which a process finds the folder's content."""
 
     source: str
     path: str
@@ -64,17 +64,17 @@ class FolderMount(msgspec.Struct, frozen=True):
 
 
 DEFAULT_POLICY = RetryPolicy()
-"""The policy for executions. The TFX design contains no numbers, so this project has chosen these numbers."""
+"""The policy for executions. The TFX design names no numbers. This project has chosen them."""
 
 CLEAN_UP_POLICY = RetryPolicy(attempts=5, initial=0.5, maximum=5.0)
-"""The policy for removing containers. It is shorter, because the launcher only logs such a failure."""
+"""The policy for removing containers. It has shorter waits, because a container that remains does little harm."""
 
 API_POLICY = RetryPolicy(attempts=12, initial=0.5, maximum=30.0)
-"""The policy for requests. It takes about 3 minutes, longer than an API server needs to restart."""
+"""The policy for requests to an API server. All waits together take about 3 minutes, so the API server can restart."""
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Client:
-    """Return a client for the chosen cluster. The caller must close it. Raises ConfigError."""
+    """Return a client for the cluster that `find_cluster` returns. The caller must close it. Raises ConfigError."""
     return Client(find_cluster(kubeconfig, context))
 
 
@@ -87,9 +87,9 @@ def find_cluster(
 ) -> ClusterConfig:
     """Return the config of the chosen cluster.
 
-    If no cluster is given, use the cluster of this process's pod, or else the kubeconfig. Raises ConfigError. This is
-    the order of the TFX design, not kubectl's order: a pipeline's step that runs in a pod launches into its own
-    cluster.
+    If neither a kubeconfig nor a context is given, use the cluster of this process's pod. If this process runs in no
+    pod, use the default kubeconfig. kubectl prefers a kubeconfig. The TFX design prefers the pod's cluster, so that a
+    launcher in a pod launches into its own cluster. Raises ConfigError.
     """
     if in_cluster(environ, service_account) and not kubeconfig and not context:
         return load_in_cluster_config(environ=environ, service_account=service_account)
@@ -112,7 +112,7 @@ class CleanUp(StrEnum):
     NEVER = "never"
 
     def removes(self, *, succeeded: bool) -> bool:
-        """Return whether the launcher removes a container that ended like this."""
+        """Return whether the launcher removes a container that succeeded, or that failed."""
         return self is CleanUp.ALWAYS or (self is CleanUp.ON_SUCCESS and succeeded)
 
 
@@ -130,7 +130,10 @@ class PendingLimits:
     image: float = 60.0
 
     def seconds(self, limit: str) -> float:
-        """Return how many seconds a `pod_status.Pending` with this limit may last."""
+        """Return the maximum seconds for a `pod_status.Pending` whose `limit` is `schedule`, `start` or `image`.
+
+        For any other limit, return 0.
+        """
         return {"schedule": self.schedule, "start": self.start, "image": self.image}.get(limit, 0.0)
 
 
@@ -140,18 +143,22 @@ def _to_stdout(line: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class LaunchContext:
-    """All fields have defaults that suit a program on one machine.
+    """The environment of a launch. The defaults suit a program on one machine.
 
     `work_dir` belongs to one launch (by default `.tfoperator/launches/<component>`). `tmp_path` is a directory that the
-    container finds under the same path, or the URL of objects. If it is not set, the directory is in `work_dir`, and
-    Kubernetes returns output.json as the termination message. With `cache`, the launch uses the outputs of an earlier
-    execution that is equal. Without `resume`, a launch that has ended starts again, and a launch that has not ended is
-    refused. `log` gets the lines of the component's log. `tell` gets the launcher's own messages. Any thread may call
-    both. Only one thread at a time calls `log`. `keeper` keeps the record, in place of the working directory. `objects`
-    is the URL below which the launcher downloads and uploads the artifacts of programs that can't access an object
-    store. `still_ours` raises OwnershipLost if another launcher has taken over; the launcher calls it before it creates
-    or stops anything. `mount` returns the words to put before a command, so that the command's process finds the
-    mounts, and finds the given folders unchanged. It returns None if this is impossible. `mount` may raise
+    container finds under the same path, or the URL of objects. If it is not set, the directory is in `work_dir`, and a
+    pod returns output.json as its termination message. With `cache`, the launch can reuse the outputs of an earlier
+    execution with the same program, inputs and parameters. Without `resume`, a launch that has ended starts again, and
+    a launch that has not ended raises an error.
+
+    `log` gets the lines of the component's log, and `tell` gets the launcher's own messages. Any thread may call them,
+    but only one thread at a time calls `log`. `keeper` reads and writes the launch record, in place of a file in
+    `work_dir`. `objects` is the URL of an object store: the launcher downloads and uploads artifacts below this URL for
+    programs that can only use files. The launcher calls `still_ours` before it creates or stops anything; the function
+    raises OwnershipLost if another launcher has taken over.
+
+    `mount` makes folders visible to a process at other paths. It returns the words to put before the process's command,
+    or None if this machine can't do it. Its second argument has folders that must stay visible. It may raise
     PermanentFailure.
     """
 
@@ -190,9 +197,9 @@ class LaunchContext:
         cancelled: StopSignal,
         what: str,
     ) -> T:
-        """Return the result of `work`.
+        """Return the result of `work`. Retry by `policy` after an error for which `worth_it` returns True.
 
-        Retry if it fails. Raises the last error of `work` unchanged. Raises LaunchCancelled during a wait.
+        Raises the last error of `work` unchanged. Raises LaunchCancelled if `cancelled` is set during a wait.
         """
 
         def wait(state: RetryCallState) -> float:

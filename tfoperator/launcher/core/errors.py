@@ -13,11 +13,14 @@ class LauncherError(Exception):
 
 
 class ComponentError(LauncherError):
-    """The input is invalid; the launcher has created nothing."""
+    """The input is invalid. It is raised before the launcher creates a container."""
 
 
 class TemplateError(ComponentError):
-    """Placeholders are malformed, or name something unknown. `problems` has a line for each placeholder."""
+    """Placeholders of a container are malformed, or name an unknown input, output or parameter.
+
+    `problems` has a line for each placeholder.
+    """
 
     def __init__(self, component: str, problems: tuple[str, ...]) -> None:
         self.problems = problems
@@ -39,7 +42,7 @@ class WorkDirectoryError(ComponentError):
 
 
 class LaunchInProgress(WorkDirectoryError):
-    """Another launcher uses this directory."""
+    """Another launcher uses this working directory, or a runner has the lease of this run."""
 
 
 class OwnershipLost(LauncherError):
@@ -54,11 +57,11 @@ class ExecutionFailed(LauncherError):
 
 
 class PermanentFailure(ExecutionFailed):
-    """The work would fail again. So it is not repeated, and the working directory records the failure."""
+    """The component has failed, and a retry would fail again. The launch record contains the failure."""
 
 
 class AlreadyFailed(PermanentFailure):
-    """The working directory records a permanent failure of this launch, so the launcher has launched nothing."""
+    """The launch record contains a permanent failure of the same launch, so the launcher has started nothing."""
 
 
 class RetryableFailure(ExecutionFailed):
@@ -72,7 +75,7 @@ class RetryableFailure(ExecutionFailed):
 class PlatformUnavailable(RetryableFailure):
     """The platform's API did not respond for too long.
 
-    The object that was created continues to run. The next launch resumes with this object.
+    The container that the launcher has created may still run. The next launch continues with this container.
     """
 
 

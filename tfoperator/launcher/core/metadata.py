@@ -23,9 +23,10 @@ from tfoperator.launcher.core.errors import WorkDirectoryError
 
 
 class Execution(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One execution of a component. `state` is one of running, succeeded, failed, retryable and cancelled.
+    """One execution of a component. `state` is `running`, `succeeded`, `failed`, `retryable` or `cancelled`.
 
-    `image_id` is the image that ran, in the platform's format. `cache_key` is empty if the execution can't be cached.
+    `image_id` is the image that ran, in the platform's format. `cache_key` is "" if later executions can't reuse the
+    outputs.
     """
 
     id: int
@@ -42,24 +43,27 @@ class Execution(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Driver(Protocol):
-    """The step before an execution."""
+    """The interface of drivers. A launcher calls the driver before an execution."""
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """Return a new execution with a new ID, or a succeeded execution with outputs that can be used again.
+        """Return a new execution with a new ID, or an earlier execution that succeeded, whose outputs are reused.
 
-        The executor gets the inputs, outputs and parameters of this execution: in this step inputs are resolved, and
-        outputs get their URIs. `identity` is the digest of the program that runs, or "" if no outputs may be used
-        again. `cache_key` makes a key from this digest and the decisions. It may be called twice for a launch, if a
-        crash interrupted the launch before its record was written. Raises OSError or LauncherError.
+        The executor gets the inputs, outputs and parameters of the returned execution: the driver resolves inputs, and
+        chooses the URIs of outputs. `identity` is the digest of the program, or "" if earlier outputs must not be
+        reused. The function `cache_key` can compute a cache key from it. If a crash interrupts a launch before it has
+        written its launch record, `begin` is called again for the same launch. Raises OSError or LauncherError.
         """
         ...
 
 
 class Publisher(Protocol):
-    """The step after an execution."""
+    """The interface of publishers. A launcher calls the publisher after an execution."""
 
     def publish(self, execution: Execution) -> None:
-        """Record the outcome, or that an interrupted execution continues. It may be called twice, after a crash."""
+        """Record the outcome of an execution. The state `running` means that an interrupted execution continues.
+
+        After a crash, the method may be called again for the same execution.
+        """
         ...
 
 
@@ -67,7 +71,7 @@ class LocalMetadata:
     """A driver and publisher that uses a folder: `<component>/<id>.json`. Several processes may share it."""
 
     def __init__(self, folder: Path) -> None:
-        """Initialize. Raises WorkDirectoryError if another user may replace the records in `.tfoperator`."""
+        """Keep the folder. Raises WorkDirectoryError if it is in a `.tfoperator` that another user may replace."""
         self._folder = folder
         try:
             check_own_place(folder.absolute())
@@ -75,7 +79,10 @@ class LocalMetadata:
             raise WorkDirectoryError(f"{error.filename}: {error.strerror}") from None
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """See `Driver`. IDs count from 1 for each component. The executor gets the component's own values."""
+        """Return a new execution, or an earlier success with the same cache key. Its inputs are the component's inputs.
+
+        IDs count from 1 for each component.
+        """
         key = cache_key(component, identity) if identity else ""
         known = list(self._executions(component.name))
         if key:
@@ -98,7 +105,7 @@ class LocalMetadata:
                 return execution
 
     def publish(self, execution: Execution) -> None:
-        """See `Publisher`."""
+        """Write the execution to its file, in place of its earlier state."""
         path = self._path(execution.component, execution.id)
         make_folders(path.parent)
         partial = path.with_suffix(".partial")
@@ -106,7 +113,7 @@ class LocalMetadata:
         partial.rename(path)
 
     def _create(self, execution: Execution) -> bool:
-        """Reserve the ID. Return False if another process has reserved it."""
+        """Create the file of an execution. Return False if another process has created a file for this ID."""
         path = self._path(execution.component, execution.id)
         make_folders(path.parent)
         try:
@@ -120,7 +127,7 @@ class LocalMetadata:
         for path in self._path(component, 0).parent.glob("*.json"):
             data = path.read_bytes()
             if not data:
-                continue  # another process is about to write it; its id is taken, which `_create` detects
+                continue  # another process has created this file, and will write it next
             try:
                 yield msgspec.json.decode(data, type=Execution)
             except UNDECODABLE as error:
@@ -136,9 +143,10 @@ def fingerprint(*parts: Any) -> str:
 
 
 def cache_key(component: Component, identity: str) -> str:
-    """Return the key of an execution in the cache.
+    """Return the cache key: a hash of the program, command, arguments, inputs, names of outputs, and parameters.
 
-    `identity` identifies the program that runs: it is a digest, never a tag.
+    Executions with the same key are interchangeable. `identity` identifies the program: it must be a digest, because a
+    tag may later name another image.
     """
     spec = component.executor_spec
     words = [getattr(spec, field, ()) for field in ("command", "args")]

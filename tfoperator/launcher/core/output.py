@@ -1,12 +1,11 @@
 """output.json: a component's own report of its outcome. The launcher validates it before use.
 
-The user's container writes it, so the launcher does not trust it: it must be a regular file of limited size that
-matches the schema. Any other file is a permanent error, and the message contains the reason: repeating the execution
-would not correct the program.
+The user's container writes this file, so the launcher does not trust it. It must be a regular file of limited size that
+matches the schema (`output_document`). Any other file is a permanent failure.
 
-The verdict on an execution depends on this file and on the container's end. A retry can help in three cases, as in the
-TFX design: after a transient error of the platform's API (which this module never gets), if output.json allows a retry,
-and if the container was lost. An exit code does not show whether a retry would succeed.
+The outcome of an execution depends on this file and on the container's end. A failure is retryable if output.json has
+the code `RETRYABLE_ERROR`, or if the container was lost, for example because its node failed. Any other failure is
+permanent, whatever the exit code is.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from tfoperator.launcher.core.output_document import (
 from tfoperator.object_store import Objects, is_object_url
 
 OUTPUTS_FOLDER = "outputs"
-"""A folder below `tmp_path`, in which a program that can't access an object store may leave its outputs."""
+"""A folder in `tmp_path`, in which a program that can't access an object store writes its outputs."""
 
 
 class OutputStore(Protocol):
-    """The storage of `tmp_path`, as the launcher accesses it.
+    """The access of a launcher to the files in `tmp_path`, where a container writes output.json.
 
-    Implement this interface for an artifact store that is not a file system.
+    Implement this interface for a `tmp_path` that is neither a directory nor the URL of an object store.
     """
 
     def clear(self, tmp_path: str) -> None:
@@ -56,14 +55,12 @@ class OutputStore(Protocol):
 
 
 class LocalOutputStore:
-    """A directory that both the launcher and the container can access, or the URL of objects. In both cases the
-    container itself writes output.json. Thread-safe.
-    """
+    """The access to a `tmp_path` that is a directory of this machine, or the URL of objects. Thread-safe."""
 
     def clear(self, tmp_path: str) -> None:
-        """Create a directory in which any user of the container may write, and remove the files of an earlier attempt.
+        """Create the directory with mode 1777, and remove the output.json of an earlier attempt. Raises OSError.
 
-        An existing directory keeps its mode: its creator decides who may write.
+        Containers can run with any user ID, and must be able to write there. An existing directory keeps its mode.
         """
         if is_object_url(tmp_path):
             Objects(tmp_path).delete([OUTPUT_FILE])
@@ -77,8 +74,10 @@ class LocalOutputStore:
         output.unlink(missing_ok=True)
 
     def read(self, tmp_path: str) -> bytes | None:
-        """Read the file without following links and without waiting: the container may have created anything under this
-        name.
+        """Return the bytes of output.json, at most MAX_OUTPUT_BYTES + 1, or None if it does not exist.
+
+        The container can create a symbolic link or a named pipe with this name. So the method does not follow a link,
+        and does not wait for a pipe. Raises MalformedOutput, or OSError if the store can't be reached.
         """
         if is_object_url(tmp_path):
             known = Objects(tmp_path).find(OUTPUT_FILE)
@@ -97,15 +96,15 @@ class LocalOutputStore:
 
 
 def output_file(tmp_path: str) -> str:
-    """Return the path of output.json in the container; empty if output.json is an object."""
+    """Return the path of output.json in the container, or "" if `tmp_path` is the URL of objects."""
     return "" if is_object_url(tmp_path) else f"{tmp_path}/{OUTPUT_FILE}"
 
 
 def _make_shared(directory: Path) -> None:
-    """Create a directory in which every user may write. Create it with this mode in one atomic step. Raises OSError.
+    """Create a directory with mode 1777, under a temporary name, and rename it. Raises OSError.
 
-    Otherwise a launcher that is killed in between could leave a directory without the mode, and the next launcher would
-    take it for the user's directory.
+    So the directory never exists without this mode, even if the launcher is killed. The next launcher would not change
+    the mode of an existing directory.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent)
@@ -114,20 +113,20 @@ def _make_shared(directory: Path) -> None:
         os.rename(made, directory)
     except OSError:
         os.rmdir(made)
-        if not directory.is_dir():  # another process has made it meanwhile, and chose its mode
+        if not directory.is_dir():  # otherwise another process has made it meanwhile
             raise
 
 
 class ContainerEnd(msgspec.Struct, frozen=True):
-    """How a container ended. `exit_code` is None if it is unknown, or if the container was ordered to end before.
+    """How a container ended. `exit_code` is None if it is unknown, or if something else than the program ended it.
 
-    `lost` means that the platform or a person removed the container: it was deleted or evicted, or its node failed.
-    `timed_out` means that the container's own time limit ended it, and that it exited with 0. A container that timed
-    out has succeeded only if its output.json shows that its work was complete.
+    `lost` means that the container was stopped or deleted by another program or person, was evicted, or that its node
+    failed. `timed_out` means that the pod's deadline ended the container, and that it exited with 0. In both cases, the
+    container has succeeded only if it has written output.json, which a program writes at the end of its work.
 
-    `message` is for people. `output` is an output.json that is not a file, but the termination message of a pod; with
-    `output_cut` a part of it may be missing. `by_message` means that output.json can only be the termination message.
-    `image_id` is the image that ran, with its digest, if known.
+    `message` is for people. `output` is the content of output.json, if it is not a file that the launcher can read, but
+    for example the termination message of a pod. With `output_cut`, a part of it may be missing. `by_message` means
+    that output.json can only be the termination message. `image_id` is the image that ran, with its digest, if known.
     """
 
     exit_code: int | None = None
@@ -143,16 +142,17 @@ class ContainerEnd(msgspec.Struct, frozen=True):
 def read_output(
     store: OutputStore, tmp_path: str, planned: Mapping[str, Sequence[Artifact]], end: ContainerEnd | None = None
 ) -> Output | MalformedOutput | None:
-    """Return a component's output.json: the file if it exists, else the text in its container's end. Raises OSError.
+    """Return a component's output.json: the file if it exists, else `end.output`. Raises OSError.
 
-    After a success, some outputs may be `planned` as objects, but be below `tmp_path`, because the program can't access
-    an object store. They are copied to their planned URLs, and the result contains these URLs. The program may leave
-    the output NAME at `tmp_path/outputs/NAME`. For this output it then needs no output.json.
+    `planned` has the component's outputs. After a success, outputs that are planned at a URL of an object store, but
+    are files below `tmp_path`, are uploaded to their planned URLs, and the result contains these URLs. Such a file is
+    named in output.json, or is at `tmp_path/outputs/NAME` for the output NAME.
     """
     try:
         data = store.read(tmp_path)
         if end is not None and end.by_message and not data:
-            data = None  # where the kubelet mounts the message's file into a volume, it leaves an empty file there
+            # The kubelet mounts a file for the termination message. On a volume, the mount leaves an empty file.
+            data = None
         if data is None and end is not None:
             if end.output_cut:
                 return MalformedOutput(
@@ -179,7 +179,7 @@ def _copied(output: Output | None, planned: Mapping[str, Sequence[Artifact]], tm
         if os.path.lexists(left):
             said = found.get(name) or (Artifact(""),)
             found[name] = tuple([msgspec.structs.replace(one, uri=one.uri or left) for one in said])
-        elif name in found:  # programs name the place of an output that they have not written, too
+        elif name in found:  # a program may name the path `left` in output.json without writing the output
             found[name] = tuple(
                 [msgspec.structs.replace(one, uri="") if one.uri == left else one for one in found[name]]
             )
@@ -192,7 +192,7 @@ def _copied(output: Output | None, planned: Mapping[str, Sequence[Artifact]], tm
         for number, one in enumerate(artifacts) if is_object_url(place) else ():
             if (path := _below(one.uri, tmp_path)) is not None:
                 there = Objects(place if len(artifacts) == 1 else f"{place}/{number}")
-                there.remove()  # of an earlier try
+                there.remove()  # objects that an earlier attempt has uploaded
                 there.upload(path)
                 copies[number] = msgspec.structs.replace(one, uri=there.url)
     made = {name: [OutputArtifact(one.uri, one.properties) for one in copies] for name, copies in outputs.items()}
@@ -200,10 +200,10 @@ def _copied(output: Output | None, planned: Mapping[str, Sequence[Artifact]], tm
 
 
 def _below(uri: str, tmp_path: str) -> Path | None:
-    """Return the file or directory. Return None if the URI is not below `tmp_path`. Raises MalformedOutput.
+    """Return the file or directory at a URI below `tmp_path`. Return None for any other URI.
 
-    The container wrote the file, so the file must not be a link to another place: its content would be shown to all
-    users who may read outputs.
+    Raises MalformedOutput if it does not exist, or if a symbolic link leads out of `tmp_path`. The container could
+    create a link to a secret file of this machine, and the launcher would upload the file's content.
     """
     path = local_path(uri) or Path(uri)
     if is_object_url(tmp_path) or not path.is_relative_to(tmp_path):
@@ -225,9 +225,9 @@ VerdictState = Literal["succeeded", "failed", "retryable"]
 
 
 class ExecutionVerdict(msgspec.Struct, frozen=True):
-    """The outcome in the form that a launch's record contains.
+    """The outcome of an execution, as the launch record contains it.
 
-    It has a message for users, or after a success its output.json.
+    After a failure it has a message. After a success it has the output.json, if there is an output.json.
     """
 
     state: VerdictState
@@ -257,7 +257,7 @@ def _judged(end: ContainerEnd, output: Output | MalformedOutput | None) -> tuple
     if isinstance(output, MalformedOutput):
         if not end.lost:
             return "failed", str(output)
-        output = None  # it may be incomplete, since the container was lost
+        output = None  # the container was lost, perhaps while it wrote output.json
     if output is not None and output.error_status is not None:
         status = output.error_status
         said = f"output.json says {status.code}: {status.message or 'without a message'}"
@@ -265,10 +265,10 @@ def _judged(end: ContainerEnd, output: Output | MalformedOutput | None) -> tuple
     if end.exit_code == 0:
         return "succeeded", ""
     if (end.lost or end.timed_out) and output is not None:
-        return "succeeded", ""  # the component writes output.json when its work is done
+        return "succeeded", ""  # a program writes output.json at the end of its work
     if end.lost:
         return "retryable", end.message or "its container was removed before it had finished"
-    if end.exit_code is None:  # e.g. of a TFJob, whose message has its replicas' codes
+    if end.exit_code is None:  # for example a TFJob: its message has the exit codes of its replicas
         return "failed", end.message or "its exit code is unknown"
     said = f"exit code {end.exit_code}"
     return "failed", f"{said}: {end.message}" if end.message else said

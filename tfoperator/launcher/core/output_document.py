@@ -1,6 +1,6 @@
-"""The document output.json: its members, and the members that programs of Kubeflow Pipelines write.
+"""The JSON document output.json: our members, and the members that programs of Kubeflow Pipelines write.
 
-The code does no I/O.
+The module does no I/O.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tfoperator.launcher.core.component import Artifact, Json
 OUTPUT_FILE = "output.json"
 
 MAX_OUTPUT_BYTES = 1 << 20
-"""The maximum number of bytes. It is enough for thousands of artifacts. A larger file is not a valid output.json."""
+"""The maximum size of output.json in bytes. It is enough for thousands of artifacts. A larger file is malformed."""
 
 
 class MalformedOutput(Exception):
@@ -23,7 +23,7 @@ class MalformedOutput(Exception):
 
 
 class ErrorStatus(msgspec.Struct, frozen=True):
-    """Reports that the component failed, and whether a retry could help. Without a code a retry can't help."""
+    """The member `error_status`: the component has failed. Only with the code RETRYABLE_ERROR a retry can help."""
 
     code: Literal["PERMANENT_ERROR", "RETRYABLE_ERROR"] = "PERMANENT_ERROR"
     message: str = ""
@@ -41,12 +41,12 @@ class OutputArtifact(Artifact, frozen=True, omit_defaults=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """The document.
+    """The content of output.json.
 
-    `outputs` contains one artifact (`{"uri": ..., "properties": {...}}`) or a list of artifacts for each name. Programs
-    of Kubeflow Pipelines write `parameterValues` and `artifacts` instead. These members are accepted, too. `outputs`
-    and `exec_properties` replace the planned values; unknown members are ignored, as the schema of the TFX design
-    allows them.
+    `outputs` has an artifact (`{"uri": ..., "properties": {...}}`) or a list of artifacts for each name. `outputs` and
+    `exec_properties` replace the planned outputs and parameters. Programs of Kubeflow Pipelines write `parameterValues`
+    and `artifacts` in place of `outputs`: `parse_output` accepts these, too. Unknown members are ignored, as the TFX
+    design requires.
     """
 
     error_status: ErrorStatus | None = None
@@ -54,7 +54,7 @@ class Output(msgspec.Struct, frozen=True):
     exec_properties: dict[str, Any] = {}
 
     def artifacts(self) -> dict[str, tuple[Artifact, ...]]:
-        """Return the artifacts by output."""
+        """Return the artifacts of each output, by the name of the output, always as a tuple."""
         found = {name: [one] if isinstance(one, Artifact) else one for name, one in self.outputs.items()}
         return {name: tuple([Artifact(one.uri, one.properties) for one in these]) for name, these in found.items()}
 
@@ -80,9 +80,9 @@ def _one_of_ours(given: _KfpArtifact) -> OutputArtifact:
 
 
 def _as_ours(given: _KfpOutput) -> dict[str, OutputArtifact | list[OutputArtifact]]:
-    """Return the outputs.
+    """Convert a document of Kubeflow Pipelines into `Output.outputs`. A parameter becomes the property `value`.
 
-    Programs of TFX write some outputs both as a parameter and as an artifact. Such an output is returned once.
+    TFX's programs write some outputs both as a parameter and as an artifact: the result has both in one artifact.
     """
     found: dict[str, OutputArtifact | list[OutputArtifact]] = {
         name: list(map(_one_of_ours, these.artifacts)) for name, these in given.artifacts.items()
@@ -98,9 +98,10 @@ _decode_kfp = msgspec.json.Decoder(_KfpOutput).decode
 
 
 def parse_report(document: Any) -> tuple[Json, dict[str, Json]]:
-    """Return the parameters, and the properties by output, from the document of a program that runs before a component.
+    """Return the parameters, and the properties of each output, in the document of a `preCacheCheck` program.
 
-    The document contains the members that programs of Kubeflow Pipelines write. Raises MalformedOutput.
+    This program of Kubeflow Pipelines runs before the program of a task, and can change the task's parameters. Raises
+    MalformedOutput.
     """
     try:
         found = msgspec.convert(document, _KfpOutput)
@@ -111,7 +112,7 @@ def parse_report(document: Any) -> tuple[Json, dict[str, Json]]:
 
 
 def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Output:
-    """Read the document. `known_outputs` contains the component's outputs. Raises MalformedOutput."""
+    """Decode an output.json. Raises MalformedOutput, also for an output that is not in `known_outputs`."""
     if len(data) > MAX_OUTPUT_BYTES:
         raise MalformedOutput(f"{OUTPUT_FILE} is larger than {MAX_OUTPUT_BYTES} bytes")
     try:

@@ -1,9 +1,9 @@
-"""The working directory of a launch.
+"""The working directory of a launch, and the launch record in it, with which another launcher can resume the launch.
 
-It contains a record, which the launcher writes before each action. So a launch can be resumed. Before the launcher
-creates an object, the record contains the object's future name. After the launcher has created it, the record contains
-its UID. So the next launcher finds the object, even if the first launcher was killed between these two steps. The
-launcher records a permanent failure, too: another launch would fail again.
+The launcher writes the record before each action. Before it creates a container, pod or TFJob, the record contains the
+name of this object. After the creation, the record contains its UID. So the next launcher finds the object, even if the
+first launcher was killed between these two steps. The record also contains a permanent failure, so that the next
+launcher does not repeat the launch.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tfoperator.launcher.core.metadata import Execution
 from tfoperator.launcher.core.output_document import Output
 
 LaunchState = Literal["planned", "created", "retryable", "succeeded", "failed", "cancelled"]
-"""planned: a container may exist. created: a container exists or existed. retryable: this attempt has ended. All other
-states: the launch has ended.
+"""planned: the container has a name, and may exist. created: the container exists or has existed. retryable: this
+attempt has failed, and another attempt may follow. All other states: the launch has ended.
 """
 
 _RECORD = "launch.json"
@@ -37,12 +37,12 @@ _LOCK = "lock"
 
 
 class RecordKeeper(msgspec.Struct, frozen=True):
-    """Keeps a launch's record in another place than its working directory.
+    """Functions that keep a launch record outside of the working directory, for example in a database.
 
-    Only one thread may use it. Both methods raise LauncherError. `read` returns the record, None if there is none.
-    `write` replaces the record, or removes it if the argument is None. After `write` has returned, the record survives
-    the loss of this machine. `write` raises OwnershipLost if another launcher has taken over the launch. `logs` is the
-    folder with the positions of logs. These positions may be lost.
+    Only one thread may use them. Both functions may raise LauncherError. `read` returns the record, or None if there is
+    no record. `write` replaces the record, or removes it if the argument is None. After `write` has returned, the
+    record survives the loss of this machine. `write` raises OwnershipLost if another launcher has taken over the
+    launch. `logs` is the folder for the positions up to which logs were forwarded. These positions may be lost.
     """
 
     read: Callable[[], bytes | None]
@@ -51,7 +51,7 @@ class RecordKeeper(msgspec.Struct, frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """The driver's decisions, which are the executor's input."""
+    """The inputs, outputs and parameters that the driver has decided. The executor gets them."""
 
     inputs: dict[str, tuple[Artifact, ...]] = {}
     outputs: dict[str, tuple[Artifact, ...]] = {}
@@ -59,10 +59,12 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 class LaunchRecord(msgspec.Struct, frozen=True):
-    """The progress of a launch. `run` is the random part of the names of its objects. `attempt` counts from 1.
+    """The progress of a launch.
 
-    `kind` is the launcher's name, and `place` is where the container runs on its platform. With both, any process that
-    has the record of a dead launcher can stop the container (`launcher.platforms.stopping`).
+    `run` is the random part in the names of its containers, pods or TFJobs. `attempt` counts from 1. `name` and `uid`
+    identify the object of the current attempt. `kind` is the launcher's name, such as `docker`, and `place` has, for
+    example, the namespace of the pod. With both, another process can stop the container of a dead launcher
+    (`launcher.platforms.stopping`).
     """
 
     component: str
@@ -84,10 +86,10 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
 
 def recorded_execution(record: LaunchRecord, ended: datetime | None, state: str = "", message: str = "") -> Execution:
-    """Return the execution that must be published for a launch, using only the launch's record.
+    """Return the execution to publish for a launch, from the launch record.
 
-    `state` and `message` replace the values in the record. A success has the outputs and parameters that the driver
-    decided, unless output.json overrides them.
+    If `state` is given, `state` and `message` replace those fields of the record. After a success, the execution has
+    the outputs and parameters that the driver decided, unless output.json overrides them.
     """
     if not state:
         state, message = record.state, record.message
@@ -115,17 +117,15 @@ def recorded_execution(record: LaunchRecord, ended: datetime | None, state: str 
 
 
 def new_run() -> str:
-    """Return a random part for names: 8 hexadecimal digits, so the names of two launches of the same
-    component differ.
-    """
+    """Return the random part of a new launch's names: 8 hexadecimal digits."""
     return secrets.token_hex(4)
 
 
 class WorkDirectory:
-    """A launch's directory. Use it as a context manager: it then excludes all other launchers. Not thread-safe.
+    """The working directory of a launch. In a `with` block, other launchers can't use the directory. Not thread-safe.
 
-    With a keeper, the keeper has the record and the positions of logs, and the directory contains only data that may be
-    lost.
+    With a keeper, the launch record and the positions of logs are outside of the directory. All data in the directory
+    may then be lost.
     """
 
     def __init__(self, path: Path, keeper: RecordKeeper | None = None) -> None:
@@ -137,7 +137,8 @@ class WorkDirectory:
     def __enter__(self) -> WorkDirectory:
         try:
             check_own_place(self.path)
-            # Parameters may be secrets. Containers reach `tmp` through mounts, not by this path.
+            # The folders are private, because a parameter in the record may be a secret. A container gets `tmp` as a
+            # mount, so it needs no right for the folders above.
             make_folders(self.path)
             self._lock = hold_lock(self.path / _LOCK)
         except OSError as error:
@@ -159,7 +160,7 @@ class WorkDirectory:
         return self.path / "tmp"
 
     def load(self) -> LaunchRecord | None:
-        """Return the record, None if there is none. Raises WorkDirectoryError if the record can't be read."""
+        """Return the launch record, or None if there is no record. Raises WorkDirectoryError if it can't be read."""
         try:
             data = self._keeper.read() if self._keeper is not None else (self.path / _RECORD).read_bytes()
             return None if data is None else msgspec.json.decode(data, type=LaunchRecord)
@@ -172,9 +173,9 @@ class WorkDirectory:
             ) from error
 
     def save(self, record: LaunchRecord) -> None:
-        """Write the record. After this method has returned, the record survives a crash of the machine.
+        """Write the launch record. After this method has returned, the record survives a crash of the machine.
 
-        Raises WorkDirectoryError, and the errors of the keeper.
+        Raises WorkDirectoryError, or the errors of `RecordKeeper.write`.
         """
         if self._keeper is not None:
             self._keeper.write(msgspec.json.encode(record))
@@ -185,17 +186,18 @@ class WorkDirectory:
             raise WorkDirectoryError(f"{self.path / _RECORD} can't be written: {error.strerror}") from error
 
     def forget(self) -> None:
-        """Remove the record and its files. The next launch then starts from the beginning."""
+        """Remove the launch record and the positions of logs. The next launch then starts from the beginning."""
         if self._keeper is not None:
             self._keeper.write(None)
         (self.path / _RECORD).unlink(missing_ok=True)
         self.forget_logs()
 
     def to_go_on(self, component: str, fingerprint: str, *, resume: bool) -> LaunchRecord | None:
-        """Return the record of the launch to continue; None for a new launch.
+        """Return the record of the launch to resume, or None to start a new launch.
 
-        Raises WorkDirectoryError if the record belongs to another launch. Raises it too if `resume` is not set and the
-        launch's container may still run. Raises AlreadyFailed if the launch has failed permanently.
+        Raises WorkDirectoryError if the record belongs to another component, or has another `fingerprint` (a hash of
+        container, config, inputs and parameters). Without `resume`, an existing record is removed, but if its container
+        may still run, WorkDirectoryError is raised. Raises AlreadyFailed if the launch has failed permanently.
         """
         record = self.load()
         if record is None:
@@ -224,19 +226,22 @@ class WorkDirectory:
         return record
 
     def forget_logs(self) -> None:
-        """Remove the positions of logs, because a new attempt has new logs."""
+        """Remove the positions of logs. Call it before a new attempt, which has new logs."""
         for path in self._logs.glob(f"{_LOG_POSITION}*"):
             path.unlink(missing_ok=True)
 
     def log_position(self, name: str = "") -> str:
-        """Return the time stamp of the last line of a log that was forwarded; "" if no line was forwarded."""
+        """Return the time stamp of the last forwarded line of a log, or "" if no line was forwarded."""
         try:
             return (self._logs / f"{_LOG_POSITION}{name}").read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
     def keep_log_position(self, position: str, name: str = "") -> None:
-        """Store it. The thread that reads the log may call it. If a position is lost, only some lines are repeated."""
+        """Store the time stamp of the last forwarded line of a log. Any thread may call this method.
+
+        Errors are ignored: if a position is lost, the next launcher forwards some lines again.
+        """
         with contextlib.suppress(OSError):
             make_folders(self._logs)
             (self._logs / f"{_LOG_POSITION}{name}").write_text(position, "utf-8")
@@ -251,6 +256,6 @@ class WorkDirectory:
         partial.rename(self.path / name)
         directory = os.open(self.path, os.O_RDONLY)
         try:
-            os.fsync(directory)  # the renaming, too
+            os.fsync(directory)  # the rename must survive a crash, too
         finally:
             os.close(directory)

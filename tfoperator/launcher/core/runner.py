@@ -1,8 +1,9 @@
 """Chooses a launcher for each component of a pipeline, from configs that are not part of the pipeline.
 
-The configs under `default` apply to all components. The configs under a component's name are merged over these configs,
-type by type. The first config that a launcher accepts is used. If no launcher accepts a config, this is an error:
-another platform would ignore this config without notice.
+The configs under `default` apply to all components. A config under a component's name is merged over the default config
+of the same type. The first config that a launcher accepts is used. If a component has configs, but no launcher accepts
+any of them, this is an error. Otherwise the component would run on another platform, without the settings in its
+configs.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ def named_launcher(path: str) -> type[BaseComponentLauncher]:
 
 
 class ComponentLaunchInfo(msgspec.Struct, frozen=True):
-    """The launcher for a component, and its config.
+    """The launcher that was chosen for a component, and the component's merged platform config.
 
-    `work_dir` is the working directory of the launch, unless a context sets another directory.
+    `work_dir` is the working directory of the launch, unless the context of the launch sets another directory.
     """
 
     component: Component
@@ -51,7 +52,7 @@ class ComponentLaunchInfo(msgspec.Struct, frozen=True):
     work_dir: Path | None = None
 
     def make(self, context: LaunchContext | None = None) -> BaseComponentLauncher:
-        """Return the launcher. It is ready to launch."""
+        """Return a launcher for the component. The caller then calls its method `launch`."""
         context = context or LaunchContext()
         if context.work_dir is None and self.work_dir is not None:
             context = dataclasses.replace(context, work_dir=self.work_dir)
@@ -94,7 +95,7 @@ class BaseComponentRunner(abc.ABC):
                 if launcher.can_launch(component.executor_spec, config):
                     return ComponentLaunchInfo(component, launcher, config)
         spec = type(component.executor_spec).__name__
-        # A pipeline may mix classes and containers: a default config need not fit classes.
+        # A pipeline may mix classes and containers. A class runs without a config, so it ignores the default configs.
         concerned = name in self._configs or isinstance(component.executor_spec, ExecutorContainerSpec)
         if configs and concerned:
             types = ", ".join(type(config).__name__ for config in configs)
@@ -147,9 +148,9 @@ class BaseComponentRunner(abc.ABC):
 
 
 class LocalComponentRunner(BaseComponentRunner):
-    """Launches one component after the other, in this process.
+    """Launches one component after the other. The launchers run in this process.
 
-    `contexts` contains a context for each component name.
+    `contexts` has the LaunchContext of each component, by the component's name.
     """
 
     def __init__(self, *arguments: Any, contexts: Mapping[str, LaunchContext] | None = None, **options: Any) -> None:

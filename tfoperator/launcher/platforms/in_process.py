@@ -1,8 +1,9 @@
 """Runs a component that is a Python class in this process: for small steps, and for tests of a pipeline.
 
-While a class runs, `sys.stdout` and `sys.stderr` read a context variable. The variable is set in the class's own
-thread, in its coroutines and in threads with its context. Text from this thread, these coroutines and these threads
-goes to the class's log, line by line. Other text is not affected, even if a thread writes it that the class has started
+Several classes may run at the same time, in different threads. Each class needs its own log. So while a class runs,
+`sys.stdout` and `sys.stderr` are replaced by objects that read a context variable. The variable is set in the class's
+thread, in its coroutines, and in threads that were started with a copy of its context. Text from these goes to the
+class's log, line by line. All other text goes to the original streams, also from threads that the class has started
 without its context.
 """
 
@@ -43,21 +44,23 @@ logger = logging.getLogger(__name__)
 
 
 _MAX_LINE = 64 << 10
-"""If a line has more characters than this, it is cut in two: output without line ends must not fill the memory."""
+"""The maximum number of characters of a line. A longer line is cut into several lines, so that output without line ends
+can't fill the memory.
+"""
 _STREAMS = ("stdout", "stderr")
 
 
 class _Lines:
-    """Collects the lines of one stream, and passes them on. It is thread-safe: several threads may share a context."""
+    """Collects the text of one stream of a class, and passes complete lines to `log`. Thread-safe."""
 
     def __init__(self, log: Callable[[str], object]) -> None:
         self._log = log
-        # Guards _rest. A handler of a signal, or a destructor, may print while its own thread holds it.
+        # Guards _rest. Reentrant: a signal handler or a destructor may print while its own thread holds the lock.
         self._lock = threading.RLock()
         self._rest = ""
 
     def add(self, text: str) -> None:
-        """Pass on the lines that are complete."""
+        """Add text, and pass the lines that are complete to `log`."""
         with self._lock:
             *lines, self._rest = (self._rest + text).split("\n")
             whole = [piece for line in lines for piece in _cut(line)]
@@ -65,13 +68,13 @@ class _Lines:
         self._hand_over(whole + more)
 
     def end(self) -> None:
-        """Pass on the line that is not complete yet."""
+        """Pass the rest of the text, a line without a line end, to `log`."""
         with self._lock:
             rest, self._rest = self._rest, ""
         self._hand_over([rest] if rest else [])
 
     def _hand_over(self, lines: Iterable[str]) -> None:
-        own = _own.set(None)  # the receiver of a line may print it
+        own = _own.set(None)  # `log` may print the line: it must go to the original stream
         try:
             for line in lines:
                 self._log(line)
@@ -87,9 +90,10 @@ def _cut(line: str) -> list[str]:
 
 
 class _Switch:
-    """Replaces a stream while classes run.
+    """Replaces `sys.stdout` or `sys.stderr` while classes run.
 
-    The original stream still gets all text that does not come from a class, and handles all other attributes.
+    Text of a class goes to the lines of this class. The original stream gets all other text, and handles all other
+    attributes.
     """
 
     def __init__(self, name: str, stream: TextIO) -> None:
@@ -112,7 +116,7 @@ class _Switch:
 
 
 class _Switches:
-    """Replaces both streams while at least one class uses the replacement."""
+    """Replaces `sys.stdout` and `sys.stderr` while at least one class runs. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards the fields below
@@ -143,9 +147,7 @@ _switches = _Switches()
 
 @contextmanager
 def own_output(log: Callable[[str], object]) -> Iterator[None]:
-    """Call `log` with each line that is printed in this context, without its line end, as soon as the line
-    is complete.
-    """
+    """Within the `with` block, call `log` with each line that code of this context prints, without its line end."""
     own = {name: _Lines(log) for name in _STREAMS}
     _switches.enter()
     token = _own.set(own)
@@ -159,15 +161,16 @@ def own_output(log: Callable[[str], object]) -> Iterator[None]:
 
 
 class InProcessComponentLauncher(BaseComponentLauncher):
-    """Accepts class specs without a platform config. The output of the class is its log.
+    """Accepts class specs without a platform config. Text that the class prints is its log.
 
-    `cancel` raises KeyboardInterrupt in the class's own code, as soon as this code runs Python code again. In the main
-    thread only a signal handler may raise it, and only while `busy` is set.
+    `cancel` raises KeyboardInterrupt in the code of the class. If this code is in a call of C code, such as
+    `time.sleep`, the exception is raised after the call. If the class runs in the main thread, `cancel` can't do this:
+    a signal handler may raise KeyboardInterrupt, but only while `busy` is set.
     """
 
     kind = "in-process"
     busy = False
-    """Whether the class's own code is running at the moment."""
+    """Whether the code of the class is running at the moment."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -250,7 +253,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             raise LaunchCancelled(f"component {self.component.name}: cancelled; its class was interrupted") from None
         except SystemExit as error:
             end = _exited(error)
-        except BaseException as error:  # noqa: BLE001 - it is in the step's log
+        except BaseException as error:  # noqa: BLE001 - the step's log gets the traceback
             # Also BaseExceptions such as asyncio's CancelledError: an error of an executor class must not end the whole
             # process.
             for text in traceback.format_exception(error):
@@ -264,9 +267,9 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         return output
 
     def _with_what_it_set(self, output: Output | None, outputs: Mapping[str, list[ExecutorArtifact]]) -> Output | None:
-        """Return output.json.
+        """Return output.json with the outputs whose ExecutorArtifacts the class has changed, added or removed.
 
-        Add the outputs of which the class itself has changed the URI, the properties or the number.
+        An output in output.json itself wins. Raises PermanentFailure if a changed output can't be JSON.
         """
         made: dict[str, Any] = {}
         try:
@@ -294,11 +297,11 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             work()
         finally:
             self.busy = False
-            with self._lock:  # an earlier interruption is delivered here at the latest
+            with self._lock:  # a KeyboardInterrupt from `cancel` is raised here at the latest
                 self._thread = None
 
     def _cache_identity(self) -> str:
-        """Return the digest of the class's file: changed code counts as another executor."""
+        """Return the digest of the class's source file, or "" (and log an error) if there is no such file."""
         digest = source_digest(self._spec.load())
         if not digest:
             logger.error("component %s: caching is disabled, because its class has no source file", self.component.name)
@@ -306,14 +309,15 @@ class InProcessComponentLauncher(BaseComponentLauncher):
 
 
 def _work_of(executor: Any) -> Callable[..., object]:
-    """Return the method of an executor that does the work."""
+    """Return the method `do` of an executor, or the method `Do` if there is no `do`."""
     work: Callable[..., object] = executor.do if callable(getattr(executor, "do", None)) else executor.Do
     return work
 
 
 def _exited(error: SystemExit) -> ContainerEnd:
-    """Return the exit code and the message that `sys.exit` means for a process: None means 0; any value other than a
-    number means 1, with the value as the message.
+    """Return how a process with this SystemExit would end.
+
+    For the code None, the exit code is 0. For a text or another object, the exit code is 1, and this is the message.
     """
     code = error.code
     if code is None:

@@ -1,10 +1,11 @@
 """Runs a component's container as a process on this machine. It uses the command and the arguments, but not the image.
 
-A shell starts the command in a process group of its own, and writes the command's exit code to a file. The command
-holds the lock on a file as long as the command or a child of the command runs. So a later launcher can check whether it
-still runs. A process ID does not prove this, since another process may have the same ID by now. `python3` and `pip`
-belong to an environment that only this execution uses. It has all packages of this Python. Packages that a program
-installs in this environment are removed together with the environment.
+A shell starts the command in a new process group, and writes the command's exit code to a file. The command and its
+children inherit the descriptor of a locked file. So a later launcher can check with the lock whether any of them still
+runs. A process ID does not prove this, because another process may have the same ID meanwhile.
+
+In the command, `python3` and `pip` belong to a virtual environment that only this execution uses. It has all packages
+of this Python. The launcher removes it after the execution, with all packages that a program has installed there.
 """
 
 from __future__ import annotations
@@ -37,23 +38,26 @@ from tfoperator.launcher.core.errors import PermanentFailure, PlatformConfigErro
 from tfoperator.launcher.core.output import ContainerEnd
 
 _SHELL = 'echo $$ >"$0/pid"; { (exec "$@") >"$0/log" 2>&1 </dev/null; echo $? >"$0/part"; mv "$0/part" "$0/exit"; } &'
-"""This shell ends at once, and the launcher need not wait for its child; `$$` is the number of the process group.
-`exec` makes sure that a word is the name of a program, and never a built-in command of the shell.
+"""The shell starts the command in the background and ends at once. So the command is no child of the launcher, and
+continues if the launcher is killed. `$$` is the number of the process group. Because of `exec`, the first word is
+always the name of a program, and never a built-in command of the shell.
 """
-_GRACE_SECONDS = 10.0  # as for containers on Docker
+_GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL, as for containers on Docker
 _LOOK_SECONDS = 0.1
 _CHUNK = 1 << 20
 _MAX_LINE = 64 << 10
-"""If a line has more bytes than this, it is cut in two."""
+"""The maximum size of a line in bytes. A longer line is cut."""
 _FIRST_FREE = 64
-"""The lock has this descriptor or a higher number: programs that make mounts use lower numbers for themselves."""
+"""The smallest number of the descriptor of the locked file in the command. The program that makes mounts
+(`LaunchContext.mount`) uses lower numbers.
+"""
 
 
 class ProcessPlatformConfig(PlatformConfig):
     """Runs the component as a process on this machine.
 
-    Its environment variables are added to the launcher's own variables. The process sees the folders of `mounts` at
-    their paths, if the launcher's context can mount them.
+    `environment` is added to the environment variables of the launcher's process. The process sees the folders of
+    `mounts` at their paths, if `LaunchContext.mount` supports this on this machine.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None, mounts: Sequence[FolderMount] = ()) -> None:
@@ -81,8 +85,8 @@ class ProcessPlatformConfig(PlatformConfig):
 class ProcessBackend:
     """The `container.Backend` of a process.
 
-    `work` is the launch's folder on this machine. `words` is the command with its arguments. `needed` contains folders
-    that must stay visible even if something is mounted over a parent folder.
+    `words` is the command with its arguments. `needed` contains folders that must stay visible to the process, even if
+    a mount hides a parent folder.
     """
 
     def __init__(
@@ -102,7 +106,7 @@ class ProcessBackend:
         self._last = ""
 
     def create(self, name: str) -> str:
-        """Start the process, or find that this launch has started it. Return the name of its machine."""
+        """Start the process, or find that this launch has started it. Return the host name of this machine as UID."""
         folder = self._folder(name)
         make_folders(folder)
         with hold_lock(folder / "lock") or nullcontext() as held:
@@ -122,7 +126,7 @@ class ProcessBackend:
                         pass_fds=[lock],
                         check=False,
                     )
-                except (OSError, ValueError) as error:  # of the system: an argument that is too long, or has a NUL
+                except (OSError, ValueError) as error:  # for example an argument that is too long, or contains NUL
                     raise PermanentFailure(f"process {name} can't be started: {error}") from error
                 finally:
                     os.close(lock)
@@ -130,9 +134,9 @@ class ProcessBackend:
         return socket.gethostname()
 
     def _mounted(self, folder: Path) -> Sequence[str]:
-        """Return the words before the command by which its process finds its mounts.
+        """Return the words before the command that make the mounts visible to its process (`LaunchContext.mount`).
 
-        Return none if it has no mounts, or can't access them.
+        Return no words if there are no mounts, or if this machine can't make them. In the second case, notify the user.
         """
         command = self._launch.context.mount
         words = command(self._mounts, (folder, *self._needed)) if self._mounts and command is not None else None
@@ -144,7 +148,7 @@ class ProcessBackend:
         return words or ()
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """See `container.Backend`."""
+        """Wait until the process ends, and forward its log meanwhile. If it was killed, its end is `lost`."""
         while (end := self.ended(name, uid)) is None:
             self._launch.check_cancelled(f"process {name}")
             if not self._lives(name) and self.ended(name, uid) is None:
@@ -153,7 +157,10 @@ class ProcessBackend:
         return end
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
-        """See `container.Backend`."""
+        """Return how the process ended, or None if it has written no exit code. Forward the new lines of its log.
+
+        Raises PlatformUnavailable if `uid` is the host name of another machine, on which the process was started.
+        """
         if uid not in ("", socket.gethostname()):
             raise PlatformUnavailable(
                 f"process {name} belongs to the machine {uid}: continue the launch on that machine"
@@ -167,17 +174,17 @@ class ProcessBackend:
         return ContainerEnd(code, self._last if code else "")
 
     def stop(self, name: str, uid: str) -> None:
-        """See `container.Backend`."""
+        """Send SIGTERM to the process group, and SIGKILL after 10 s. Then remove the folder of the process."""
         self._launch.context.tell(f"stopping process {name}")
         end = self._clock.monotonic() + _GRACE_SECONDS
         kill = signal.SIGTERM
         while self._lives(name):
             try:
                 group = int((self._folder(name) / "pid").read_text("ascii"))
-                if group > 1:  # less is a spoilt file, and would be all processes that we may signal, or our own group
+                if group > 1:  # a damaged file could contain 0 or 1, and killpg would signal other processes
                     os.killpg(group, kill)
             except (FileNotFoundError, ValueError, ProcessLookupError):
-                pass  # not begun, or all that is left has another group
+                pass  # the command has not begun, or its remaining children have changed their process group
             if kill == signal.SIGKILL:
                 break
             while self._lives(name) and self._clock.monotonic() < end:
@@ -187,7 +194,7 @@ class ProcessBackend:
         self.remove(name, uid)
 
     def remove(self, name: str, uid: str) -> None:
-        """See `container.Backend`."""
+        """Remove the folder of the process, which contains its log, its exit code and its virtual environment."""
         del uid
         shutil.rmtree(self._folder(name), ignore_errors=True)
 
@@ -202,7 +209,7 @@ class ProcessBackend:
             return held is None
 
     def _forward(self, name: str, *, last: bool = False) -> None:
-        """Pass on the new lines. At the end also pass on a last line without a line end."""
+        """Pass the new lines of the log file to `context.log`. With `last`, include a last line without a line end."""
         work, at = self._launch.work, 0
         if (kept := work.log_position()).isdecimal():
             at = int(kept)
@@ -265,8 +272,9 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         yield ProcessBackend(launch, self._words(), self._config.environment, self._config.mounts, needed)
 
     def _resolve_digest(self, image: str) -> str:
-        """Return what identifies a process in addition to its command: the image that the process replaces, and this
-        Python.
+        """Return a digest for the cache key: the name of the image that the process replaces, and the Python version.
+
+        A process uses no image, so the digest of the image has no meaning.
         """
         return f"process:{image}:{sys.implementation.cache_tag}"
 
@@ -296,20 +304,20 @@ if "venv" in sys.orig_argv[1:3]:
 
 
 def _own_python(folder: Path) -> dict[str, str]:
-    """Create a Python environment that has all packages of this Python.
+    """Create a virtual environment in `folder` that has all packages of this Python.
 
-    Return the variables that select the environment.
+    Return the environment variables that select it: PATH and VIRTUAL_ENV.
     """
     place = folder / "python"
     venv.EnvBuilder(symlinks=True).create(place)
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     if find_spec("pip") is None and (source := find_spec("ensurepip")) is not None and source.origin:
-        # Python brings pip as a wheel, which can be imported as it is; to install it takes seconds.
+        # Python contains pip as a wheel file. A wheel on `sys.path` can be imported; to install it would take seconds.
         packages += map(str, Path(source.origin).parent.glob("_bundled/pip-*.whl"))
     library = next(place.glob("lib/python*/site-packages"))
     (library / "shared.pth").write_text("".join(f"{path}\n" for path in (*packages, _INNER_IMPORT)), "utf-8")
     (library / f"{_INNER}.py").write_text(_INNER_CODE, "utf-8")
-    for name in ("pip", "pip3"):  # the next `pip` on the PATH installs for the launcher
+    for name in ("pip", "pip3"):  # otherwise `pip` would be the next on the PATH, which installs for the launcher
         command = place / "bin" / name
         command.write_text('#!/bin/sh\nexec "${0%/*}/python3" -m pip "$@"\n', "utf-8")
         command.chmod(0o700)

@@ -1,4 +1,4 @@
-"""Stops the container of a killed launcher. It needs only the record, and neither the component nor its config."""
+"""Stops the container of a killed launcher. It needs only the launch record, not the component and its config."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tfoperator.launcher.platforms.tfjob import TFJobWait
 def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecord | None:
     """Stop and remove the container of the launch that is recorded in a working directory, if the container still runs.
 
-    Records that the launch was cancelled, with the reason. If the container has ended meanwhile, records the outcome,
-    as its launcher would have done. Whether a container that has ended is removed depends on the context's clean-up.
-    Returns the record; None if there is none.
+    Then record that the launch was cancelled, with the reason `why`. If the container has ended meanwhile, record the
+    outcome, as its launcher would have done; `context.clean_up` decides whether the container is removed. Return the
+    new record, or None if there is no record.
 
-    Raises LaunchInProgress if its launcher lives, WorkDirectoryError if the record can't be read, PlatformUnavailable
-    and ConfigError if the platform can't be reached.
+    Raises LaunchInProgress if the launcher lives, WorkDirectoryError if the record can't be read, PlatformUnavailable
+    or ConfigError if the platform can't be reached.
     """  # fmt: skip
     if context.keeper is None and not folder.is_dir():
         return None
@@ -76,4 +76,4 @@ def _backend(record: LaunchRecord, launch: Launch) -> Iterator[Backend | None]:
             namespace = record.place.get("namespace") or context.namespace or client.namespace or "default"
             yield ObjectBackend(launch, client, namespace, TFJobWait if record.kind == "tfjob" else PodWait, {})
     else:
-        yield None  # it ran in the ended process
+        yield None  # an in-process class ended with the process of its launcher

@@ -1,6 +1,7 @@
-"""Runs a component's container in every replica of a TFJob. The interface is the same as for any step of a pipeline.
+"""Runs a component's container in every replica of a TFJob.
 
-It waits for the job, and forwards the log of every replica. All other code is shared with `platforms.kubernetes`.
+The launcher waits until the job has ended, and forwards the log of every replica. It shares all other code with
+`platforms.kubernetes`.
 """
 
 from __future__ import annotations
@@ -50,14 +51,11 @@ from tfoperator.launcher.platforms.kubernetes.pod_status import (
 logger = logging.getLogger(__name__)
 
 _MAX_LOGS = 64
-"""The maximum number of replicas with forwarded logs: each log needs a thread and a connection."""
+"""The maximum number of pods whose logs are forwarded. Each log needs a thread and a connection."""
 
 
 class TFJobWait(ObjectWait[TFJob]):
-    """The state of waiting for a job: the job's status, and the logs of its pods.
-
-    A separate thread follows the logs.
-    """
+    """Waits for the end of a TFJob. A separate thread watches the job's pods, and forwards their logs."""
 
     resource = TFJOBS
     decode = staticmethod(decode_tfjob)
@@ -68,14 +66,17 @@ class TFJobWait(ObjectWait[TFJob]):
         pods = Selection(label_selector=job_selector(name))
         self._follower = Follower(calls.client, PODS, calls.namespace, decode_pod_view, pods)
         self._by_message = not launch.context.tmp_path
-        self._lock = threading.Lock()  # guards the two below
-        self._leader: PodView | None = None  # its leader's newest pod
+        self._lock = threading.Lock()  # guards _leader and _logs
+        self._leader: PodView | None = None  # the newest pod with the label for the leader of the job
         self._logs: dict[str, LogForwarder] = {}  # by the pod's uid
         self._thread = threading.Thread(target=self._follow_pods, name=f"follow-replicas-{name}", daemon=True)
         self._thread.start()
 
     def seen(self, state: TFJob) -> ContainerEnd | None:
-        """See `ObjectWait`."""
+        """Handle a new state of the TFJob. Return the outcome, if the job has succeeded or failed.
+
+        Notify the user of new messages in the job's conditions.
+        """
         end = final_condition(state)
         if end is not None:
             succeeded = end.type == ConditionType.SUCCEEDED
@@ -97,12 +98,12 @@ class TFJobWait(ObjectWait[TFJob]):
         return None
 
     def gone(self) -> ContainerEnd:
-        """See `ObjectWait`."""
+        """Return the outcome after the deletion of the TFJob, which counts as `lost`."""
         where = f"{self._calls.namespace}/{self._name}"
         return ContainerEnd(None, f"TFJob {where} was deleted before it had succeeded", lost=True)
 
     def finish(self, seconds: float = 10.0) -> None:
-        """See `ObjectWait`."""
+        """Stop the watch of pods, and forward the rest of all logs, for at most this number of seconds together."""
         self._follower.close()
         self._thread.join(10.0)
         clock = self._launch.context.clock
@@ -115,10 +116,10 @@ class TFJobWait(ObjectWait[TFJob]):
             log.finish(max(0.0, end - clock.monotonic()))
 
     def _leader_end(self, *, succeeded: bool) -> ContainerEnd:
-        """Return the end of the leader's container. Only this container has the job's output.json.
+        """Return the end of the container of the leader (the chief, or worker 0). Its output.json is the job's output.
 
-        The job may already have deleted its pods. Then their last observed states count. Raises PermanentFailure if the
-        job succeeded and its pods return the output by messages, but the leader's output is unknown.
+        If the leader's pod was already deleted, its last observed state is used. Raises PermanentFailure if the job
+        succeeded and output.json should be the leader's termination message, but the leader's end was not observed.
         """
         calls = self._calls
         options = ListOptions(label_selector=job_selector(self._name))
@@ -127,11 +128,12 @@ class TFJobWait(ObjectWait[TFJob]):
             lambda: calls.client.list(PODS, calls.namespace, decode_pod_view, options),
         )
         for pod in page.items:
-            self._pod_seen(pod)  # the job's end may be observed before the start of a replica
+            self._pod_seen(pod)  # the thread may not have received the last states of the pods yet
         with self._lock:
             leader = self._leader
-        # The operator has already decided how the job ended, so this uses the exit code as the kubelet reports it: the
-        # operator itself may have deleted the pod in the second of its end, because of its cleanPodPolicy.
+        # The operator has already decided that the job succeeded or failed. Because of cleanPodPolicy, it may have
+        # deleted the pod in the second of its end, so `container_end` could count the container as lost. So use
+        # `reported_end`, the exit code that the kubelet reports.
         end = (
             ContainerEnd() if leader is None or not _has_ended(leader) else reported_end(leader, DEFAULT_CONTAINER_NAME)
         )
@@ -144,7 +146,7 @@ class TFJobWait(ObjectWait[TFJob]):
             )
         return ContainerEnd()
 
-    # Mostly in the thread that follows the pods.
+    # The following methods run mostly in the thread that watches the pods.
 
     def _follow_pods(self) -> None:
         try:
@@ -182,11 +184,11 @@ def _has_ended(pod: PodView) -> bool:
 
 
 def _replaces(pod: PodView, known: PodView | None) -> bool:
-    """Return whether a state of the leader's pod replaces the known state.
+    """Return whether `pod` replaces the known state of the leader's pod.
 
-    It does if the pod is newer, or the state is newer. A pod that was removed may also have ended with exit code 0. So
-    the pod that was created to replace it decides. A list and a watch may deliver the states of one pod in any order.
-    So a state that contains the pod's end replaces other states.
+    A newer pod replaces an older pod: after an eviction, the operator has created the newer pod, and its end decides.
+    For the same pod, a list and a watch may deliver states in any order. So a state in which the pod has ended is never
+    replaced by a state in which it has not ended.
     """
     if known is None:
         return True
@@ -199,8 +201,9 @@ class TFJobPlatformConfig(KubernetesPodPlatformConfig):
     """Runs the component's container in every replica of a TFJob, so one step trains on many pods.
 
     `replicas` is the number of replicas of each type, for example `{"PS": 1, "Worker": 4}`. `spec` is merged into the
-    TFJob's spec (RFC 7386); it may contain a run policy, a restart policy or a replica type's own template. The pod
-    spec is merged over every replica's template. Its container `main` is called `tensorflow` there, as in every TFJob.
+    TFJob's spec (RFC 7386, JSON Merge Patch); it may contain, for example, `runPolicy` or the template of a replica
+    type. The pod spec is merged over every replica's template. In the TFJob, its container `main` is named
+    `tensorflow`.
     """
 
     def __init__(
@@ -244,7 +247,7 @@ class TFJobComponentLauncher(ObjectComponentLauncher):
 
     def _base_pod(self) -> Json:
         base = super()._base_pod()
-        del base["spec"]["restartPolicy"]  # it belongs to the replica type, not to the template
+        del base["spec"]["restartPolicy"]  # in a TFJob, it is a field of the replica type, and not of the pod template
         return base
 
     def _manifest_of(self, merged: MergedPod) -> Json:

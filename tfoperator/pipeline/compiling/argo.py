@@ -21,9 +21,9 @@ from tfoperator.pipeline.compiling.launch_plan import (
 )
 
 RUN_ID = "{{workflow.uid}}"
-_MAX_TASK_NAME = 100  # Argo allows 128; Argo itself shortens them for pods' names and labels of 63
-_MAX_WORKFLOW = 50  # 63, minus the random part
-_FIRST_DELAY = "10s"  # doubled after each attempt
+_MAX_TASK_NAME = 100  # characters; Argo allows 128, and shortens a task's name itself where it makes a pod's name of it
+_MAX_WORKFLOW = 50  # characters: 63, the limit of a label's value, minus the suffix that `generateName` appends
+_FIRST_DELAY = "10s"  # before the first retry; each later delay is twice as long
 
 FINAL_EXIT_CODES = (1, 2)
 """The exit codes with which a launcher reports a permanent failure or invalid input. After all other exit codes, Argo

@@ -1,4 +1,4 @@
-"""A pipeline in the form that an orchestrator needs.
+"""A pipeline in the form that an orchestrator (Argo or Airflow) needs.
 
 It has the steps and their order, the parameters, and the pods that launch steps.
 """
@@ -28,8 +28,8 @@ COMMAND = ("tfoperator", "pipeline")
 LABEL = "tfoperator.launcher/pipeline"
 """The label that contains the pipeline's name. Everything that is made from a pipeline has this label."""
 GRACE_SECONDS = 120
-"""The seconds that a launcher may take to stop its step's container. The container has its own grace period within this
-time. The value is the same as in runner.yaml.
+"""The `terminationGracePeriodSeconds` of a launcher's pod: the seconds that the launcher may take to stop its step's
+container. The container's own grace period is a part of this time. examples/pipeline/runner.yaml has the same value.
 """
 USER = 65532
 """The user ID of launchers. It is the same as in examples/pipeline/runner.yaml, so that both can use one volume."""
@@ -50,10 +50,10 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the pods that launch steps.
 
     `file` is the path of the pipeline's file in the pods' image. `home` is the place of the records. `secrets` are the
-    names of Secrets. Their keys become variables of the pods, such as PGPASSWORD.
+    names of Secrets. Each key of these Secrets becomes an environment variable of the pods, such as PGPASSWORD.
 
-    `options` are passed to `tfoperator pipeline step`. Raises ComponentError. Its message names the command's option
-    that is wrong.
+    `options` are passed to `tfoperator pipeline step`. The constructor raises ComponentError if a value is invalid. The
+    message names the option of `tfoperator pipeline compile` that sets the value, such as `--image`.
     """
 
     image: str
@@ -89,7 +89,7 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 
     def pod_spec(self) -> Json:
         """Return the spec of the pods: account, security, volumes, and the launcher's container without its command."""
-        # A pod without a claim at /tmp gets a volume there, since the rest of its file system is read-only.
+        # The root file system of the pod is read-only. So /tmp gets an emptyDir, unless a claim is mounted there.
         tmp = {"/tmp"} - {str(PurePosixPath(claim.path)) for claim in self.claims}
         mounts = [{"name": f"data-{number}", "mountPath": claim.path} for number, claim in enumerate(self.claims)]
         volumes: list[Json] = [
@@ -117,10 +117,11 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
-    """A pipeline in the form that an orchestrator needs.
+    """A pipeline in the form that an orchestrator (Argo or Airflow) needs.
 
     `steps` maps each step to its predecessors, in an order in which the steps can run. `parameters` are JSON values;
-    None means that the parameter is optional. `others` are parameters that keep the default of the pipeline's file.
+    None means that the parameter is optional. `others` are the parameters whose default JSON can't represent, such as a
+    tuple or NaN. An orchestrator can't pass them, so they keep the default in the pipeline's file.
     """
 
     name: str
@@ -130,10 +131,10 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     pods: LauncherPods
 
     def words(self, step: str, run_id: str, orchestrator: str) -> list[str]:
-        """Return the arguments that launch a step, without the parameters.
+        """Return the arguments of `tfoperator pipeline` that launch a step, without the pipeline's parameters.
 
-        They are escaped, so that a kubelet does not expand them. `step` and `run_id` are placeholders that the
-        orchestrator replaces.
+        Text such as `$(NAME)` in the fixed arguments is escaped, so that the kubelet does not expand it. `step` and
+        `run_id` are placeholders, such as `{{workflow.uid}}`, which the orchestrator replaces.
         """
         own = [self.pods.file, step, f"--run-id={run_id}", f"--orchestrator={orchestrator}", f"--home={self.pods.home}"]
         return ["step", *map(verbatim, [*own, f"--steps={steps_digest(self.steps)}", *self.pods.options])]
@@ -146,7 +147,9 @@ class LaunchPlan(msgspec.Struct, frozen=True):
 def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[str], pods: LauncherPods) -> LaunchPlan:
     """Return the plan for an orchestrator.
 
-    Raises ComponentError if a parameter is not allowed, or if pods can't have the pipeline_root or the folder of logs.
+    `left_out` names the optional parameters without a value. Raises ComponentError if Argo or Airflow can't use the
+    name of a parameter, if `pipeline_root` or the folder of logs is a relative path (a pod has no volume there), or if
+    the graph has a condition or a loop.
     """
     check_fixed(graph)
     if not (is_object_url(folder := logs_folder(pods.home)) or folder.startswith("/")):
@@ -168,7 +171,7 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
             again = msgspec.json.decode(msgspec.json.encode(value))
         except (TypeError, ValueError):
             again = None
-        if type(again) is not type(value) or again != value:  # JSON changes a path, a tuple or NaN
+        if type(again) is not type(value) or again != value:  # for example a tuple, which JSON decodes as a list
             others.append(name)
             continue
         if not re.fullmatch(r"[A-Za-z0-9_]+", name):
@@ -186,21 +189,25 @@ def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
 
 
 def logs_folder(home: str) -> str:
-    """Return the directory of the logs, or the URL of the logs. Raises ComponentError for an invalid home."""
+    """Return the place of the logs: a home that is a directory, or the `folder` in `postgresql://HOST/DB?folder=LOGS`.
+
+    Raises ComponentError for an invalid home.
+    """
     url = database_url(home)
     return str(PurePosixPath("/", home)) if url is None else url[1]
 
 
 def outside_of_claims(root: str, claims: Iterable[Claim]) -> bool:
-    """Return whether outputs are written to a path in a launcher's pod that is outside of all volumes."""
+    """Return whether `root`, the place of the outputs, is a path in the launcher's pod but on none of the claims."""
     path = local_path(root)
     return path is not None and not any(PurePosixPath(path).is_relative_to(claim.path) for claim in claims)
 
 
 def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
-    """Return names that consist of letters, digits and '-', have a limited length and begin with a letter.
+    """Return a valid name for each name: letters, digits and '-', at most `longest` characters, a letter at the start.
 
-    They are unique, and always the same. If two names would be equal, each gets a part of its hash.
+    The new names are unique, and the same input gives the same names. If two new names would be equal, each of them
+    ends in 16 characters of the SHA-256 hash of the original name.
     """
     wanted = {name: _plain(name)[:longest].rstrip("-") for name in names}
     count = Counter(wanted.values())

@@ -18,9 +18,10 @@ from tfoperator.pipeline.values import ITEM, OUTPUT, Value
 
 
 class Channel:
-    """Artifacts of one type, which are passed between components.
+    """Artifacts of one type, which a component or the outside passes to components.
 
-    If a channel has a `uri` or `artifacts`, these artifacts exist already. Otherwise its `producer` makes an artifact.
+    If a channel has a `uri` or `artifacts`, these artifacts exist before the pipeline runs. Otherwise the component
+    `producer` makes the artifact.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Channel:
 
     @property
     def value(self) -> Value:
-        """The content that the artifact will have. It can be a parameter of other components, or a part of a condition.
+        """A placeholder for the content that the artifact will have. Use it as a parameter or in a condition (`when`).
 
         Raises ComponentError unless the artifact is the output of a component, and its type is a type of values
         (`Integer`, `String` ...).
@@ -52,7 +53,10 @@ class Channel:
 
     @classmethod
     def first_of(cls, *channels: Channel) -> Channel:
-        """Return a channel from several steps. Of the steps that are not skipped, it takes the output of the first."""
+        """Return a channel that has the artifacts of the first of these channels whose producer is not skipped.
+
+        An example is a join after two components with opposite conditions.
+        """
         channel = cls(channels[0].type_name)
         channel.choices = channels
         return channel
@@ -72,12 +76,11 @@ class Outputs(dict[str, Channel]):
 
 
 class ForEach:
-    """A loop.
+    """A loop over `items`: `loop = ForEach([1, 2]); train = Trainer(rate=loop.item)` runs the component twice.
 
-    A component runs once for each item if it has the loop's `item` in a parameter, or if it has this loop as `each`.
-    `items` is a list or a value. A value is the output of a component, or the item of another loop. At most `limit`
-    iterations run in parallel; 0 means no limit. A component outside of the loop gets the outputs of all iterations as
-    a list.
+    A component is in the loop if a parameter contains `loop.item`, or if `component.each(loop)` was called. `items` is
+    a list, the `value` of another component's output, or the item of another loop. At most `limit` iterations run in
+    parallel; 0 means no limit. A component outside of the loop gets the outputs of all iterations as a list.
     """
 
     def __init__(self, items: Sequence[Any] | Value, limit: int = 0) -> None:
@@ -98,9 +101,9 @@ class ChannelParameter(msgspec.Struct, frozen=True):
 
 
 class ExecutionParameter(msgspec.Struct, frozen=True):
-    """A parameter.
+    """The type of a parameter, such as `int`. JSON must be able to represent the parameter's value.
 
-    Its value has a type that JSON can represent. Callers may omit an optional parameter, or pass None.
+    Callers may omit an optional parameter, or pass None.
     """
 
     type: builtins.type[Any]
@@ -110,7 +113,7 @@ class ExecutionParameter(msgspec.Struct, frozen=True):
 class ComponentSpec:
     """The base of the classes that `make_spec_class` makes. An instance holds the checked arguments of a component.
 
-    The component always makes its outputs itself, also if they are passed as arguments.
+    Arguments for outputs are checked and then ignored: a component makes the channels of its outputs itself.
     """
 
     INPUTS: ClassVar[Mapping[str, ChannelParameter]] = {}
@@ -118,9 +121,9 @@ class ComponentSpec:
     PARAMETERS: ClassVar[Mapping[str, ExecutionParameter]] = {}
 
     def __init__(self, **arguments: Any) -> None:
-        """Raises ComponentError.
+        """Check the arguments. Raises ComponentError if some are missing, unknown or of the wrong type.
 
-        Its message has a line for each argument that is missing, unknown or of the wrong type.
+        The message has a line for each of them.
         """
         problems: list[str] = []
         known: dict[str, ChannelParameter | ExecutionParameter] = {**self.INPUTS, **self.OUTPUTS, **self.PARAMETERS}
@@ -145,9 +148,10 @@ def make_spec_class(
     *,
     name: str = "ComponentSpec",
 ) -> type[ComponentSpec]:
-    """Return a class of specs.
+    """Return a subclass of ComponentSpec with these inputs, outputs and parameters.
 
-    Raises ComponentError if two arguments have the same name, and TypeError for an invalid type.
+    Raises ComponentError if two of them have the same name, or if a name can't be the name of a Python argument. Raises
+    TypeError for an invalid type.
     """
     names = [*(inputs or {}), *(outputs or {}), *(parameters or {})]
     if twice := sorted({key for key in names if names.count(key) > 1}):
@@ -221,15 +225,19 @@ class BaseComponent:
             channel.producer, channel.output = self, name
 
     def when(self, *conditions: Value) -> Self:
-        """Run the component only if these conditions hold; return the component itself.
+        """Run the component only if all these conditions hold; return the component itself.
 
-        If they don't hold, components that read from this component are skipped, too.
+        A condition is an expression such as `evaluator.outputs.accuracy.value > 0.9`. If a condition doesn't hold, the
+        component and the components that read its outputs are skipped.
         """
         self.conditions += conditions
         return self
 
     def each(self, *loops: ForEach) -> Self:
-        """Run the component in these loops, in addition to its other loops; return the component itself."""
+        """Run the component once for each item of these loops; return the component itself.
+
+        The component stays in the loops whose `item` is in its parameters.
+        """
         self.loops += loops
         return self
 
@@ -245,5 +253,5 @@ class BaseComponent:
 
     @property
     def name(self) -> str:
-        """Its `id`."""
+        """The component's `id`."""
         return self.id

@@ -73,7 +73,7 @@ def _source(component: BaseComponent, name: str, channel: Channel, placed: Calla
 
 
 class _Loops:
-    """The loops of a pipeline. Their names contain their number in order."""
+    """The loops of a pipeline. A ForEach has no name, so the graph names the loops `loop-1`, `loop-2` ... in order."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -89,15 +89,16 @@ class _Loops:
         return list(dict.fromkeys(found))
 
     def plain(self, component: BaseComponent, loop: ForEach) -> Loop:
-        """Return a loop as a plain value."""
+        """Return a loop of the pipeline's Python objects as a `Loop` of the graph, for a step made from `component`."""
         name = self._names.setdefault(id(loop), f"loop-{len(self._names) + 1}")
         items = self.placed(component, self._of(loop.items, of_items=True), loop.items)
         return Loop(name, items if isinstance(items, Value) else list(items), loop.limit)
 
     def placed(self, component: BaseComponent, own: list[ForEach], value: Any) -> Any:
-        """Return a value made of plain values.
+        """Return `value` with the names of steps and loops in place of the Python objects.
 
-        If its component is in more loops, the result is a list with the value of each iteration.
+        `own` are the loops around `component`, which reads the value. If the component that makes the value is in
+        further loops, the result is a list with the value of each iteration.
         """
 
         def change(one: Value) -> Value:

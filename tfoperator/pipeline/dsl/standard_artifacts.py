@@ -1,6 +1,6 @@
-"""Types of artifacts.
+"""Types of artifacts, with the same names as in TFX.
 
-They have the same names as in TFX. A class with a `TYPE_NAME` can also serve as a type, and so can any text.
+A channel also accepts any other class with a `TYPE_NAME` as its type, or any text.
 """
 
 from __future__ import annotations
@@ -86,13 +86,16 @@ class JsonValue(ArtifactType):
 
 _MAX_DEPTH = 100
 VALUES = {"Integer": (int,), "Float": (int, float), "String": (str,), "Boolean": (bool,), "JsonValue": (object,)}
-"""The types whose content is a value, which other steps may take as a parameter."""
+"""The types of artifacts whose content is a value, and the Python types of the value. Other steps can take the value as
+a parameter.
+"""
 
 
 def value_of(kind: str, raw: Any) -> Any:
-    """Return a value of one of these types.
+    """Return the value of an artifact of type `kind`, a key of VALUES.
 
-    `raw` is the bytes of a file, or a value decoded from JSON. Raises ValueError.
+    `raw` is the bytes of the artifact's file, or a value decoded from JSON. Raises ValueError if it does not fit the
+    type, or has more than 100 levels of nesting.
     """
     value = raw
     if isinstance(raw, bytes):
@@ -105,13 +108,13 @@ def value_of(kind: str, raw: Any) -> Any:
         value = int(value)
     if not isinstance(value, VALUES[kind]) or (isinstance(value, bool) and kind in ("Integer", "Float")):
         raise ValueError(f"{str(value)[:100]!r} is {type(value).__name__}")
-    if reaches(value, _MAX_DEPTH + 1):  # a later reader may be deeper in calls than this
+    if reaches(value, _MAX_DEPTH + 1):  # recursive code that reads the value later must not reach Python's limit
         raise ValueError(f"it has more than {_MAX_DEPTH} levels of nesting")
     return value
 
 
 def _truth(text: str) -> str:
-    """Return the JSON text for a truth value."""
+    """Return the JSON text for the text of a Boolean: `true` for `1`, `True` or `true`."""
     return {"1": "true", "0": "false"}.get(text.strip(), text.lower())
 
 

@@ -1,7 +1,8 @@
 """Claims that a pipeline makes and deletes, by the tasks CreatePVC and DeletePVC of kfp-kubernetes.
 
-Tasks of these two kinds run no container. In a cluster a launcher makes the PersistentVolumeClaim. On one machine, a
-claim is a folder: `.tfoperator/claims/NAME` in the current folder. Steps share this folder, and it is kept.
+Tasks of these two kinds run no container. In a cluster, a launcher makes the PersistentVolumeClaim. On one machine, a
+claim is a folder: `.tfoperator/claims/NAME` in the current folder. Steps that mount the claim share this folder. It is
+kept after the run.
 
 A pipeline can delete only claims that a pipeline has made. So a file from an untrusted author can't delete claims that
 other people have made.
@@ -38,9 +39,9 @@ _MADE = ".made"
 have this name, because the names of claims don't begin with a dot.
 """
 CLAIM_LABEL = "tfoperator.launcher/claim"
-"""The label of claims that pipelines have made. Its value is the random part in the names of the launch's objects."""
+"""The label of claims that pipelines have made. Its value identifies the launch that made the claim (`record.run`)."""
 IMAGES: Mapping[str, Literal["create", "delete"]] = {"argostub/createpvc": "create", "argostub/deletepvc": "delete"}
-"""For each image that marks such a task in a file, the action of the task."""
+"""The action of a task by its image. kfp-kubernetes writes these image names as marks; there are no such images."""
 _DATA_SOURCE = ("apiGroup", "kind", "name")
 
 _decode = decoder(HasMetadata)
@@ -55,7 +56,8 @@ class ClaimSpec(ExecutorSpec, frozen=True):
 def claim_folder(name: str, place: Path = CLAIMS) -> Path:
     """Return the folder of a claim on this machine.
 
-    Raises ComponentError if no claim can have this name, or if the folder is a link. The folder need not exist.
+    Raises ComponentError if the name is not valid for a claim, or if the folder is a symbolic link. The folder need not
+    exist.
     """
     path = place.absolute() / object_name("the claim", name)
     if os.path.realpath(path) != os.path.join(os.path.realpath(path.parent), path.name):
@@ -64,9 +66,10 @@ def claim_folder(name: str, place: Path = CLAIMS) -> Path:
 
 
 def made_folder(path: Path) -> Path:
-    """Make the folder of a claim, and return it.
+    """Make the folder of a claim with mode 0777, and return it.
 
-    Containers of any user may write to it. The folder above it is private.
+    Containers can run with any user ID, and must be able to write to it. The folder above it is private, so other users
+    of this machine can't reach it.
     """
     make_folders(path)
     path.chmod(0o777)
@@ -78,7 +81,7 @@ class _ClaimLauncher(BaseComponentLauncher):
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether it is a task that makes or deletes a claim. Such a task has no platform config."""
+        """Return whether the spec is a ClaimSpec, a task that makes or deletes a claim. It has no platform config."""
         return isinstance(executor_spec, ClaimSpec) and platform_spec is None
 
     def dry_run(self) -> str:
@@ -100,8 +103,10 @@ class _ClaimLauncher(BaseComponentLauncher):
         return self.component.exec_properties.get(name)
 
     def _new_name(self) -> str:
-        """Return the name of the new claim: the name in the parameters, or a name that begins with the launch's random
-        part.
+        """Return the name of the new claim: the parameter `pvc_name`, or `RUN-SUFFIX`.
+
+        RUN is the random part of the launch (`record.run`), and SUFFIX is the parameter `pvc_name_suffix`. Raises
+        ComponentError unless exactly one of the two parameters is set.
         """
         what, suffix = f"component {self.component.name}", self._given("pvc_name_suffix")
         if (self._given("pvc_name") in (None, "")) == (suffix in (None, "")):
@@ -132,17 +137,17 @@ class _ClaimLauncher(BaseComponentLauncher):
 
     @abc.abstractmethod
     def _create(self, name: str) -> None:
-        """Make the claim."""
+        """Make the claim. Raises PermanentFailure if a claim of this name exists that this launch has not made."""
 
     @abc.abstractmethod
     def _delete(self, name: str) -> None:
-        """Delete the claim, if a step has made it."""
+        """Delete the claim, if it exists. Raises PermanentFailure if the claim was not made by a pipeline."""
 
 
 class FolderClaimLauncher(_ClaimLauncher):
     """Makes and removes claims of this machine, which are folders.
 
-    The sizes and storage classes of claims have no effect here.
+    A folder has no size and no storage class, so these parameters of CreatePVC have no effect.
     """
 
     kind = "folder-claim"
@@ -199,7 +204,8 @@ class KubernetesClaimLauncher(_ClaimLauncher):
                     lambda: client.create(PERSISTENT_VOLUME_CLAIMS, calls.namespace, manifest, _decode),
                 )
             except AlreadyExistsError:
-                if self._label_of(calls, name) != self.record.run:  # an earlier launcher may have made it
+                # An earlier launcher of this launch, which was killed, may have made the claim.
+                if self._label_of(calls, name) != self.record.run:
                     raise PermanentFailure(f"claim {calls.namespace}/{name} exists already") from None
             except KubeError as error:
                 raise PermanentFailure(f"claim {calls.namespace}/{name} can't be created: {error}") from error

@@ -1,7 +1,8 @@
-"""The executors of an IR: containers and their platform configs.
+"""The executors of an IR (the YAML that Kubeflow's SDK compiles): containers and their platform configs.
 
-Placeholders in a container are replaced when its inputs are known. A platform config has the resources and variables of
-a container, and the settings for our own platform.
+The command of a container can have placeholders, such as `{{$.inputs.parameters['rate']}}`. They are replaced when the
+inputs are known. A platform config has the resources and the environment variables of a container, and the settings
+under `platforms.tfoperator` in the file.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tfoperator.pipeline.kfp.resources import resources_of
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
 _KEY = re.compile(r"\.(\w+)|\['([^']+)'\]")
 _FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
-"""For each name of an artifact's field in placeholders, the name of the field here."""
+"""For each field of an artifact in placeholders (`{{$.inputs.artifacts['data'].path}}`), the field in our JSON."""
 _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
 """The maximum size of an argument of a program on Linux, in bytes."""
@@ -45,7 +46,7 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class _Structure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Words that are joined, or a choice between two texts."""
+    """The JSON of an argument that is not plain text: `{"Concat": [...]}` joins texts, `{"IfPresent": ...}` chooses."""
 
     joined: list[str | _Structure] | None = msgspec.field(name="Concat", default=None)
     chosen: _Choice | None = msgspec.field(name="IfPresent", default=None)
@@ -60,13 +61,15 @@ class _Choice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     """A container of the IR.
 
-    `artifacts` has the types of the inputs and outputs. `values` names the outputs that are values. `contents` names
-    the artifacts for which a program may request the content. With `old_schema`, the program also gets parameters with
-    their types. If the program runs before another program, it has a single output, and `report` is the name of this
-    output: the file for the document that the program writes. `planned` names the outputs of the program that runs
-    after it.
+    `artifacts` has the types of the inputs and outputs that are artifacts. `values` names the outputs that are values
+    (output parameters). `contents` names the inputs whose content a placeholder can request. With `old_schema` (schema
+    2.0.0), the program also gets its parameters in the form `{"intValue": "1"}`.
 
-    Raises ComponentError if a placeholder stands for something unknown.
+    A program of `preCacheCheck` runs before the program of its task. It has a single output, its report, which is named
+    `report`; `planned` names the artifacts that the program of the task will make. For any other program, both are
+    empty.
+
+    The constructor raises ComponentError if a placeholder is not supported.
     """
 
     task: str
@@ -82,9 +85,10 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
 
     @property
     def reads_own_report(self) -> bool:
-        """Whether the program reads the file of its own report, if the file exists.
+        """Whether the program reads `output.json`, to which it writes its results, if this file exists at its start.
 
-        TFX's program does, because it has an option for this. A program that runs before it may have written this file.
+        TFX's program (`--json_serialized_invocation_args`) does, because TFX's program of `preCacheCheck`, which runs
+        before it, can write this file.
         """
         return _TFX_OPTION in self.args and not self.report
 
@@ -103,7 +107,11 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         properties: Mapping[str, Any],
         places: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[list[str], list[str]]:
-        """Return the command and the arguments. Each placeholder is replaced once."""
+        """Return the command and the arguments with the values of their placeholders.
+
+        Text in a value that looks like a placeholder is not replaced. `places` maps the URI of an artifact in an object
+        store to its path in the container. Raises ComponentError if an argument is too long for Linux.
+        """
         remote = {path: uri for uri, path in places.items()}
         contents = {name: inputs[name][0].properties.get("value") for name in self.contents if inputs.get(name)}
         inputs, outputs = (
@@ -116,7 +124,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         values = {k: v for k, v in properties.items() if k != TMP_PATH}
         known = {"parameterValues": values} | ({"parameters": typed_parameters(values)} if self.old_schema else {})
         place = outputs[self.report][0].uri if self.report else f"{properties[TMP_PATH]}/{OUTPUT_FILE}"
-        if self.report:  # it is no output to the program
+        if self.report:  # the program of `preCacheCheck` sees the outputs of its task, and not its own output
             outputs = {name: [Artifact("")] for name in self.planned}
         files = {name: {"outputFile": outputs[name][0].uri} for name in self.values}
         whole = {
@@ -154,10 +162,10 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         }
 
     def _described(self, name: str, given: Sequence[Artifact], remote: Mapping[str, str]) -> list[Json]:
-        """Return artifacts in the form in which a program gets them, without their content.
+        """Return artifacts as members of the JSON that a program gets (`executor_input`), without their content.
 
-        The programs of TFX, which use schemas as types, distinguish artifacts by their names. For them, the name of an
-        artifact is its URI.
+        TFX's programs, whose artifact types have an `instanceSchema`, distinguish artifacts by `name`. For them, the
+        name of an artifact is its URI.
         """
         kind = self.artifacts[name]
         unique = "instanceSchema" in kind
@@ -176,7 +184,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     ) -> Any:
         """Return the value of a placeholder.
 
-        `whole` has all data that the executor gets, and `contents` has the contents of inputs.
+        `whole` is the JSON for `{{$}}`: all inputs and outputs. `contents` has the contents of inputs that are values.
+        Raises ComponentError if the placeholder is not supported.
         """
         path = placeholder["path"]
         match None if _KEY.sub("", path) else [name or key for name, key in _KEY.findall(path)]:
@@ -202,10 +211,9 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
 
 
 def _structure(word: str) -> str | _Structure:
-    """Return a word.
+    """Return an argument of a command. If it is the JSON of `Concat` or `IfPresent`, return it decoded.
 
-    If the word is the JSON of a structure, return the structure. Raises ComponentError if the JSON has any other
-    structure.
+    Raises ComponentError if the JSON has unknown fields.
     """
     if not word.startswith(('{"Concat":', '{"IfPresent":')):
         return word
@@ -216,9 +224,10 @@ def _structure(word: str) -> str | _Structure:
 
 
 def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformConfig]:
-    """Return the config of an executor for each platform. Raises ComponentError.
+    """Return the config of an executor for each platform: `docker`, `process` and `kubernetes`. Raises ComponentError.
 
-    `ours` is the part for this executor in the second document. It has the form of `platforms` in component.yaml.
+    `ours` is the executor's part of `platforms.tfoperator` in the second document of the file. It has the form of
+    `platforms` in component.yaml, and overrides the settings of `container`.
     """
     variables = {one.get("name", ""): one.get("value", "") for one in container.get("env", ())}
     resources = resources_of(f"executors.{label}.container.resources", container.get("resources", {}))
@@ -242,7 +251,7 @@ def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformCon
 
 
 def retry_of(where: str, given: Json | None) -> RetryPolicy | None:
-    """Return how often a task is retried, whatever its failure is. Raises ComponentError."""
+    """Return the `retryPolicy` of a task as our RetryPolicy, which retries after any failure. Raises ComponentError."""
     if given is None:
         return None
     seconds = []

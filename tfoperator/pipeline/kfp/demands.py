@@ -1,8 +1,8 @@
-"""Finds the parts of this machine that a Kubeflow Pipelines file demands, beyond the needs of its steps.
+"""Finds settings in a Kubeflow Pipelines file for which the user of this machine must give permission.
 
-The module is pure, except that it follows links. The author of a file chooses the folder of its outputs and the options
-of its containers. The user may not know this author. The user must allow outputs outside of the current folder. The
-user must also allow options that let a container reach more of the machine.
+The author of a file chooses the folder of its outputs and the options of its containers. The user may not know this
+author. So the user must allow outputs outside of the current folder, and Docker options that let a container reach more
+of the machine, such as `privileged`. The module reads the file system only to follow symbolic links.
 """
 
 from __future__ import annotations
@@ -30,16 +30,19 @@ _HARMLESS = frozenset(
 
 
 def foreign_root(graph: Graph, here: Path) -> str:
-    """Return the place of the pipeline's outputs if it is not below `here`. Otherwise return "".
+    """Return the place of the pipeline's outputs if it is not below the folder `here`. Otherwise return "".
 
-    An object store counts as outside, because objects would be read and written with the user's credentials.
+    An object store is never below `here`: the pipeline would use the user's credentials to read and write its objects.
     """
     root = local_path(graph.root)
     return "" if root is not None and _is_below(root, here) else shown_url(graph.root)
 
 
 def privileges(platforms: Configs, platform: str, here: Path) -> list[str]:
-    """Return the options of the file's containers that reach more of the machine on this platform, with their steps."""
+    """Return the Docker options of the file's containers for which the user must give permission.
+
+    An item has the form `STEP: docker: OPTION`. For a mount of a folder outside of `here`, OPTION is `volumes: FOLDER`.
+    """
     found = []
     for step, configs in platforms.get(platform, {}).items():
         for config in configs:

@@ -1,8 +1,8 @@
-"""Converts PipelineJobs, which TFX writes, and the spellings of schema 2.0.0, to a pipeline of the schema that is read.
+"""Converts TFX's PipelineJobs, and pipelines of schema 2.0.0, to pipelines of schema 2.1.0, which `reading` reads.
 
-The module does no I/O. TFX's `KubeflowV2DagRunner` writes a PipelineJob: the pipeline, together with the settings of
-one run. Unless the user requests schema 2.1.0, TFX writes the types of parameters and the constants in an older
-spelling.
+TFX's `KubeflowV2DagRunner` writes a PipelineJob: the pipeline, together with the settings of one run. Unless the user
+requests schema 2.1.0, TFX writes parameters and constants in the spelling of 2.0.0, such as `type: INT` in place of
+`parameterType: NUMBER_INTEGER`. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ OLD_SCHEMA = "2.0.0"
 _OLD_TYPES = {"INT": "NUMBER_INTEGER", "DOUBLE": "NUMBER_DOUBLE", "STRING": "STRING"}
 _INTEGER = re.compile(r"-?\d{1,19}")
 _SUFFIX = "_task"
-"""An ending of names. TFX writes the name of the producer of a dynamic property with this ending, but the name of its
-task without the ending.
-"""
+"""An ending of names. If a parameter of TFX comes from the task `trainer`, TFX writes `producerTask: trainer_task`."""
 
 
 class JobSettings(msgspec.Struct, frozen=True):
@@ -39,7 +37,7 @@ class JobSettings(msgspec.Struct, frozen=True):
 def pipeline_and_settings(document: Any) -> tuple[Json, JobSettings]:
     """Return the checked pipeline of a document, in the spellings of schema 2.1.0, and the settings of its run.
 
-    Raises ComponentError if a field has no meaning here, or if a value has a wrong form.
+    Raises ComponentError if a field is not supported, or if a value has a wrong form.
     """
     settings, pipeline = JobSettings(), document
     if isinstance(document, dict) and "pipelineSpec" in document:
@@ -55,12 +53,12 @@ def pipeline_and_settings(document: Any) -> tuple[Json, JobSettings]:
 
 
 def typed_parameters(values: Mapping[str, Any]) -> Json:
-    """Return the values of parameters in the form in which programs of schema 2.0.0 get them: each with its type."""
+    """Return the values of parameters in the form of schema 2.0.0, each with its type: `{"n": {"intValue": "1"}}`."""
     return {name: _typed(value) for name, value in values.items()}
 
 
 def _typed(value: Any) -> Json:
-    if isinstance(value, int):  # also a truth value
+    if isinstance(value, int):  # also a bool: True becomes 1
         return {"intValue": str(int(value))}
     if isinstance(value, float):
         return {"doubleValue": value}
@@ -72,10 +70,7 @@ def _of(document: Json, field: str) -> list[tuple[str, Any]]:
 
 
 def _old_value(where: str, given: Json) -> Any:
-    """Return the value of a constant of schema 2.0.0.
-
-    The JSON of this schema has integers as text. Raises ComponentError.
-    """
+    """Return the value of a constant of schema 2.0.0, such as 1 for `{"intValue": "1"}`. Raises ComponentError."""
     if len(given) > 1:
         raise ComponentError(f"{where}: must have only one value, but has {', '.join(given)}")
     value = next(iter(given.values()), None)
@@ -87,7 +82,7 @@ def _old_value(where: str, given: Json) -> Any:
 
 
 def _constant(where: str, given: Json) -> Json:
-    """Return a constant in the newer spelling."""
+    """Return a constant with the field `constant` of schema 2.1.0 in place of `constantValue` of schema 2.0.0."""
     if "constantValue" not in given:
         return given
     others = {name: one for name, one in given.items() if name != "constantValue"}

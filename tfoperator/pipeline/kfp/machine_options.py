@@ -1,8 +1,9 @@
-"""Kubernetes options of a task, for containers and processes of this machine: variables, and folders at mount paths.
+"""Applies Kubernetes options of a task to a Docker container or a process of this machine.
 
-Claims are folders in the current folder. Secrets and ConfigMaps come only from files that the user names. So a pipeline
-file from an untrusted author can't read anything else. Names and keys are checked before they are used in paths.
-`ignored` returns the names of the options that have no meaning here.
+Options such as `secretAsEnv` become environment variables, and options such as `pvcMount` become mounted folders.
+Claims are folders in the current folder. Secrets and ConfigMaps come only from manifests that the user names with
+`--manifest`. So a pipeline file from an untrusted author can't read anything else. Names and keys are checked before
+they are used in paths. `ignored` returns the options that have no effect on this machine, such as `nodeSelector`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from tfoperator.pipeline.kfp.options import Options, data_key, mount_path, objec
 from tfoperator.pipeline.kfp.pod_options import field_of, keys_of, named
 
 ObjectData = Mapping[tuple[str, str], Mapping[str, bytes]]
-"""The data of Secrets and ConfigMaps. The key is the kind and the name."""
+"""The data of Secrets and ConfigMaps, by kind and name, such as `("Secret", "my-key")`."""
 
 MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
-"""The beginning of a variable's name. The mount path follows, in capitals, with `_` in place of all characters except
-letters and digits. The variable contains the path of the folder's content.
+"""The beginning of the name of a process's environment variable. The mount path follows, in capitals, with `_` in place
+of all characters except letters and digits: `TFOPERATOR_MOUNT_ETC_MODEL` for `/etc/model`. The variable contains the
+folder of this machine that a container would see at the mount path.
 """
 FOLDERS = "mounts"
 """The name of a folder in the working directory of a launch. It contains the folders that are mounted."""
@@ -50,7 +52,7 @@ class MachineLayer(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> dict[str, str]:
-        """For processes: variables that contain the paths of the mounted folders on this machine."""
+        """For processes, which have no mounts: for each mount, a variable with the path of its folder."""
         return {
             MOUNT_VARIABLE + re.sub(r"[^A-Z0-9]+", "_", mount.path.upper()).strip("_"): mount.source
             for mount in self.mounts
@@ -117,8 +119,8 @@ def layer_of(
 ) -> MachineLayer:
     """Return the variables and mounts of a task. Make the folders in `work`, the working directory of its launch.
 
-    Without `work`, no folder is made, and a text that names the Secret or ConfigMap replaces each of its values.
-    `facts` are the values of those fields of a pod that have a meaning here. Raises ComponentError.
+    Without `work` (a dry run), the call makes no folder, and a variable contains `(key KEY of Secret NAME)` in place of
+    a value. `facts` has values for fields of a pod, such as `metadata.name`. Raises ComponentError.
     """
     variables = dict(_variables(where, options, objects, facts, shown=work is not None))
     folder = None if work is None else work.absolute() / FOLDERS
@@ -131,8 +133,9 @@ def layer_of(
 def docker_arguments(where: str, options: Options) -> Json:
     """Return the arguments for Docker that correspond to these options.
 
-    Raises ComponentError if a mount is only a part of a claim. The engine, which may run as root, mounts by a path. A
-    program that uses the claim could replace the part by a link.
+    Raises ComponentError if a mount has a `subPath`. The Docker engine, which may run as root, follows symbolic links
+    in the source of a mount. A program that writes to the claim could replace the folder at `subPath` by a link to any
+    folder of this machine.
     """
     if any(item.get("subPath") for item in named(options, "pvcMount")):
         raise ComponentError(
@@ -151,14 +154,14 @@ def docker_arguments(where: str, options: Options) -> Json:
 
 
 def ignored(options: Iterable[str], *, docker: bool) -> list[str]:
-    """Return the names of the options that have no meaning for a process, or for a Docker container."""
+    """Return the options that have no effect: on a Docker container with `docker`, otherwise on a process."""
     return sorted(_ON_PODS_ONLY.union(() if docker else _BY_DOCKER).intersection(options))
 
 
 def remove_folders(work: Path) -> None:
-    """Remove the mounted folders of a launch, which may contain Secrets.
+    """Remove the folder `mounts` of a launch, which may contain the data of Secrets.
 
-    Errors are ignored, because other users have no access to the folder.
+    Errors are ignored: a folder that remains is in the working directory of the launch, which other users can't read.
     """
     shutil.rmtree(work / FOLDERS, ignore_errors=True)
 
@@ -227,9 +230,9 @@ def _mounts(where: str, options: Options, objects: ObjectData, folder: Path | No
 
 
 def _part(where: str, claim: Path, part: str, *, make: bool) -> str:
-    """Return the folder of a claim, or a folder in the claim.
+    """Return the folder of a claim, or the folder at the sub-path `part` in it. With `make`, create the latter.
 
-    If a link leads to it, it is refused. Raises ComponentError.
+    Raises ComponentError if a part of the sub-path is a symbolic link, or is not a folder.
     """
     path = claim
     for name in [folder for folder in part.split("/") if folder not in ("", ".")]:
@@ -242,12 +245,16 @@ def _part(where: str, claim: Path, part: str, *, make: bool) -> str:
 
 
 def _filled(folder: Path | None, name: str, data: Mapping[str, bytes]) -> str:
-    """Return a new folder with these files. The users of all containers can read it."""
+    """Make a folder that has a file for each key of a Secret or ConfigMap. Return its path.
+
+    Any user ID of a container can read the files. Without `folder` (a dry run), make nothing.
+    """
     place = Path(_empty(folder, name))
     if folder is not None:
         for key, content in data.items():
             file = place / key
-            if not file.exists() or file.read_bytes() != content:  # a program may read it, if a launch goes on
+            # If a launch is resumed, its program may be reading the file now: write it only if it has changed.
+            if not file.exists() or file.read_bytes() != content:
                 file.write_bytes(content)
                 file.chmod(0o644)
         place.chmod(0o755)
@@ -255,9 +262,9 @@ def _filled(folder: Path | None, name: str, data: Mapping[str, bytes]) -> str:
 
 
 def _empty(folder: Path | None, name: str) -> str:
-    """Make an empty folder and return its path.
+    """Make an empty folder and return its path. Without `folder` (a dry run), make nothing.
 
-    If the folder exists, keep it, because its container may still be running.
+    If the folder exists, keep its content: the container of a resumed launch may still be running.
     """
     place = (folder or Path(FOLDERS)) / name
     if folder is not None:

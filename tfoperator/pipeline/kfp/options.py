@@ -1,8 +1,8 @@
 """The Kubernetes options of a task. kfp-kubernetes writes them into `platforms.kubernetes.deploymentSpec`.
 
-The module does no I/O. The value of an option may come from a parameter, or from the output of another task. Then it is
-known only when the step begins. Every field is checked and every size is limited, because the author of the file may be
-untrusted.
+An option may come from a parameter, or from the output of another task. Then it is known only when the step begins.
+Every field is checked and every size is limited, because the author of the file may be untrusted. The module does no
+I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_ITEMS = 100
 _MAX_TEXT = 4096
 _MAX_DEPTH = 20
 _MAX_ANNOTATIONS = 256 << 10
-"""The maximum size of all annotations of an object together, as in Kubernetes."""
+"""The maximum total size of the annotations of an object in bytes, as in Kubernetes."""
 _MAX_NUMBER = 2**31 - 1
 """The largest user ID and the longest deadline, as in Kubernetes."""
 
@@ -104,14 +104,16 @@ _CLAIM_REFERENCES: tuple[str, ...] = ("taskOutputParameter", "componentInputPara
 _JSON = ("nodeSelectorJson", "tolerationJson", "nodeAffinityJson")
 
 Options = dict[str, Any]
-"""Options by their names in the file. In an item, `name` is the name of the Secret, ConfigMap or claim."""
+"""Options by their names in the file, such as `secretAsEnv`. In an item of an option, the key `name` has the name of
+the Secret, ConfigMap or claim, in place of the file's `secretName`, `secretNameParameter` ...
+"""
 
 
 def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Options:
-    """Return the options of a task. An option that is known only during the run is a value.
+    """Return the options of a task. An option that is known only during the run is a `Value`.
 
-    `resolve` returns the value of an input: a constant, a parameter of the task's pipeline, or the output of a task.
-    Raises ComponentError. Its message names the field.
+    `given` are the options in the file. `resolve` returns the constant or `Value` for an input in them, such as
+    `{"componentInputParameter": "secret"}`. Raises ComponentError with a message that names the field.
     """
     check_size(where, given)
     found: Options = {}
@@ -124,9 +126,9 @@ def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Optio
 
 
 def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
-    """Return an item of an option with the values of its inputs.
+    """Return an item of an option with `name` and the JSON fields in place of their sources.
 
-    The older spelling of a name is used only if the newer spelling is missing.
+    The older spelling `secretName` is used only if the newer spelling `secretNameParameter` is missing.
     """
     kept = {key: value for key, value in item.items() if key not in _REFERENCES}
     for older, newer in _NAMES.values():
@@ -155,7 +157,7 @@ _REFERENCES = frozenset(
 
 
 def producers(given: Json) -> set[str]:
-    """Return the tasks whose outputs these options use. The task of the options runs after them."""
+    """Return the names of the tasks whose outputs these options use. The task that has the options runs after them."""
     found = set()
     for items in given.values():
         for item in items if isinstance(items, list) else [items]:
@@ -192,7 +194,10 @@ _OURS = "tfoperator.launcher"
 
 
 def object_name(where: str, name: Any) -> str:
-    """Return the name of a Secret, ConfigMap or claim. Raises ComponentError if the text can't be such a name."""
+    """Return `name` if it is a valid name of a Secret, ConfigMap or claim. Otherwise raise ComponentError.
+
+    In this and the following functions, `where` is the beginning of the message, such as the path of the field.
+    """
     if not isinstance(name, str) or len(name) > 253 or not _SUBDOMAIN.fullmatch(name):
         raise ComponentError(
             f"{where}: {name!r:.80} is not a valid name of an object: use lower-case letters, digits, - and ."
@@ -201,21 +206,21 @@ def object_name(where: str, name: Any) -> str:
 
 
 def data_key(where: str, key: Any) -> str:
-    """Return a key of a Secret or ConfigMap. Raises ComponentError."""
+    """Return `key` if it is a valid key of a Secret or ConfigMap. Otherwise raise ComponentError."""
     if not isinstance(key, str) or not _KEY.fullmatch(key) or key in (".", ".."):
         raise ComponentError(f"{where}: {key!r:.80} is not a valid key of a Secret or ConfigMap")
     return key
 
 
 def variable_name(where: str, name: Any) -> str:
-    """Return the name of a variable. Raises ComponentError."""
+    """Return `name` if it is a valid name of an environment variable. Otherwise raise ComponentError."""
     if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
         raise ComponentError(f"{where}: {name!r:.80} is not a valid name of a variable")
     return name
 
 
 def mount_path(where: str, path: Any) -> str:
-    """Return the path of a mount in the container. Raises ComponentError."""
+    """Return `path` if it is an absolute path without `..` and `:`, and is not `/`. Otherwise raise ComponentError."""
     parts = path.split("/") if isinstance(path, str) else []
     if parts[:1] != [""] or ".." in parts or not any(parts) or set(path) & {":", "\0", "\n"}:
         raise ComponentError(
@@ -225,14 +230,14 @@ def mount_path(where: str, path: Any) -> str:
 
 
 def sub_path(where: str, path: Any) -> str:
-    """Return the path of a part of a claim. Raises ComponentError."""
+    """Return `path` if it is a relative path without `..`, or "". Otherwise raise ComponentError."""
     if not isinstance(path, str) or path.startswith("/") or ".." in path.split("/") or "\0" in path:
         raise ComponentError(f"{where}.subPath: must be a relative path without .., but is {path!r:.80}")
     return path
 
 
 def labels_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """Return labels, or the labels of a node selector. Raises ComponentError."""
+    """Return the labels `given` if all names and values are valid. Otherwise raise ComponentError."""
     for key, value in annotations_of(where, given).items():
         if not _LABEL_VALUE.fullmatch(value):
             raise ComponentError(f"{where}.{key}: {value!r:.80} is not a valid value of a label")
@@ -240,9 +245,10 @@ def labels_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def annotations_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """Return annotations.
+    """Return the annotations `given` if they are valid.
 
-    Raises ComponentError if a name is not valid in Kubernetes, or if only launchers may set it.
+    Raises ComponentError if a name is not valid in Kubernetes, if it begins with `tfoperator.launcher/` (the launcher
+    sets these annotations), or if the annotations are too large.
     """
     for key, value in given.items():
         match = _QUALIFIED.fullmatch(key)
@@ -259,7 +265,10 @@ def annotations_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def number(where: str, value: Any, least: int = 0, most: int = _MAX_NUMBER) -> int:
-    """Return a whole number. Protocol buffers write whole numbers as text. Raises ComponentError."""
+    """Return a whole number from `least` to `most`. Otherwise raise ComponentError.
+
+    The value may be a text, such as "3600", because the JSON of protocol buffers has 64-bit integers as text.
+    """
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,12}", text) or not least <= int(text) <= most:
         raise ComponentError(f"{where}: must be a whole number from {least} to {most}, but is {value!r:.80}")
@@ -267,7 +276,7 @@ def number(where: str, value: Any, least: int = 0, most: int = _MAX_NUMBER) -> i
 
 
 def choice(where: str, value: Any, *allowed: str) -> str:
-    """Return a value if it is allowed. Raises ComponentError."""
+    """Return the value if it is in `allowed`. Otherwise raise ComponentError."""
     if value not in allowed:
         raise ComponentError(f"{where}: {value!r:.80} is none of {', '.join(allowed)}")
     return str(value)

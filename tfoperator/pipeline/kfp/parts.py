@@ -1,8 +1,8 @@
-"""Helpers for reading tasks: their outputs, their order, constants with placeholders, and conditions.
+"""Helpers for reading the tasks of Kubeflow Pipelines: outputs, order, constants with placeholders, and conditions.
 
-Conditions are written in a small part of CEL, and never run as code. CEL's operators are replaced by Python's
-operators, and then Python's parser reads the text. `!` becomes `~`, which has the same precedence as `!` in CEL. `not`
-would have a lower precedence.
+A condition is an expression in CEL (Common Expression Language), such as `inputs.parameter_values['n'] > 3 && !...`.
+Its operators are replaced by Python's operators, and then `ast.parse` reads the text. The text never runs as code. `!`
+becomes `~`, which binds as tightly as `!` in CEL. Python's `not` would bind less tightly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TYPES = {
     "STRUCT": ("JsonValue", {}),
     "TASK_FINAL_STATUS": ("JsonValue", {}),
 }
-"""For each type of parameters: our type of values, and an example."""
+"""For each type of parameters in the IR: the type of artifacts that we use for its values, and an example value."""
 _TITLE = re.compile(r"^title: *['\"]?([\w.-]{1,255})", re.MULTILINE)
 _INPUT = re.compile(r"\.inputs\.parameters\['([^']+)'\]")
 _FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
@@ -51,12 +51,13 @@ _FACTS = {
     ".pipeline_job_schedule_time_utc": "began",
     ".workspace_path": WORKSPACE,
 }
-"""For each path in a placeholder: the fact of a run for which the placeholder stands."""
+"""For each path in a placeholder, such as `{{$.pipeline_job_uuid}}`: the fact of our run that replaces the placeholder.
+"""
 _TEXT = object()
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A task that was read: the steps that it became, and its outputs."""
+    """A task that was read: the names of the steps that were made from it, and the sources of its outputs."""
 
     steps: tuple[str, ...]
     parameters: Mapping[str, Any] = {}
@@ -64,10 +65,10 @@ class Made(msgspec.Struct, frozen=True):
 
 
 def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: str) -> Made:
-    """Return the result of an importer.
+    """Return the result of an importer, a task that names an artifact which exists already.
 
-    It is an artifact that already exists, and is treated like an artifact from outside of the pipeline. `output` is the
-    name of the importer's output.
+    Other tasks read the artifact from its URI, so the importer becomes no step. `output` is the name of the importer's
+    output.
     """
     uri = importer.get("artifactUri", {})
     metadata = with_inputs(f"{where}.importer.metadata", importer.get("metadata", {}), parameters)
@@ -99,7 +100,7 @@ def given_artifact(where: str, one: Json, text: str) -> FromOutside:
 
 
 def kind_of(one: Json, field: str) -> str:
-    """Return the type of an artifact. It is the title of the artifact's schema."""
+    """Return the name of an artifact's type. It is the title of the schema in `one[field]`, such as `system.Model`."""
     schema = one.get(field, {})
     if "schemaTitle" in schema:
         return own_type(str(schema["schemaTitle"]))
@@ -108,7 +109,8 @@ def kind_of(one: Json, field: str) -> str:
 
 
 def own_type(title: str) -> str:
-    """Return the type of artifacts with this title. TFX's types of values become our types of values.
+    """Return the name of the type for this title of a schema. TFX's types of values become ours: `tfx.Integer` becomes
+    `Integer`.
 
     Raises ComponentError if the title is not a valid name of a type.
     """
@@ -121,7 +123,7 @@ def own_type(title: str) -> str:
 
 
 def final_status(task: str, steps: tuple[str, ...]) -> Value:
-    """Return how a task ended, in the form in which Kubeflow Pipelines passes it to an exit task."""
+    """Return a `Value` for how a task ended: the JSON of Kubeflow Pipelines' `PipelineTaskFinalStatus`."""
     ended = Value(STATUS, steps)
     fields = {
         "state": Value("get", (ended, "state")),
@@ -146,7 +148,10 @@ def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
 
 
 def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> Any:
-    """Return an output of a task, or of a task in a DAG."""
+    """Return the output of a task that `source` names. `side` is `parameters` or `artifacts`.
+
+    `made` has the tasks that were read, by name. Raises ComponentError if the task has no such output.
+    """
     key = source.get("outputParameterKey" if side == "parameters" else "outputArtifactKey", "")
     producer = source.get("producerTask", source.get("producerSubtask", ""))
     outputs: Mapping[str, Any] = getattr(made.get(str(producer)), side, {})
@@ -154,9 +159,9 @@ def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> 
 
 
 def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
-    """Return an output of a DAG.
+    """Return an output of a DAG (a nested pipeline): the output of a task in it.
 
-    It is the output of a task in the DAG, or, of several tasks, the output of the first task that is not skipped.
+    If `chosen` names several tasks (`dsl.OneOf`), it is the output of the first task that is not skipped.
     """
     selectors = chosen.get("valueFromOneof", {}).get("parameterSelectors", chosen.get("artifactSelectors", ()))
     side = "artifacts" if "artifactSelectors" in chosen else "parameters"
@@ -167,34 +172,42 @@ def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
 
 
 def as_value(where: str, source: Any) -> Any:
-    """Return the output of a step. Raises ComponentError if it is the artifact of an importer."""
+    """Return `source` if it is the output of a step. Raises ComponentError if it is the artifact of an importer."""
     if isinstance(source, FromOutside):
         raise ComponentError(f"{where}: the artifact of an importer can't be used in a choice or as a list here")
     return source
 
 
 def member(where: str, known: Mapping[str, Any], name: str, what: str = "") -> Any:
-    """Return a member by name. Raises ComponentError."""
+    """Return `known[name]`. Raises ComponentError if the name is not known."""
     if name not in known:
         raise ComponentError(f"{where}: there is no {what}{name!r}")
     return known[name]
 
 
 def definitions_of(component: Json, side: str, kind: str) -> dict[str, Json]:
-    """Return the inputs or the outputs of a component: its parameters or its artifacts."""
+    """Return the definitions in a component of the IR. `side` is `input` or `output`. `kind` is `parameters` or
+    `artifacts`.
+    """
     found: dict[str, Json] = component.get(f"{side}Definitions", {}).get(kind, {})
     return found
 
 
 def type_of(where: str, one: Json) -> tuple[str, Any]:
-    """Return our type of values for a parameter, and an example of a value."""
+    """Return our type of artifacts for the type of a parameter in the IR, and an example of a value (`_TYPES`).
+
+    Raises ComponentError for an unknown type.
+    """
     if (kind := one.get("parameterType", "STRING")) not in _TYPES:
         raise ComponentError(f"{where}.parameterType: {kind} is not supported here")
     return _TYPES[kind]
 
 
 def typed(one: Json, value: Any) -> Any:
-    """Return a value in the form of its type. In the IR, all numbers are floating-point numbers."""
+    """Return the value of a parameter, as an int if the parameter is an integer.
+
+    The JSON of the IR can have the floating-point number 3.0 for the integer 3.
+    """
     whole = one.get("parameterType") == "NUMBER_INTEGER" and isinstance(value, float) and value.is_integer()
     return int(value) if whole else value
 
@@ -206,9 +219,10 @@ def fits(value: Any, example: Any) -> bool:
 
 
 def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = "") -> Any:
-    """Return a constant in which the named parameters and facts of the run are filled in, in a single pass.
+    """Return a constant with values in place of its placeholders, such as `{{$.inputs.parameters['rate']}}`.
 
-    Lists and structures in the constant are processed, too: their values, and the names of their members.
+    `known` has the parameters. Each placeholder is replaced once: a placeholder in a parameter's value stays. In lists
+    and structures, the values and the names of members are processed. The result is a `Value` if it contains a `Value`.
     """
     of = partial(with_inputs, where, known=known, task=task)
     if isinstance(value, list):
@@ -232,7 +246,7 @@ def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = ""
 
 
 def as_late(value: Any) -> Any:
-    """Return a list or structure as a value if it contains values. Return anything else unchanged."""
+    """Return a list or structure as a `Value` if it contains a `Value`. Return anything else unchanged."""
     if isinstance(value, list):
         items = list(map(as_late, value))
         return Value("list", tuple(items)) if _has_value(items) else items
@@ -247,7 +261,10 @@ def as_late(value: Any) -> Any:
 
 
 def _named(where: str, placeholder: re.Match[str], known: Mapping[str, Any], task: str) -> Any:
-    """Return the value of a placeholder in a constant. Return _TEXT if the placeholder is not replaced."""
+    """Return the value of a placeholder in a constant. Return _TEXT if the text is no placeholder of a constant.
+
+    Raises ComponentError for an unknown placeholder of the pipeline.
+    """
     path = placeholder["path"]
     if (name := _INPUT.fullmatch(path)) is not None:
         return member(where, known, name[1])
@@ -265,14 +282,17 @@ def _has_value(parts: Iterable[Any]) -> bool:
 
 
 class Named(msgspec.Struct, frozen=True):
-    """The inputs that a condition may name: the values of parameters, and the sources of artifacts."""
+    """Two functions for the inputs that a condition names: the value of a parameter, and the source of an artifact."""
 
     parameter: Callable[[str], Any]
     artifact: Callable[[str], Any]
 
 
 def read_condition(text: str, inputs: Named) -> Any:
-    """Return a condition as a value that depends on the inputs that the condition names. Raises ComponentError."""
+    """Return the `Value` for the text of a condition in CEL. It refers to the inputs that the condition names.
+
+    Raises ComponentError if the text uses a part of CEL that is not supported.
+    """
 
     def ours(match: re.Match[str]) -> str:
         found = match[0]

@@ -1,8 +1,9 @@
-"""Kubernetes options of a task, as a layer that is merged over its pod: `layer_of`. The module does no I/O.
+"""Converts the Kubernetes options of a task into a layer (`layer_of`), a part of a pod that is merged over its pod.
 
 The author of a file may be untrusted. The options in a file can't mount a folder of a node, choose a service account,
-or give a container more privileges, because such options do not exist. This module chooses the names of volumes, and a
-file can't contain directives for the merge.
+or give a container more privileges, because such options do not exist. A file can't replace a volume of the pod,
+because this module chooses the names of volumes. It can't contain merge directives such as `$patch`, because every
+field is checked. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -41,11 +42,15 @@ _FIELD = re.compile(
     r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|podIP|hostIPs|podIPs)",
     re.ASCII,
 )
-"""The fields of a pod that a variable may contain, as in a manifest."""
+"""The fields of a pod that an environment variable can contain (`valueFrom.fieldRef.fieldPath`)."""
 
 
 class KubernetesLayer(msgspec.Struct, frozen=True):
-    """A layer over a pod, and the pod's deadline in seconds. A TFJob has a field of its own for the deadline."""
+    """A part of a pod that is merged over a step's pod: its spec, labels, annotations and deadline.
+
+    `deadline` is in seconds, and 0 means no deadline. It is not in `spec`, because a TFJob has another field for it
+    (`runPolicy.activeDeadlineSeconds`).
+    """
 
     spec: Json
     labels: dict[str, str]
@@ -89,12 +94,18 @@ def layer_of(where: str, options: Options) -> KubernetesLayer:
 
 
 def named(options: Options, option: str) -> list[Json]:
-    """Return the items of an option that name an object. The name is missing if a task omits an optional parameter."""
+    """Return the items of an option that have the name of a Secret, ConfigMap or claim.
+
+    An item has no name if the name comes from an optional parameter that the task omits. Such an item has no effect.
+    """
     return [item for item in options.get(option, ()) if item.get("name") not in (None, "")]
 
 
 def security_of(where: str, options: Options) -> Json:
-    """Return the user, the group, and whether root is forbidden. A file can choose nothing else."""
+    """Return the container's `securityContext`: `runAsUser`, `runAsGroup` and `runAsNonRoot`, as far as given.
+
+    A file can set no other field.
+    """
     given = options.get("securityContext", {})
     found: Json = {
         field: number(f"{where}.securityContext.{field}", given[field])
@@ -105,7 +116,10 @@ def security_of(where: str, options: Options) -> Json:
 
 
 def field_of(where: str, path: str) -> re.Match[str]:
-    """Return the parts of the path of a pod's field. Raises ComponentError if a variable may not contain this field."""
+    """Return the match of a pod's field path, such as `metadata.labels['app']`; the group `key` is `app`.
+
+    Raises ComponentError if an environment variable can't contain this field.
+    """
     if (match := _FIELD.fullmatch(path)) is None:
         raise ComponentError(
             f"{where}.fieldPath: {path!r:.80} is not a field of a pod that an environment variable can contain"
@@ -114,7 +128,10 @@ def field_of(where: str, path: str) -> re.Match[str]:
 
 
 def keys_of(where: str, item: Json, key: str) -> list[tuple[str, str]]:
-    """Return the keys of a Secret or ConfigMap, and the name of the variable for each key."""
+    """Return pairs of a key of a Secret or ConfigMap, and the environment variable that gets the key's value.
+
+    `key` is the name of the field with the key, `secretKey` or `configMapKey`. Raises ComponentError.
+    """
     return [
         (data_key(f"{where}.keyToEnv", pair.get(key)), variable_name(f"{where}.keyToEnv", pair.get("envVar")))
         for pair in item.get("keyToEnv", ())
@@ -194,7 +211,10 @@ def claim_spec(where: str, modes: Any, size: Any) -> Json:
 
 
 def storage_class(where: str, name: Any) -> str:
-    """Return the name of a storage class. "" means that there is no class. Raises ComponentError."""
+    """Return the name of a storage class if it is valid. Otherwise raise ComponentError.
+
+    As in Kubernetes, "" means a volume without a storage class, and not the default class.
+    """
     return "" if name == "" else object_name(f"{where}.storageClassName", name)
 
 
@@ -218,7 +238,7 @@ def _placement(where: str, options: Options) -> Json:
     found: Json = {}
     place, selector = f"{where}.nodeSelector", options.get("nodeSelector", {})
     chosen = selector.get("nodeSelectorJson")
-    if chosen is not None:  # as in a cluster of Kubeflow Pipelines, it counts alone
+    if chosen is not None:  # as in a cluster of Kubeflow Pipelines, `labels` are ignored then
         check_size(place, chosen)
         check(place, chosen, {"*": str})
     if pairs := labels_of(place, selector.get("labels", {}) if chosen is None else chosen):

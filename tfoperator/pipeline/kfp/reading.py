@@ -1,6 +1,7 @@
-"""Makes one graph from the nested graphs of an IR.
+"""Makes one graph from an IR, the YAML that Kubeflow's SDK compiles.
 
-Tasks become steps, with the conditions and loops of all DAGs around them.
+An IR has nested DAGs: a task runs a container, or is itself a DAG with tasks. Each task that runs a container becomes a
+step, with the conditions and loops of all DAGs around it. The step of the task `add` in the DAG `inner` is `inner.add`.
 """
 
 from __future__ import annotations
@@ -56,20 +57,21 @@ _MAX_TASKS = 2000
 _MEMBER = re.compile(r'parseJson\(string_value\)((?:\["[^"\]]+"\])+)')
 _OPTIONS = "platforms.kubernetes.deploymentSpec.executors"
 _STRATEGIES = {"ALL_UPSTREAM_TASKS_SUCCEEDED": False, "ALL_UPSTREAM_TASKS_COMPLETED": True}
-"""Whether a task runs in any case, after the tasks before it have ended."""
+"""For each `triggerPolicy.strategy`: whether the task runs even if a task before it has failed."""
 _PROGRAM_BEFORE, _REPORT = ".pre-cache-check", "executor_output"
-"""If a program runs before another step, this is the end of the name of the program's step, and the name of that step's
-output.
+"""The program of `preCacheCheck` becomes a step that runs before the task's own step. These are the end of its step's
+name (`train.pre-cache-check`), and the name of its step's output.
 """
 
 Configs = dict[str, dict[str, list[PlatformConfig]]]
-"""Platform configs. The first key is the platform, the second is the step."""
+"""Platform configs. The first key is the platform, such as `docker`. The second key is the step."""
 
 
 def read_ir(path: str, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
-    """Return the pipeline of a file, its parameters, and its platform configs by platform and step.
+    """Return the pipeline of a file, the values of its parameters, and its platform configs by platform and step.
 
-    Raises ComponentError, with the name of the part of the file, and OSError.
+    `given` has the parameters of the user as text (`--param NAME=TEXT`). Raises OSError. Raises ComponentError with a
+    message that names the place in the file, such as `root.dag`.
     """
     with Path(path).open("rb") as stream:
         data = stream.read(MAX_BYTES + 1)
@@ -149,7 +151,11 @@ class _Reading:
         return found
 
     def _dag(self, component: Json, scope: Step) -> dict[str, Made]:
-        """Read the tasks of a DAG. The DAG has the conditions, the loops and the inputs of `scope`."""
+        """Read the tasks of a DAG.
+
+        `scope` is a Step only in form: it has the DAG's name, its inputs and parameters, and the conditions and loops
+        around it.
+        """
         if scope.name.count(".") >= _MAX_DEPTH:
             raise ComponentError(f"{scope.name[:200]}: has more than {_MAX_DEPTH} levels of nested DAGs")
         made: dict[str, Made] = {}
@@ -159,13 +165,13 @@ class _Reading:
         return made
 
     def _after_options(self, task: Json) -> Json:
-        """Return the task. It also depends on the tasks whose outputs its Kubernetes options use."""
+        """Return the task with the tasks whose outputs its Kubernetes options use, added to `dependentTasks`."""
         component = self._pipeline.get("components", {}).get(task.get("componentRef", {}).get("name", ""), {})
         named = producers(self._options.get(component.get("executorLabel", ""), {}))
         return {**task, "dependentTasks": sorted(named.union(task.get("dependentTasks", ())))} if named else task
 
     def _task(self, name: str, task: Json, scope: Step, made: Mapping[str, Made]) -> Made:
-        # A dot is between the names of a task and of the task that it is in. Names of TFX have dots, and spaces.
+        # A dot joins the names of a DAG and of a task in it. TFX's names contain dots and spaces: `-` replaces them.
         where = f"{scope.name}{'.' * bool(scope.name)}{re.sub('[. ]', '-', name)}"
         self._tasks += 1
         if self._tasks > _MAX_TASKS:
@@ -212,7 +218,7 @@ class _Reading:
             )
         if loops == scope.loops:
             return result
-        # Seen from outside, an output of a loop is a list.
+        # A task outside of the loop gets the outputs of all iterations as a list.
         parameters, artifacts = (
             {key: Value(COLLECT, (len(scope.loops), loops[-1], as_value(where, one))) for key, one in side.items()}
             for side in (result.parameters, result.artifacts)
@@ -222,9 +228,10 @@ class _Reading:
     def _looped(
         self, where: str, task: Json, scope: Step, parameters: dict[str, Any], inputs: dict[str, Source]
     ) -> tuple[Loop, ...]:
-        """Return the loops that contain a task.
+        """Return the loops that contain a task, the outermost first.
 
-        Its own loop is the last; the loop's item becomes a parameter or an input of the task.
+        If the task has an iterator, its own loop is the last. The call then adds the loop's item to `parameters` or
+        `inputs`.
         """
         limit = task.get("iteratorPolicy", {}).get("parallelismLimit", 0)
         if (iterator := task.get("parameterIterator")) is not None:
@@ -287,7 +294,7 @@ class _Reading:
             properties={key: one["metadata"] for key, one in sides[1].items() if one.get("metadata")},
             exec_properties={key: one for key, one in scope.exec_properties.items() if one is not None},
             retry=retry_of(where, task.get("retryPolicy")),
-            # The files of a claim may have changed, and are no inputs of the step.
+            # The cache key does not include the files of a claim, which may have changed.
             cache=task.get("cachingOptions", {}).get("enableCache", False) and "pvcMount" not in scope.settings,
         )
         parameters, artifacts = ({key: Value(OUTPUT, (where, key)) for key in side} for side in (values, sides[1]))
@@ -309,7 +316,10 @@ class _Reading:
     def _parameters(
         self, where: str, name: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
     ) -> dict[str, Any]:
-        """Return the parameters of a task. Include parameters that only a placeholder in a text names."""
+        """Return the parameters of a task by name.
+
+        Parameters that the component does not define are included: placeholders in constants of the task can name them.
+        """
         definitions = definitions_of(component, "input", "parameters")
         given = task.get("inputs", {}).get("parameters", {})
         item = task.get("parameterIterator", {}).get("itemInput")
@@ -357,12 +367,15 @@ class _Reading:
             elif (one := scope.inputs.get(given.get("componentInputArtifact", ""))) is not None:
                 found[key] = one
             if definitions.get(key, {}).get("isOptional") and isinstance(found.get(key), Value):
-                found[key] = Value("first", (found[key], None))  # None if its task has no output
+                found[key] = Value("first", (found[key], None))  # None if the producer was skipped or has failed
         return found
 
 
 def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], name: str) -> Value:
-    """Return the source of an artifact that a condition names, by the name of its input or as `_PRODUCER.OUTPUT`."""
+    """Return the source of the artifact `name` in a condition of a task.
+
+    `name` is an input of the task, or has the form `_PRODUCER.OUTPUT`, with the names of a task and its output.
+    """
     for key, given in task.get("inputs", {}).get("artifacts", {}).items():
         source = given.get("taskOutputArtifact", {})
         if name == f"_{source.get('producerTask')}.{source.get('outputArtifactKey')}" and name not in inputs:
@@ -372,14 +385,15 @@ def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], 
 
 
 def _last(steps: tuple[str, ...]) -> list[str]:
-    """Return the steps of a task. Leave out programs that run before another step of the task."""
+    """Return the steps of a task without the steps for `preCacheCheck`. Dependent tasks wait for the returned steps."""
     return [one for one in steps if not (one.endswith(_PROGRAM_BEFORE) and one.removesuffix(_PROGRAM_BEFORE) in steps)]
 
 
 def _with_program_before(step: Step, spec: IRContainerSpec, before: Json) -> list[Step]:
-    """Return two steps: a step for the program that runs before a step and changes its parameters, and the step itself.
+    """Return two steps: a step for the program `before` (`preCacheCheck`), and `step` with the program's report.
 
-    The program is a step of its own, because the cache of the main step is checked only after the program has ended.
+    The report can change the parameters of `step`, and parameters are part of the cache key. So the program runs as a
+    step of its own, before the cache is checked for `step`.
     """
     planned = tuple([key for key in step.outputs if key in spec.artifacts])
     program = msgspec.structs.replace(

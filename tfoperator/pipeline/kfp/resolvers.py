@@ -1,7 +1,8 @@
-"""Resolvers, which TFX writes. They choose artifacts of earlier runs by a filter. The module does no I/O.
+"""Resolvers of TFX: tasks that run no container, and choose artifacts of earlier runs by a filter.
 
-A filter is a list of conditions in ML Metadata's language, with `AND` between them. TFX writes two filters: the newest
-artifact of a type, and the newest model that was blessed.
+A filter is a list of conditions in the filter language of ML Metadata, such as `schema_title="tfx.Model" AND
+state=LIVE`. TFX writes two filters: for the newest artifact of a type, and for the newest blessed model. The module
+does no I/O.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ _MAX_FILTER = 10_000
 
 
 def resolved(where: str, resolver: Json, inputs: Mapping[str, Source], parameters: Mapping[str, Any]) -> Made:
-    """Return the result of a resolver: for each query, the newest matching artifact of earlier runs, or nothing.
+    """Return the outputs of a resolver: for each query, a `Value` for the newest matching artifact of earlier runs.
 
-    Raises ComponentError if a filter can't be computed here.
+    If there is no such artifact, the result of the `Value` is empty. Raises ComponentError if a condition of a filter
+    is not supported.
     """
     artifacts: dict[str, Source] = {}
     for key, query in resolver.get("outputArtifactQueries", {}).items():
@@ -72,7 +74,10 @@ def _conditions(where: str, text: str) -> list[tuple[str, str | float | bool]]:
 
 
 def _value_of(where: str, text: str, inputs: Mapping[str, Source], parameters: Mapping[str, Any]) -> Any:
-    """Return a text. If the text is a placeholder, return the value of the placeholder."""
+    """Return the text in a condition. If the text is a placeholder, return the value that replaces the placeholder.
+
+    Raises ComponentError if the placeholder is not supported.
+    """
     if (match := _ARTIFACT_PLACEHOLDER.fullmatch(text)) is not None:
         return Value("property", (as_value(where, member(where, inputs, match[1])), 0, match[2]))
     if (match := _PARAMETER_PLACEHOLDER.fullmatch(text)) is not None:

@@ -1,7 +1,7 @@
-"""Processors, memory and accelerators of a container of the IR, for each platform. The module does no I/O.
+"""Converts the resources of a container in a Kubeflow Pipelines file: processors, memory and accelerators.
 
-A field is a constant, or comes from a parameter. If the parameter comes from the output of a step, its value is known
-only during the run.
+They become limits and requests of a pod, and options of Docker. A field is a constant, or comes from a parameter. If
+the parameter comes from the output of a step, its value is known only during the run. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class StepResources(msgspec.Struct, frozen=True):
 
     @property
     def pod(self) -> Json:
-        """A pod's container with these resources."""
+        """The container `main` of a pod spec, with these resources only."""
         return {"name": "main", "resources": {"limits": self.limits, "requests": self.requests}}
 
 
 def resources_of(where: str, given: Json) -> StepResources:
-    """Return the resources that a container requests. Raises ComponentError if a value is not an amount."""
+    """Return the resources of a container. Raises ComponentError if a value is not a quantity, such as 5Gi."""
     limits, requests = _amounts(where, given, "Limit"), _amounts(where, given, "Request")
     docker: Json = {}
     if "cpu" in limits:
@@ -53,10 +53,10 @@ def resources_of(where: str, given: Json) -> StepResources:
 
 
 def with_resources(where: str, given: Json, config: PlatformConfig | None) -> list[PlatformConfig]:
-    """Return configs with these resources.
+    """Return platform configs with these resources: for Docker, for a pod and for a TFJob.
 
-    There is a config for each platform that has resources, or only for the given config's platform. Raises
-    ComponentError.
+    If `config` is given, return only the config of its type, merged with `config`. For a process, the list is empty: a
+    process has no limits. Raises ComponentError.
     """
     found = resources_of(where, given)
     pod = {"containers": [found.pod]}

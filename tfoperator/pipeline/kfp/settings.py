@@ -1,7 +1,7 @@
-"""The settings of a step that are outside of its container: resources and Kubernetes options.
+"""The settings of a step: resources and Kubernetes options.
 
-They are adapted to its launcher's platform. A setting is known when the file is read, or only when the step begins.
-`check_settings` checks it as soon as it is known.
+`config_with` converts them into a config for the platform of the step's launcher. A setting is known when the file is
+read, or only when the step begins. `check_settings` checks each setting that is known.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class MachineShare(msgspec.Struct, frozen=True):
     """The parts of this machine and of the run that a step's container may use.
 
     `objects` are the Secrets and ConfigMaps that the user has given. `work` is the working directory of the launch;
-    before the launch, it is None. `facts` are the values of fields of a pod.
+    before the launch, it is None. `facts` has values for the fields of a pod, such as `metadata.name`, because a
+    container or process of this machine has no pod.
     """
 
     objects: ObjectData = {}
@@ -48,12 +49,12 @@ class MachineShare(msgspec.Struct, frozen=True):
 
 
 def known_settings(settings: Mapping[str, Any]) -> Options:
-    """Return the settings that are known so far."""
+    """Return the settings that are known so far: those that are no `Value`."""
     return {name: setting for name, setting in settings.items() if not isinstance(setting, Value)}
 
 
 def check_settings(where: str, settings: Mapping[str, Any]) -> None:
-    """Raise ComponentError if a setting is not valid. Settings that are still values are not checked."""
+    """Raise ComponentError if a setting is not valid. A setting that is still a `Value` is not checked."""
     plain = known_settings(settings)
     if resources := plain.pop(RESOURCES, None):
         resources_of(f"{where}: resources", resources)
@@ -68,9 +69,9 @@ def config_with(
     spec: ExecutorSpec,
     machine: MachineShare,
 ) -> PlatformConfig | None:
-    """Return the config of a step's container.
+    """Return the platform config of a step's container: `config` merged over the settings of the step.
 
-    The config's own members override the step's settings. Raises ComponentError.
+    `config` comes from the user, and overrides the settings of the file. Raises ComponentError.
     """
     options = known_settings(settings)
     resources = options.pop(RESOURCES, None)
@@ -100,11 +101,11 @@ def _layers(
     spec: ExecutorSpec,
     machine: MachineShare,
 ) -> Sequence[PlatformConfig]:
-    """Return the options as a config of the type that the launcher accepts.
+    """Return a list with the options as a config of the type that the launcher accepts.
 
-    Return nothing if the launcher accepts another type.
+    The list is empty if the launcher accepts none of the four types: pod, TFJob, Docker and process.
     """
-    pod = pod_options.layer_of(where, options)  # which checks all of them
+    pod = pod_options.layer_of(where, options)  # checks all options, also for Docker and processes
     if isinstance(config, KubernetesPodPlatformConfig):
         _check_parts(where, options, config.pod_spec)
     if _accepts(launcher, spec, config, KubernetesPodPlatformConfig):
@@ -130,7 +131,8 @@ def _layers(
 def _check_parts(where: str, options: Options, spec: Mapping[str, Any]) -> None:
     """Raise ComponentError if the file mounts a claim, and the user's config mounts only a part of this claim.
 
-    Another part of the claim may contain the records of runs. The records decide which results are reused.
+    The file's container would get access to the whole claim. Other parts of it may contain the records of runs, which
+    only the runner may change.
     """
     mounts = [mount for container in spec.get("containers") or () for mount in container.get("volumeMounts") or ()]
     parted = {mount.get("name") for mount in mounts if mount.get("subPath") or mount.get("subPathExpr")}
@@ -147,9 +149,9 @@ def _check_parts(where: str, options: Options, spec: Mapping[str, Any]) -> None:
 
 
 def _merged(layer: PlatformConfig, config: PlatformConfig) -> PlatformConfig:
-    """Return the config merged over the layer.
+    """Return the config merged over the layer. For Docker, the result has the `mounts` of both.
 
-    The normal merge of a Docker config would replace the layer's mounts by the config's mounts.
+    `DockerPlatformConfig.merge` alone would replace the layer's mounts by the config's mounts.
     """
     merged = layer.merge(config)
     if isinstance(layer, DockerPlatformConfig) and isinstance(config, DockerPlatformConfig):

@@ -1,6 +1,6 @@
-"""The fields of the IR that have a meaning here.
+"""The fields of the IR (the YAML that Kubeflow's SDK compiles) that this package supports.
 
-Any other field is an error. The error's message contains the field's name and its place.
+Any other field is an error. The message of the error contains the path of the field, such as `pipeline.root.dag`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from tfoperator.launcher import ComponentError
 
 _EACH = "*"
-"""A key that stands for all names of members: each member has this form."""
+"""A key in a form. It stands for any name of a member: each such member has the form in the key's value."""
 _NAMED = {"name": str, "displayName": str, "description": str}
 _TYPE = {"schemaTitle": str, "schemaVersion": str, "instanceSchema": str}
 _OLD_VALUE = {"stringValue": str, "intValue": object, "doubleValue": float}
@@ -35,7 +35,7 @@ GIVEN = {
     "runtimeValue": {"constant": object, "constantValue": _OLD_VALUE},
     "parameterExpressionSelector": str,
 }
-"""The source of an input of a task, or of a Kubernetes option."""
+"""The form of an input of a task: a constant, a parameter, or the output of a task. Kubernetes options use it, too."""
 _TASK = {
     "componentRef": _NAMED,
     "taskInfo": _NAMED,
@@ -113,18 +113,19 @@ PLATFORMS = {
         },
     }
 }
-"""The second document of a file. For our own platform, it has a part for each executor. The part has the same form as
-`platforms` in component.yaml.
+"""The form of the second document of a file. `platforms.tfoperator` has a part for each executor. The part has the same
+form as `platforms` in component.yaml.
 
-For Kubernetes, it has the options of kfp-kubernetes. `options` defines their form. Here, a workspace is a folder of
-`pipeline_root`. The size and the storage class of a workspace in the file have no effect.
+`platforms.kubernetes` has the options of kfp-kubernetes. The module `options` defines their form. A workspace is a
+folder in `pipeline_root`, so the size and the storage class of a workspace have no effect.
 """
 
 
 def check(where: str, value: Any, form: Any) -> None:
     """Raise ComponentError if a value does not have this form.
 
-    A form is a type, or a list with the form of its items, or a map with the forms of its members.
+    A form is a type (`str`), a list with the form of each item (`[str]`), or a map with the form of each member
+    (`{"name": str}`). `where` is the path of the value, for the message.
     """
     kind: Any = type(form) if isinstance(form, dict | list) else form
     wanted: Any = (int, float) if kind is float else kind

@@ -1,1 +1,1 @@
-"""Runs pipelines: the steps in order, several in parallel, on their platforms. One process owns a run."""
+"""Runs pipelines: the steps in order, several in parallel, on their platforms. A lease gives a run to one process."""

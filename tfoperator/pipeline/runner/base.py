@@ -1,4 +1,4 @@
-"""The base of the runners of pipelines, as in the TFX design. A subclass gets the launcher of each component."""
+"""The base of the runners of pipelines, as in the TFX design. A subclass decides when each component is launched."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAUNCHES = Path(".tfoperator", "launches")
 
 
 def absolute_graph(pipeline: Pipeline | Graph) -> Graph:
-    """Return a pipeline as plain values. Its root is an absolute path. Raises ComponentError."""
+    """Return a pipeline as plain values. A local `pipeline_root` becomes an absolute path. Raises ComponentError."""
     graph = graph_of(pipeline)
     path = local_path(graph.root)
     return graph if path is None else msgspec.structs.replace(graph, root=str(path.absolute()))
@@ -44,8 +44,8 @@ class TfxRunner(BaseComponentRunner):
     def run(self, pipeline: Pipeline | Graph) -> Any:
         """Choose a launcher for each component, make the folders around the outputs, and return the result of `_run`.
 
-        Before anything runs, it raises ComponentError if a component can't be launched, or has to wait for the value of
-        another step.
+        Before anything runs, it raises ComponentError if a component can't be launched, or if a parameter is the value
+        of another component's output. Only `PipelineRunner` supports such parameters.
         """
         graph = absolute_graph(pipeline)
         check_fixed(graph)
@@ -66,7 +66,7 @@ class TfxRunner(BaseComponentRunner):
         return self._run(pipeline, infos)
 
     def infos_of(self, graph: Graph, run_id: str) -> dict[str, ComponentLaunchInfo]:
-        """Return the launchers of a run and their configs, by step. Raises ComponentError."""
+        """Return the component, the launcher and the platform config of each step, by step. Raises ComponentError."""
         return self.launch_infos([graph.component(step, run_id) for step in graph.steps])
 
     @abc.abstractmethod

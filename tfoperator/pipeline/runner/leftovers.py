@@ -1,7 +1,4 @@
-"""Stops the containers of a runner that was killed, the last steps first.
-
-Ends orchestrated runs, and removes old runs.
-"""
+"""Stops the containers that a dead runner has left, ends the runs of Argo and Airflow, and removes old runs."""
 
 from __future__ import annotations
 
@@ -36,11 +33,11 @@ class CannotStop(LauncherError):
 def stop_run(
     home: Home, store: MetadataStore, run: RunRecord, context: LaunchContext, *, wait: bool = False
 ) -> RunRecord:
-    """Stop the containers of a run that has no runner, and record that the run was cancelled.
+    """Stop the containers of a run whose runner is dead, the last steps first. Record that the run was cancelled.
 
-    Raises RunInProgress if the run has a runner, or may have a runner on another machine. With `wait`, it waits until
-    the lease ends. If the lease is renewed meanwhile, it raises RunInProgress. Raises CannotStop if a platform can't be
-    reached.
+    Raises RunInProgress if the lease of the run is still valid, because a runner on another machine may hold it. With
+    `wait`, wait until the lease expires; if the lease is renewed meanwhile, raise RunInProgress. Raises CannotStop if a
+    container can't be stopped, for example because the API server can't be reached.
     """
     chosen = partial(connect, run.place.get("kubeconfig"), run.place.get("context"))
     context = dataclasses.replace(
@@ -51,7 +48,7 @@ def stop_run(
     now = context.clock.now()
     with home.lock(store, run.id, context, wait=wait) as ownership:
         run = msgspec.structs.replace(run, term=ownership.term)
-        store.put_run(run)  # from here on its former runner can't write
+        store.put_run(run)  # the store has the new term from now on: it refuses writes of the former runner
         context = dataclasses.replace(context, still_ours=ownership.check)
         failures: list[str] = []
         known = store.executions(run.id)
@@ -69,7 +66,7 @@ def stop_run(
             if execution is None or execution.state != "RUNNING":
                 continue
             if record is not None and record.execution_id == execution.id:
-                # It may have succeeded, but its runner died before recording it.
+                # The container may have succeeded, although its runner died before it recorded this.
                 types = {name: records[0].type for name, records in execution.outputs.items() if records}
                 publish(store, recorded_execution(record, now), run, types)
             else:
@@ -83,9 +80,10 @@ def stop_run(
 
 
 def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: LaunchContext) -> RunRecord:
-    """End a run whose steps an orchestrator launched. Stop the containers that remain, and record the outcome.
+    """End a run whose steps Argo or Airflow launched. Stop the containers that remain, and record the outcome.
 
-    Raises CannotStop if a platform can't be reached, or if a step is still being launched. Idempotent.
+    Raises CannotStop if a container can't be stopped, or if a step is still being launched. For a run that has ended,
+    the call does nothing.
     """
     if run.over:
         return run
@@ -105,10 +103,11 @@ def _undone(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> list[str]:
 
 
 def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, but: str = "") -> bool:
-    """Stop the containers of all runs that have no runner. Skip the run `but`, which will be resumed.
+    """Stop the containers of all runs whose runner is dead. Skip the run `but`, which will be resumed.
 
-    Failures are reported by `context.tell`. Returns whether there are runs for which it is not known whether they have
-    a runner. Orchestrated runs are ignored, because their orchestrator restarts a dead launcher.
+    Failures are reported by `context.tell`. Return True if a run still has a valid lease: its runner works, or died so
+    recently that the lease has not expired. Runs of Argo and Airflow are skipped, because the orchestrator restarts a
+    dead launcher.
     """
     unclear = False
     for run in store.runs():
@@ -125,7 +124,7 @@ def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, 
 
 
 def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
-    """Return the old runs that have ended: of each pipeline, all runs except the newest `keep`."""
+    """Return the runs that have ended and are not among the newest `keep` runs of their pipeline."""
     seen: dict[str, int] = defaultdict(int)
     found = []
     for run in map(home.seen, store.runs()):
@@ -136,10 +135,10 @@ def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
 
 
 def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool) -> list[str]:
-    """Remove a run; return the URIs of removed outputs.
+    """Remove the records and logs of a run, and with `outputs` its outputs; return the URIs of the removed outputs.
 
-    Raises RunInProgress. Raises ObjectStoreError if outputs can't be removed; then the run is kept. Only the outputs of
-    this run in `pipeline_root/step/output/run` are removed. An output that another run has reused is kept.
+    Only outputs at the run's own URIs, `pipeline_root/STEP/OUTPUT/RUN`, are removed. An output that another run uses is
+    kept. Raises RunInProgress. Raises ObjectStoreError if outputs can't be removed; then the run is kept.
     """
     gone: list[str] = []
     removed: list[str] = []
@@ -150,7 +149,8 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
                 for record in records:
                     uses = store.users_of(record.id, "INPUT") + store.users_of(record.id, "OUTPUT")
                     place, _, number = record.uri.rpartition("/")
-                    one_of_own = is_object_url(own) and place == own and number.isdecimal()  # of several, copied there
+                    # An output with several artifacts in an object store has the URLs `own/0`, `own/1` ...
+                    one_of_own = is_object_url(own) and place == own and number.isdecimal()
                     if not (record.uri == own or one_of_own) or {one.run_id for one in uses} - {run.id, ""}:
                         continue
                     removed += [record.uri] if remove(record.uri) else []

@@ -1,9 +1,9 @@
-"""The platforms of containers, and the protection of the records of runs from containers. The module does no I/O.
+"""The launchers for each platform, and checks that a step's container can't write to the records of runs.
 
 The records determine which outputs are reused, the lineage, and which containers are stopped. So only the runner may
-write them, and steps must not. In a cluster, steps write their outputs to a volume that the runner also mounts at the
-same path, because outputs are identified by their path. If the records are on this volume, a step must mount only a
-part of it.
+write them. In a cluster, steps write their outputs to a volume that the runner also mounts at the same path, because
+outputs are identified by their path. If the records are on this volume, a step must mount only a part of it
+(`subPath`).
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from tfoperator.pipeline.kfp.container import IRContainerSpec
 from tfoperator.pipeline.kfp.settings import MachineShare, config_with
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
-"""Kinds of volumes that belong to a single pod, or that are not storage."""
+"""Kinds of volumes that only a single pod can write to, such as `emptyDir`, or that are read-only, such as `secret`."""
 
 Launchers = tuple[type[BaseComponentLauncher], ...]
 
 _PODS: Launchers = (InProcessComponentLauncher, KubernetesPodComponentLauncher, TFJobComponentLauncher)
 IN_CLUSTER: Launchers = (*_PODS, KubernetesClaimLauncher)
-"""The launchers that a launcher's own pod can use. Such a pod has no Docker and does not contain the programs of the
-steps.
+"""The launchers for a runner that itself runs in a pod. Its pod has no Docker engine, and its image does not contain
+the programs of the steps, so steps run in pods of their own.
 """
 ON_KUBERNETES: Launchers = (*IN_CLUSTER, DockerComponentLauncher, ProcessComponentLauncher)
-"""With these launchers, a container without a config runs as a pod."""
+"""With these launchers, a container without a platform config runs as a pod."""
 ON_DOCKER: Launchers = (DockerComponentLauncher, *_PODS, ProcessComponentLauncher, FolderClaimLauncher)
-"""With these launchers, a container without a config runs on Docker. Claims are folders of this machine."""
+"""With these launchers, a container without a platform config runs on Docker. Claims are folders of this machine."""
 AS_PROCESSES: Launchers = (ProcessComponentLauncher, DockerComponentLauncher, *_PODS, FolderClaimLauncher)
-"""With these launchers, a container without a config runs as a process of this machine. Claims are folders of this
-machine.
+"""With these launchers, a container without a platform config runs as a process of this machine. Claims are folders of
+this machine.
 """
 
 
 def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
-    """Return the info.
+    """Return the info of a component. On Docker, its config mounts a local `pipeline_root` at the same path.
 
-    On Docker, mount a local `pipeline_root` in the container at its own path, unless the config mounts it. In a
-    cluster, the platform config must mount the volume, because only the user can choose the right volume.
+    If the config already mounts it, nothing changes. In a cluster, the user's platform config must mount a volume for
+    `pipeline_root`, because only the user can choose the right volume.
     """
     path = local_path(root)
     if path is None or info.launcher is not DockerComponentLauncher:
@@ -70,7 +70,10 @@ def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
 
 
 def with_settings(info: ComponentLaunchInfo, step: Step, machine: MachineShare) -> ComponentLaunchInfo:
-    """Return the info with the settings of a step that are known so far. Raises ComponentError."""
+    """Return the info of a step with its settings (resources and Kubernetes options) that are known so far.
+
+    Raises ComponentError if a setting is not valid.
+    """
     if not step.settings:
         return info
     spec, where = info.component.executor_spec, f"step {step.name}"
@@ -103,10 +106,10 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
 
 
 def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) -> None:
-    """Raise ComponentError if the report's file of a step exists before its program starts, and the program reads it.
+    """Raise ComponentError if a step runs TFX's program in a pod whose `terminationMessagePath` is its `output.json`.
 
-    The kubelet makes the empty file of a termination message before the program starts. TFX's program would take this
-    empty file for a document.
+    The kubelet makes an empty file at `terminationMessagePath` before the program starts. TFX's program reads
+    `output.json` if it exists, and can't decode an empty file.
     """
     spec = step.executor_spec
     if not isinstance(spec, IRContainerSpec) or not spec.reads_own_report:
@@ -125,18 +128,17 @@ def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) 
 
 
 def on_volume(root: str) -> bool:
-    """Return whether `pipeline_root` is on a mounted volume here, and not on this container's own file system."""
+    """Return whether `pipeline_root` is on a volume of this process's container, and not on the file system of `/`."""
     path = local_path(root)
     there = next((one for one in (path, *path.parents) if one.exists()), None) if path is not None else None
     return there is not None and there.stat().st_dev != Path("/").stat().st_dev
 
 
 def shares_root(launcher: BaseComponentLauncher, root: str) -> bool:
-    """Return whether the component's container can write to `pipeline_root` on a shared volume.
+    """Return whether the container of a component's pod mounts a shared volume at `pipeline_root`, and can write to it.
 
-    A volume that belongs to its pod alone does not count. In a cluster, this volume is also mounted in this process's
-    container at the same path, because outputs are identified by their path. The result is always false for a TFJob:
-    all its replicas would write the same output.json, and only the leader's file counts.
+    A volume that only this pod can use, such as an `emptyDir`, does not count. The result is always False for a TFJob:
+    all its replicas would write the same `output.json`, and only the leader's file counts.
     """
     path = local_path(root)
     if path is None or not isinstance(launcher, KubernetesPodComponentLauncher):
@@ -152,7 +154,10 @@ def shares_root(launcher: BaseComponentLauncher, root: str) -> bool:
 
 
 def _shared_mount(pod: Mapping[str, Any], container: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """Return the mount by which a container may write to a path, if its volume does not belong to the pod alone."""
+    """Return the volume mount through which a container can write to a path on a shared volume, or {} if there is none.
+
+    A volume is shared unless its kind is in _PRIVATE.
+    """
     shared = {volume.get("name") for volume in _objects(pod.get("volumes")) if _PRIVATE.isdisjoint(volume.keys())}
     mounts = [one for one in _objects(container.get("volumeMounts")) if one.get("mountPath")]
     by_place = {_parts(one["mountPath"]): one for one in mounts}
@@ -161,7 +166,7 @@ def _shared_mount(pod: Mapping[str, Any], container: Mapping[str, Any], path: Pa
 
 
 def _pod_specs(manifest: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the pod specs in an object, at any place at which the object's kind has them."""
+    """Yield all pod specs in an object, at any depth. A mapping with a list `containers` counts as a pod spec."""
     if isinstance(manifest, Mapping):
         if isinstance(manifest.get("containers"), list):
             yield manifest

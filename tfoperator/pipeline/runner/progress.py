@@ -1,4 +1,4 @@
-"""The view that a listener gets of a run: the state of each step, and the outcome of the run."""
+"""The types with which a runner reports on a run: the state of each step, the listener, and the outcome of the run."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class StepState(StrEnum):
 
 
 class StepView(msgspec.Struct, frozen=True):
-    """The current state of a step.
+    """The current state of a step, with its predecessors in `after`.
 
-    `attempts` is the number of executions in this launch. It is 0 if outputs were reused.
+    `attempts` is the number of times that the runner has started the step's program, with retries. It is 0 if the
+    outputs of an earlier run were reused.
     """
 
     name: str
@@ -52,13 +53,12 @@ class StepView(msgspec.Struct, frozen=True):
 class Listener:
     """The base of listeners, which are notified about a run.
 
-    It ignores all notifications, because the logs of steps are kept in files in any case. A subclass overrides the
-    methods that it needs. `step` is called in the thread that runs the pipeline. All other methods may be called in any
-    thread.
+    The methods of this class do nothing. A subclass overrides the methods that it needs. The runner calls `step` in the
+    thread that runs the pipeline, and all other methods in any thread.
     """
 
     def step(self, view: StepView) -> None:
-        """Handle a step that has changed."""
+        """Handle a change of a step's state. `view` is the new state."""
 
     def log(self, step: str, line: str) -> None:
         """Handle a log line of a step."""
@@ -88,7 +88,7 @@ class PipelineFailed(LauncherError):
 
 
 class PipelineCancelled(LaunchCancelled):
-    """`cancel()` was called, or a signal came; the running steps were stopped."""
+    """`PipelineRunner.cancel` was called, or SIGINT or SIGTERM came. The running steps were stopped."""
 
     def __init__(self, result: PipelineResult) -> None:
         self.result = result

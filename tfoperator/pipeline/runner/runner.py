@@ -1,6 +1,6 @@
-"""Runs a pipeline.
+"""Runs a pipeline in this process.
 
-It takes the ownership of a run, runs each step when the step's inputs exist, and records the outcome.
+The runner takes the lease of a run, starts each step when the step's predecessors have ended, and records the outcome.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from tfoperator.pipeline.store.records import RunRecord
 
 
 class RunOrigin(TypedDict, total=False):
-    """The origin of a new run, which is recorded: its file, its parameters, and the address of its platform."""
+    """The origin of a run, which the runner records: its file, its parameters, and its place (such as `namespace`)."""
 
     source: str
     parameters: Mapping[str, Any]
@@ -65,16 +65,16 @@ class RunOrigin(TypedDict, total=False):
 
 @contextmanager
 def on_signals(cancel: Callable[[], None]) -> Iterator[None]:
-    """Let signals call `cancel` within the `with` block, if Python's default handler handles these signals.
+    """Let SIGINT and SIGTERM call `cancel` within the `with` block, unless the program has set its own handlers.
 
-    Only the main thread can do this. In any other thread, the function does nothing.
+    Only the main thread can set handlers. In any other thread, the function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(*_: object) -> None:
-        # From a thread: a signal handler must not take locks that its own thread may hold.
+        # `cancel` takes a lock. The interrupted main thread may hold this lock, so a new thread calls `cancel`.
         threading.Thread(target=cancel, name="cancel-pipeline", daemon=True).start()
 
     with ExitStack() as after:
@@ -89,9 +89,10 @@ class PipelineRunner(TfxRunner):
 
     `platform_configs` has a list of configs for each component. The list under `default` applies to all components.
     `home` is the place of the metadata store and of the records of runs: a directory, or
-    `postgresql://HOST/DB?folder=LOGS`. At most `parallel` steps run at the same time. `context` is the pattern from
-    which the LaunchContext of each step is made. If a lease was not renewed for `lease_seconds`, another machine may
-    take over the run. `objects` is the data of Secrets and ConfigMaps for steps that run on this machine.
+    `postgresql://HOST/DB?folder=LOGS`. At most `parallel` steps run at the same time. `context` has settings for all
+    steps; the runner copies it for each step, and sets the step's own fields. If this process has not renewed the lease
+    of a run for `lease_seconds`, another machine may take over the run. `objects` has the data of Secrets and
+    ConfigMaps for steps that run on this machine.
     """
 
     def __init__(
@@ -132,12 +133,11 @@ class PipelineRunner(TfxRunner):
     def run(
         self, pipeline: Pipeline | Graph, *, resume: str = "", run_id: str = "", **origin: Unpack[RunOrigin]
     ) -> PipelineResult:
-        """Start a new run, or resume the run `resume` (an id, or `last`). With `run_id`, resume the run with this id,
-        or start it if it does not exist. A process that was restarted after a crash can't know which of the two is
-        right.
+        """Start a new run, or resume the run `resume` (an id, or `last`); return the outcome if the run succeeds.
 
-        `source`, `parameters` and `place` are recorded for a new run. Raises ComponentError before anything is created.
-        Also raises PipelineFailed, PipelineCancelled and StoreError.
+        With `run_id`, resume the run with this id, or start it if it does not exist: a pod that restarts after a crash
+        can always make the same call. `source`, `parameters` and `place` are recorded for a new run. Raises
+        ComponentError before anything is created. Also raises PipelineFailed, PipelineCancelled and StoreError.
         """
         graph = absolute_graph(pipeline)
         return self._run(graph, self.infos_of(graph, "RUN"), resume=resume, run_id=run_id, **origin)
@@ -154,7 +154,7 @@ class PipelineRunner(TfxRunner):
         graph, choose = pipeline, partial(self._chosen, component_launcher_infos)
         new = _new_run(graph, run_id or None, self._context, origin)
         with closing(Home(self._place)) as home, home.store() as store, ExitStack() as stack:
-            if store.run(run_id) is not None:  # with an empty id it finds nothing
+            if store.run(run_id) is not None:  # for an empty id, `run` returns None
                 resume = run_id
             run = _resumed_run(home, store, resume, new) if resume else new
             for step in graph.steps:  # all of them, before the first step starts
@@ -163,23 +163,22 @@ class PipelineRunner(TfxRunner):
             for option, steps in self._without_effect(component_launcher_infos, graph).items():
                 self._listener.tell("", f"{option} has no effect on this machine: {', '.join(steps)}")
             ownership = self._own(stack, home, store, run)
-            # Another runner may have worked until it released the run: its work is known only now.
+            # The wait for the lease is over. Another runner may have changed the run meanwhile: read it again.
             run = msgspec.structs.replace(store.run(run.id) or run, term=ownership.term)
             parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, choose)
-            parts.record()  # from here on an earlier runner can't write
+            parts.record()  # the store has the new term from now on: it refuses writes of an earlier runner
             unclear = stop_dead_runs(home, store, self._context, but=run.id)
             with on_signals(self.cancel):
                 views, launches = self._run_steps(parts)
-            if unclear:  # only time shows that runners on other machines are gone
+            if unclear:  # leases of dead runners on other machines may have expired meanwhile
                 stop_dead_runs(home, store, self._context, but=run.id)
             ownership.check()
             return self._conclude(parts, launches, views)
 
     def _run_steps(self, parts: RunParts) -> tuple[dict[str, StepView], dict[str, StepLaunch]]:
-        """Run the steps to their end; return the final state of each step, and the launches.
+        """Run the steps until all of them have ended; return the final state of each step, and the launches.
 
-        When the items of a loop become known, the new steps of the run are recorded, with the predecessors of each
-        step.
+        When the items of a loop become known, the steps for its iterations are added to the record of the run.
         """
         progress = RunSteps(parts)
         launches: dict[str, StepLaunch] = {}
@@ -192,7 +191,7 @@ class PipelineRunner(TfxRunner):
                         break
                     try:
                         one = launches[step.name] = StepLaunch(parts, step)
-                    except ComponentError as error:  # of settings that were not known before
+                    except ComponentError as error:  # a setting that is known only now is not valid
                         progress.fail(step, str(error))
                         unlaunched = True
                         continue
@@ -243,12 +242,11 @@ class PipelineRunner(TfxRunner):
     def run_step(
         self, pipeline: Pipeline | Graph, step: str, *, run_id: str, orchestrator: str, **origin: Unpack[RunOrigin]
     ) -> StepView:
-        """Launch one step of a run, or resume the step.
+        """Launch one step of a run, or resume the step, for an `orchestrator` (`argo`, `airflow`).
 
-        `orchestrator` (Argo, Airflow) determines the order and the retries. At the same time, other processes may
-        launch other steps of the run. The first of these processes starts the run, and `finish_run` ends it. The method
-        returns the outcome of the step, and does not raise it as an exception. Raises ComponentError before anything is
-        created. Also raises StoreError.
+        The orchestrator determines the order and the retries. At the same time, other processes may launch other steps
+        of the run. The first of these processes records the new run, and `finish_run` ends it. Return the outcome of
+        the step, also if the step has failed. Raises ComponentError before anything is created. Also raises StoreError.
         """
         graph = absolute_graph(pipeline)
         origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
@@ -281,9 +279,9 @@ class PipelineRunner(TfxRunner):
             return view
 
     def check(self, pipeline: Pipeline | Graph) -> dict[str, str]:
-        """Return the launches of a run, by step.
+        """Return a text for each step: the object or command that a run would launch (`dry_run`).
 
-        If there are errors, raise ComponentError with all of them. The call makes no request.
+        Raises ComponentError if a step can't be launched. The call makes no request.
         """
         graph = absolute_graph(pipeline)
         infos = self.infos_of(graph, "RUN")
@@ -299,7 +297,7 @@ class PipelineRunner(TfxRunner):
     ) -> BaseComponentLauncher:
         """Return the launcher of a step.
 
-        For an iteration of a loop, use the launcher that was chosen for its pattern.
+        An iteration of a loop (`train.0`) gets the launcher that was chosen for its pattern (`train`).
         """
         info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
         if is_object_url(graph.root):
@@ -311,10 +309,7 @@ class PipelineRunner(TfxRunner):
         return launcher
 
     def _without_effect(self, infos: Mapping[str, ComponentLaunchInfo], graph: Graph) -> dict[str, list[str]]:
-        """Return the Kubernetes options that the chosen launchers ignore.
-
-        For each option, return the steps that have it.
-        """
+        """Return the Kubernetes options that the chosen launchers ignore, with the steps that have each option."""
         found: dict[str, list[str]] = {}
         for step in graph.steps:
             for option in without_effect(step.settings, infos[step.name].launcher, step.executor_spec):
@@ -355,9 +350,10 @@ def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: R
 
 
 def _resumed_run(home: Home, store: MetadataStore, wanted: str, new: RunRecord) -> RunRecord:
-    """Return the record of the run `wanted` for resuming it.
+    """Return the record of the run `wanted`, which will be resumed.
 
-    Raises ComponentError if `new` describes a different run.
+    Raises ComponentError if the pipeline or the parameters in `new` differ from the recorded run, or if the recorded
+    run belongs to another orchestrator.
     """
     run = home.find(store, wanted, new.pipeline)
     if run.place.get(ORCHESTRATOR) != new.place.get(ORCHESTRATOR):

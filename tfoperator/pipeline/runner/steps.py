@@ -44,9 +44,10 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class RunParts:
-    """The parts of a run in progress: its data, its steps, its record, and the function that chooses launchers.
+    """The objects that belong to a run in progress. Only one thread may use them.
 
-    Only one thread may use it.
+    `run` is the record of the run. `ownership` is its lease. `pattern` is the LaunchContext from which the context of
+    each step is made. `choose` returns the launcher of a step.
     """
 
     home: Home
@@ -59,7 +60,10 @@ class RunParts:
     choose: Callable[[Graph, Step, str, LaunchContext], BaseComponentLauncher]
 
     def record(self, state: RunState = "running", **changes: Any) -> None:
-        """Record the run. The default state is `running`. Raises OwnershipLost or StoreError."""
+        """Write the run to the store, with this state and these changes of its fields.
+
+        Raises OwnershipLost or StoreError.
+        """
         self.run = msgspec.structs.replace(self.run, **{"state": state, "message": "", "ended": None, **changes})
         self.store.put_run(self.run)
 
@@ -72,10 +76,10 @@ class StepLaunch:
         self.name = step.name
         self.result: LaunchResult | None = None
         self.unfinished = False
-        """Whether the step's container may still be running, although it has no launcher."""
+        """Whether the step's container may still be running after `run` has returned."""
         self._listener = listener
         self.view = StepView(step.name, StepState.RUNNING, tuple(sorted(step.after)), pattern.clock.now())
-        """The state of the step at its beginning."""
+        """The step in the state `running`, as it was at the beginning of the launch."""
         self._keep_line = home.logs.append_to(run.id, step.name)
         metadata = MetadataDriver(parts.store, run, step)
         tmp_path = f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else ""
@@ -97,14 +101,14 @@ class StepLaunch:
         shared = f"{tmp_of(run)}/{step.name}"
         sees_root = not tmp_path and in_cluster() and on_volume(run.root) and shares_root(self.launcher, run.root)
         if sees_root and not leads_out(run.root, shared):
-            # The volume cuts no output.json, as a termination message does.
+            # The step writes output.json to the volume, where its size has no limit. A termination message is cut.
             self.context = dataclasses.replace(self.context, tmp_path=shared)
             self.launcher = parts.choose(parts.graph, step, run.id, self.context)
 
     def run(self) -> StepView:
-        """Launch the step and return its outcome.
+        """Launch the step and return its outcome, also if the step fails.
 
-        The method raises only the errors that the handler of a signal raises in the main thread.
+        The method raises only KeyboardInterrupt, SystemExit and similar exceptions, and only in the main thread.
         """
         try:
             self.result = result = self.launcher.launch()
@@ -120,11 +124,11 @@ class StepLaunch:
             return self._ended(StepState.RETRYABLE, str(error))
         except (PermanentFailure, ComponentError) as error:
             return self._ended(StepState.FAILED, str(error))
-        except BaseException as error:  # a launcher may raise anything, and the other steps go on
+        except BaseException as error:  # an unexpected error of a launcher ends this step, but not the other steps
             if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
                 raise
             logger.exception("step %s: its launch failed", self.name)
-            self.unfinished = True  # the record names the created object
+            self.unfinished = True  # the launcher may have created a container; the record of the launch names it
             state = StepState.CANCELLED if isinstance(error, KeyboardInterrupt) else StepState.RETRYABLE
             return self._ended(state, f"{type(error).__name__}: {error}")
         state = StepState.CACHED if result.cached else StepState.SUCCEEDED
@@ -144,12 +148,15 @@ _OPEN = (StepState.WAITING, StepState.RUNNING)
 
 
 class RunSteps:
-    """The steps of a run as far as they are known, and the state of each step. Only one thread may use it."""
+    """The steps of a run, and the state of each step. Only one thread may use an instance.
+
+    The steps for the iterations of a loop are added when the items of the loop are known.
+    """
 
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
         self._known: dict[str, ExecutionRecord] = {}
-        self._chosen: dict[str, Step] = {}  # that are to run, with their settings
+        self._chosen: dict[str, Step] = {}  # the steps that will run, with their settings
         self._folded = True
         self._steps: list[Step] = []
         self.views: dict[str, StepView] = {}
@@ -161,7 +168,9 @@ class RunSteps:
         self._parts.listener.step(view)
 
     def startable(self) -> list[Step]:
-        """Return the steps that can start now. Skip steps whose condition does not hold."""
+        """Return the steps that can start now. Record the other steps that were due, because a condition is false, as
+        `left out`.
+        """
         while True:
             self._unfold()
             ended = [name for name, view in self.views.items() if view.state not in _OPEN]
@@ -175,9 +184,10 @@ class RunSteps:
                 return [self._chosen[one.name] for one in chosen]
 
     def skip(self, *, all_of_them: bool = False) -> bool:
-        """Skip the steps that wait, after a failure. Steps that run in any case are not skipped.
+        """Record the waiting steps as skipped, after a failure. With `all_of_them`, include steps that always run.
 
-        Returns true if steps were skipped, and steps that run in any case are still waiting.
+        Steps that always run (`Step.always`) run even after a failure. Return True if steps were skipped and steps that
+        always run still wait: these may be able to start now.
         """
         waiting = [one for one in self._steps if self.views[one.name].state is StepState.WAITING]
         skipped = [one for one in waiting if all_of_them or not one.always]
@@ -205,7 +215,7 @@ class RunSteps:
             self._parts.record(steps={name: view.after for name, view in views.items()})
 
     def _wanted(self, step: Step) -> bool:
-        """Return whether a step is to run. If not, record that it has ended without a run."""
+        """Return whether a step will run. If not, record its state: `left out` for a false condition, or `failed`."""
         settings: dict[str, Any] = {}
         try:
             if not all(evaluate(one, self._lookup) for one in step.when):
@@ -225,7 +235,7 @@ class RunSteps:
         return wanted
 
     def fail(self, step: Step, message: str) -> None:
-        """Record that a step was ready to start but can't be launched."""
+        """Record that a step can't be launched and has failed."""
         self._end(step, StepState.FAILED, message)
 
     def _end(self, step: Step, state: StepState, message: str) -> None:

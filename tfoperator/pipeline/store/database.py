@@ -34,11 +34,11 @@ _SECONDS = {
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS double precision)",
 }
 _PAUSE = 0.5
-"""Seconds between two tries of a transaction."""
+"""The seconds between a failed attempt of a transaction and the next attempt."""
 
 
 class StoreError(LauncherError):
-    """The metadata can't be read or written; the message names the store. `passing` is true if a retry may succeed."""
+    """The metadata store can't be read or written. `passing` is True if the same call may succeed later."""
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
@@ -46,23 +46,29 @@ class StoreError(LauncherError):
 
 
 class UnusablePlace(StoreError, ComponentError):
-    """There is no store at this place, and a store can't be made there. The place is wrong input."""
+    """A store can't be made at this place, for example because it is a file and not a directory.
+
+    It is also a ComponentError, because the user has to give another place.
+    """
 
 
 def named(name: str) -> str:
-    """Return a name if both engines accept it. Raises StoreError."""
+    """Return the name if SQLite and PostgreSQL accept it (`is_name`). Otherwise raise StoreError."""
     if not is_name(name):
         raise StoreError(f"{name[:40]!r}: a name may have at most {_MAX_NAME} characters of Unicode, without NUL")
     return name
 
 
 def is_name(name: str) -> bool:
-    """Return whether both engines accept a name of a type, a context or a property."""
+    """Return whether SQLite and PostgreSQL accept a name of a type, context or property: at most 255 characters."""
     return len(name) <= _MAX_NAME and storable(name)
 
 
 def storable(text: str) -> bool:
-    """Return whether both engines accept a text. PostgreSQL refuses NUL, and both refuse halves of surrogate pairs."""
+    """Return whether SQLite and PostgreSQL accept a text.
+
+    PostgreSQL refuses the character NUL, and both refuse halves of surrogate pairs.
+    """
     return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
 
 
@@ -72,18 +78,18 @@ def upsert(db: Connection, table: Table) -> Any:
 
 
 def exclusively(db: Connection) -> None:
-    """Exclude all other writers that call this function, until the end of the transaction.
+    """Take a lock of the database for this transaction. Another transaction that calls this function waits for its end.
 
-    SQLite has only one writer at a time anyway.
+    On SQLite, the function does nothing, because SQLite has only one writer at a time.
     """
     if db.dialect.name == "postgresql":
         db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
 
 
 def database_seconds(db: Connection) -> ColumnElement[float]:
-    """Return the seconds since 1970 by the database's clock.
+    """Return an SQL expression: the current time in seconds since 1970, by the clock of the database server.
 
-    It is the current time, not the time at which the transaction began.
+    `now()` of PostgreSQL would be the time at which the transaction began.
     """
     return literal_column(_SECONDS[db.dialect.name], Float(53))
 
@@ -104,13 +110,12 @@ class Database(abc.ABC):
     """A database: a SQLite file, or a database of PostgreSQL. Thread-safe. Every transaction is atomic and durable."""
 
     retries: ClassVar[float] = 0.0
-    """Seconds for which a transaction is retried while the database does not answer."""
+    """The seconds for which a transaction is retried while the database does not answer; 0 means no retry."""
 
     def __init__(self, place: str, engine: Engine, *, read_only: bool) -> None:
         """Make the tables if they are missing.
 
-        If the database is only read, the tables must exist. `place` is the name of the database that users see. Raises
-        StoreError.
+        With `read_only`, the tables must exist. `place` is the name of the database in messages. Raises StoreError.
         """
         self.place = place
         self._engine = engine
@@ -156,8 +161,9 @@ class Database(abc.ABC):
     def run(self, work: Callable[[Connection], T], *, write: bool) -> T:
         """Run `work` in one transaction, which writes all or nothing; return its result.
 
-        `work` may run more than once. The last run may come after a success, if the answer of the database was lost.
-        Raises StoreError, and all errors of `work`.
+        If the database does not respond, `work` runs again in a new transaction. The first transaction may have been
+        committed, if only its response was lost. So `work` must be idempotent. Raises StoreError, and all errors of
+        `work`.
         """
         if write and self._read_only:
             raise StoreError(f"{self.place} is opened read-only")
@@ -173,21 +179,21 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def changes(self) -> str:
-        """Return a text that changes with each write by any process.
+        """Return a text that changes with each write by any process. Raises StoreError.
 
-        Return "" if there is no store. The call takes no lock. Raises StoreError.
+        A caller compares two texts to learn whether it has to read again.
         """
 
     def wait(self, seconds: float) -> float:
-        """Wait for a write, at most for `seconds`.
+        """Wait until a process writes to the database, at most for `seconds`. Only one thread at a time may call this.
 
-        Return the seconds that the caller still has to wait. Only one thread at a time may call it. A database without
-        notifications returns `seconds` at once.
+        Return the seconds that the caller must still wait before it reads again. SQLite has no notifications: this
+        method returns `seconds` at once.
         """
         return seconds
 
     def _watching(self) -> Any:
-        """Return the driver's object for a connection that stays open. `changes` or `wait` notice writes by it."""
+        """Return a connection of the driver that stays open. `changes` or `wait` use it to notice writes."""
         if self._watcher is None:
             self._watcher = self._engine.connect()
         return self._watcher.connection.driver_connection
@@ -218,7 +224,10 @@ class Database(abc.ABC):
 def _in_transaction(
     method: Callable[Concatenate[Any, Connection, P], T], *, write: bool
 ) -> Callable[Concatenate[Any, P], T]:
-    """Return a method as one transaction. Its class has a `database`. Callers omit the connection."""
+    """Return a method that runs `method` as one transaction of `self.database`.
+
+    The first parameter of `method` is the connection. Callers of the new method omit it.
+    """
 
     @wraps(method)
     def called(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
@@ -230,5 +239,5 @@ def _in_transaction(
 
 reads, writes = partial(_in_transaction, write=False), partial(_in_transaction, write=True)
 """Decorators for methods. `reads` makes a method a transaction that only reads. `writes` makes it a transaction that
-writes, and wakes the waiting processes.
+can write. On PostgreSQL, it also wakes the processes that wait for a write (`Database.wait`).
 """

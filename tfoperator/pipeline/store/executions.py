@@ -1,4 +1,4 @@
-"""Executions and artifacts: how a store reads and writes them, and how its rows become values."""
+"""Reads and writes executions and artifacts, and converts rows into values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Executions:
 
     @reads
     def usable(self, db: Connection, pipeline: str, step: str, cache_key: str) -> list[ExecutionRecord]:
-        """Return the successful executions of a pipeline's step with this cache key, the newest first."""
+        """Return a pipeline's successful executions of a step with this cache key, the newest first, from all runs."""
         wanted = (
             executions_in(PIPELINE, pipeline)
             .where(our_executions.c.cache_key == cache_key, our_executions.c.step == step)
@@ -96,9 +96,9 @@ class Executions:
 
     @reads
     def makers(self, db: Connection, run_id: str) -> dict[int, Maker]:
-        """Return, for each artifact of a run, the execution that made it, if it is known.
+        """Return the run and step that made each artifact that a run has read or made, if they are known.
 
-        An execution that reused the artifact does not count as its producer.
+        An execution in the state `CACHED` only reused its outputs, so it does not count as their producer.
         """
         used = select(events.c.artifact_id).where(_event_of(executions_in(RUN, run_id))).correlate(None)
         cached = executions.c.last_known_state == EXECUTION_STATES.index("CACHED")
@@ -109,8 +109,8 @@ class Executions:
     def begin_execution(self, db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> ExecutionRecord:
         """Return a new execution with its artifacts.
 
-        Its state is RUNNING or CACHED. Artifacts that have no id are created. If this step already has an execution in
-        this state, return that execution unchanged: the launcher of the step was killed.
+        `new` has the state RUNNING or CACHED. Artifacts of `new` without an id are created. If the step already has an
+        execution in this state in the run, return that execution unchanged: a launcher that was killed has created it.
         """
         fence(db, run)
         state = EXECUTION_STATES.index(new.state)
@@ -167,11 +167,10 @@ class Executions:
     def newest_artifacts(
         self, db: Connection, run: RunRecord, kind: str, wanted: Mapping[str, Any]
     ) -> list[ArtifactRecord]:
-        """Return the newest artifact of a type that the run's pipeline made before the run began.
+        """Return a list with the newest artifact of a type that the run's pipeline made before the run began.
 
-        Return nothing if there is none. `wanted` has the value of `uri`, and the values of properties under the keys
-        `properties.NAME`. A number matches an integer and a floating-point number with the same value. Artifacts whose
-        data was removed are left out.
+        If there is no such artifact, the list is empty. `wanted` has the values that the artifact must have: `uri`, and
+        `properties.NAME` for each property. The number 1 matches 1 and 1.0. Only artifacts in the state LIVE count.
         """
         pipeline = context_named(PIPELINE, run.pipeline).scalar_subquery()
         made_here = select(attributions.c.artifact_id).where(attributions.c.context_id == pipeline)
@@ -189,7 +188,7 @@ class Executions:
     def external_artifact(self, db: Connection, one: ArtifactRecord, now: datetime) -> ArtifactRecord:
         """Return an artifact that no step has made, with its id.
 
-        For the same type, URI and properties, return the same artifact.
+        If the store has an artifact with the same type, URI and properties, return this artifact. Otherwise create it.
         """
         exclusively(db)
         made = select(events.c.id).where(events.c.artifact_id == artifacts.c.id, events.c.type == EVENTS["OUTPUT"])
@@ -199,7 +198,7 @@ class Executions:
 
     @writes
     def mark_deleted(self, db: Connection, uris: Sequence[str]) -> None:
-        """Record that the data at these URIs was removed. After this, it is never reused."""
+        """Set the state of the artifacts at these URIs to DELETED. Then steps never reuse these artifacts."""
         for uri in uris:
             db.execute(_with_state(artifacts.c.uri == uri, "DELETED"))
 
@@ -211,7 +210,7 @@ def _execution(db: Connection, number: int) -> ExecutionRecord:
 
 
 def _has(field: str, value: Any) -> ColumnElement[bool]:
-    """Return an expression: whether an artifact has a value in a field, which is `uri` or `properties.NAME`."""
+    """Return an SQL condition: an artifact has this value in a field, which is `uri` or `properties.NAME`."""
     if field == "uri":
         return artifacts.c.uri == str(value).replace("\0", "")
     owned = select(artifact_properties.c.name).where(
@@ -222,7 +221,7 @@ def _has(field: str, value: Any) -> ColumnElement[bool]:
 
 
 def _event_of(wanted: Select[Any]) -> ColumnElement[bool]:
-    """Return an expression: whether an event belongs to one of the executions that a query finds."""
+    """Return an SQL condition: an event belongs to one of the executions that the query `wanted` finds."""
     return events.c.execution_id.in_(wanted.with_only_columns(executions.c.id))
 
 
@@ -277,7 +276,7 @@ def _execution_records(db: Connection, wanted: Select[Any]) -> list[ExecutionRec
 
 
 def _new_artifact(db: Connection, new: ArtifactRecord, now: datetime, within: Iterable[int] = ()) -> int:
-    """Create an artifact in some contexts, and return its id."""
+    """Create an artifact, and return its id. `within` has the ids of its contexts: run, pipeline and step."""
     type_id = type_id_of(db, new.type, "artifact")
     values = {"type_id": type_id, "uri": new.uri, "state": ARTIFACT_STATES.index(new.state), **times(now)}
     number = inserted(db, insert(artifacts).values(**values))
@@ -291,11 +290,12 @@ def _new_artifact(db: Connection, new: ArtifactRecord, now: datetime, within: It
 def _add_events(
     db: Connection, execution: int, direction: str, paths: Sequence[tuple[str, int, int]], now: datetime
 ) -> None:
-    """Record that an execution reads or makes artifacts. For each artifact there is a name and a position.
+    """Record that an execution reads or makes artifacts.
 
-    ML Metadata has one event for each artifact, with a path of steps. Here, the path contains the name and the position
-    of each use of the artifact. In each row of a path, ML Metadata reads only one value. In our tables, the row of the
-    name also contains the position, because rows have no order.
+    An item of `paths` has the name of an input or output, the position of an artifact in it, and the artifact's id. ML
+    Metadata has one event for each artifact and execution. The rows of the table `eventpath` have the names and
+    positions of the event. ML Metadata reads a name or a position from a row. Our row of a name also contains the
+    position, because the rows of an event have no order.
     """
     for artifact in dict.fromkeys(artifact for _, _, artifact in paths):
         values = {"artifact_id": artifact, "execution_id": execution, "type": EVENTS[direction]}
@@ -309,9 +309,9 @@ def _add_events(
 def _settle_output(
     db: Connection, name: str, before: Sequence[ArtifactRecord], outcome: ExecutionRecord, at: datetime
 ) -> None:
-    """Replace the planned outputs by the actual outputs.
+    """Replace the planned artifacts `before` of an output by the artifacts in `outcome`, with the state LIVE.
 
-    A planned output that does not exist gets the state ABANDONED.
+    If the outcome has fewer artifacts, the other planned artifacts get the state ABANDONED.
     """
     now = outcome.outputs.get(name, ()) if outcome.state == "COMPLETE" else ()
     for old, new in zip(before, now, strict=False):

@@ -1,6 +1,6 @@
-"""The metadata store.
+"""The metadata store, and the lineage of artifacts.
 
-Each method is one transaction, which may run more than once. The module also has the lineage of artifacts.
+Each method of the store is one transaction. The store retries a transaction if the database does not answer.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tfoperator.pipeline.store.runs import Runs
 from tfoperator.pipeline.store.sqlite_file import SQLiteFile
 
 _MAX_ARTIFACTS = 1000
-"""The maximum number of artifacts in one direction. It limits the size of the tree."""
+"""The maximum number of artifacts in the tree of `lineage_of`."""
 _DEEPEST = 100
-"""The maximum depth of the tree. If a model is trained again and again, it has endless ancestors, but Python limits the
-depth of calls, and JSON readers limit the number of levels.
+"""The maximum depth of the tree of `lineage_of`. If each run continues the training of the last model, a model has a
+long line of ancestors. Python limits the depth of recursive calls, and JSON readers limit the number of levels.
 """
 
 
 class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
     """A store of artifacts, executions and runs. Thread-safe. Several processes may use the database at the same time.
 
-    With `read_only`, the store creates nothing, and every write raises StoreError. A write for a run contains the
-    `term` of the lease under which it is made. If another holder has taken over the lease, the write raises
-    OwnershipLost.
+    With `read_only`, the store creates nothing, and every write raises StoreError. A write for a run names the `term`
+    of the writer's lease (`RunRecord.term`). If another runner has taken over the lease, its term is larger, and the
+    write raises OwnershipLost.
     """
 
     def __init__(self, place: Path | str, *, read_only: bool = False) -> None:
-        """Open a file.
+        """Open the store at a place: a Path of a SQLite file, or the URL of a PostgreSQL database in libpq's format.
 
-        If `place` is a text, it is the URL of a database in libpq's format. Raises StoreError or ComponentError.
+        Raises StoreError or ComponentError.
         """
         made = SQLiteFile(place, read_only=read_only) if isinstance(place, Path) else None
         self.database = made or PostgreSQL(str(place), read_only=read_only)
@@ -50,11 +50,12 @@ class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """An artifact, its executions, and the next artifacts in the tree.
+    """A node in the tree of `lineage_of`: an artifact, its executions, and the next nodes.
 
-    The next artifacts are the other inputs or outputs of these executions, as far as they are known. `repeated` is true
-    if the artifact is elsewhere in the tree, with its subtree. `cut` is true if the subtree is left out, because the
-    tree has reached its limit.
+    In a tree of ancestors, `executions` are the executions that made the artifact, and `next` has their inputs. In a
+    tree of descendants, `executions` are the executions that read the artifact, and `next` has their outputs. If
+    `repeated` is True, the artifact is elsewhere in the tree, with its subtree. If `cut` is True, the subtree is
+    missing, because the tree has reached its maximum size or depth.
     """
 
     artifact: ArtifactRecord
@@ -65,10 +66,9 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 def lineage_of(store: MetadataStore, artifact: ArtifactRecord, *, downstream: bool = False) -> Lineage:
-    """Return the lineage of an artifact: its ancestors.
+    """Return the tree of an artifact's ancestors: its producer, the producer's inputs, their producers, and so on.
 
-    They are its producer, the inputs of the producer, their producers, and so on. With `downstream`, return its
-    descendants.
+    With `downstream`, return the tree of its descendants: its readers, their outputs, and so on.
     """
     return _follow(store, artifact, "INPUT" if downstream else "OUTPUT", set(), 0)
 
@@ -79,7 +79,7 @@ def _follow(store: MetadataStore, artifact: ArtifactRecord, direction: str, seen
     if len(seen) >= _MAX_ARTIFACTS or depth >= _DEEPEST:
         return Lineage(artifact, cut=True)
     seen.add(artifact.id)
-    # An execution that reused it is not its producer.
+    # An execution in the state CACHED only reused its outputs, so it is not their producer.
     executions = tuple([one for one in store.users_of(artifact.id, direction) if one.state != "CACHED"])
     found: dict[int, ArtifactRecord] = {}
     for execution in executions:

@@ -26,20 +26,20 @@ _CONNECTING: dict[str, Any] = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
     "application_name": "tfoperator",
-    # A holder of a lock that hangs must not keep it.
+    # If a client hangs in a transaction, the server ends the transaction and releases its locks.
     "options": "-c lock_timeout=15s -c statement_timeout=30s -c idle_in_transaction_session_timeout=15s",
 }
-"""Options of a connection. They determine how soon a broken connection is noticed: before a lease expires."""
+"""Options of a connection. With these times, the client notices a broken connection before its lease expires (30 s)."""
 
 
 class PostgreSQL(Database):
-    """A database on a PostgreSQL server. Each process has only a few connections."""
+    """A database on a PostgreSQL server. Thread-safe."""
 
     retries = 25.0
-    """Seconds; shorter than the time of a lease."""
+    """The seconds for which a transaction is retried. They are less than the time of a lease, 30 s."""
 
     def __init__(self, url: str, *, read_only: bool) -> None:
-        """Also raises ComponentError."""
+        """Connect, and make the tables if they are missing. Raises StoreError, or ComponentError without psycopg."""
         if find_spec("psycopg") is None:
             raise ComponentError("records in PostgreSQL need psycopg: pip install 'tfoperator[postgres]'")
         import psycopg
@@ -61,7 +61,10 @@ class PostgreSQL(Database):
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
-        """See `Database`. A reader sees the state of the whole store at one moment."""
+        """Yield a connection in a transaction. A write notifies waiting processes at its end (NOTIFY).
+
+        All queries of a reading transaction see the store at the same moment (REPEATABLE READ).
+        """
         options: dict[str, Any] = {} if write else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._engine.connect().execution_options(**options) as db, db.begin():
             yield db
@@ -69,15 +72,15 @@ class PostgreSQL(Database):
                 db.exec_driver_sql(f"NOTIFY {_CHANNEL}")
 
     def changes(self) -> str:
-        """See `Database`.
+        """Return the server's current snapshot as text. It changes with each write by any process.
 
-        The text changes with every transaction of the server, also with transactions of other databases.
+        It also changes with each transaction in other databases of the same server.
         """
         with self._in_words(), self._engine.connect() as db:
             return str(db.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())
 
     def wait(self, seconds: float) -> float:
-        """See `Database`."""
+        """Wait at most `seconds` for the notification of a write. Return 0, or `seconds` for a broken connection."""
         import psycopg
 
         try:
@@ -87,15 +90,15 @@ class PostgreSQL(Database):
                 listening.execute(f"LISTEN {_CHANNEL}")
             for _ in listening.notifies(timeout=seconds, stop_after=1):
                 pass
-        except (psycopg.Error, SQLAlchemyError):  # the next read reports the reason
+        except (psycopg.Error, SQLAlchemyError):  # ignored: the caller's next read raises an error with the reason
             if self._watcher is not None:
-                self._watcher.invalidate()  # and connected again by the next wait
+                self._watcher.invalidate()  # the next wait connects again
             return seconds
         return 0.0
 
 
 def database_url(place: str) -> tuple[str, str] | None:
-    """Return the URL in libpq's format and the folder, from `postgresql://HOST/DB?folder=LOGS`.
+    """Split `postgresql://HOST/DB?folder=LOGS` into the URL without `folder`, in libpq's format, and the folder.
 
     Return None for a directory. Raises ComponentError for any other URL, and for an empty text.
     """

@@ -1,7 +1,8 @@
 """Converts values of properties to the form of ML Metadata: a row for each property, with a column for each type.
 
-Some values have no column on both engines: a list, an integer of more than 32 bits, NaN, text with NUL. They are stored
-as JSON in the column for text. `byte_value` marks such values. ML Metadata does not read this column.
+A list, an integer of more than 32 bits, NaN, or a text with NUL fits into no such column of SQLite or PostgreSQL. Such
+a value is stored as JSON in the column `string_value`, and the column `byte_value` contains `json` to mark it. ML
+Metadata does not read `byte_value`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _JSON = b"json"
 _COLUMNS = {INT: "int_value", DOUBLE: "double_value", STRING: "string_value", BOOLEAN: "bool_value"}
 
 Kinds = dict[str, int]
-"""For each property of a type, by name: its data type."""
+"""The properties of a type of artifacts, executions or contexts: by name, the data type, such as `INT`."""
 
 
 def put_properties(db: Connection, table: Table, owner: int, type_id: int, values: Mapping[str, Any]) -> None:
-    """Set the properties of an artifact, execution or context. They replace the existing properties."""
+    """Replace all properties of an artifact, execution or context. `owner` is its id; `table` has the properties."""
     owners = table.c[0]
     db.execute(delete(table).where(owners == owner))
     if not values:
@@ -43,8 +44,8 @@ def put_properties(db: Connection, table: Table, owner: int, type_id: int, value
 def property_rows(values: Mapping[str, Any], kinds: Kinds) -> Iterator[dict[str, Any]]:
     """Yield the columns of each property, without the column of its owner.
 
-    If the type does not have a property, it is added to `kinds`. If the value of a property has another data type than
-    the type's property, it becomes a custom property.
+    `kinds` has the properties of the owner's type. An unknown property is added to `kinds`. If a value has another data
+    type than in `kinds`, its row becomes a custom property.
     """
     for name, value in values.items():
         kind, columns = _columns(value)
@@ -63,7 +64,10 @@ def properties_of(db: Connection, table: Table, owners: Select[Any]) -> Mapping[
 
 
 def has_value(value: Any) -> ColumnElement[bool]:
-    """Return an expression: whether a property of an artifact equals a text, a truth value or a finite number."""
+    """Return an SQL condition: a row of an artifact's property has this value, a text, bool or finite number.
+
+    The number 1 equals 1 and 1.0.
+    """
     columns = artifact_properties.c
     if isinstance(value, bool):
         return columns.bool_value == value
@@ -75,7 +79,7 @@ def has_value(value: Any) -> ColumnElement[bool]:
 
 
 def _columns(value: Any) -> tuple[int, dict[str, Any]]:
-    """Return the data type of a value, and its columns."""
+    """Return the data type of a value, and the columns of its row that have a value."""
     if isinstance(value, bool):
         return BOOLEAN, {"bool_value": value}
     if isinstance(value, int) and -(2**31) <= value < 2**31:

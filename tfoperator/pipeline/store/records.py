@@ -1,4 +1,4 @@
-"""Artifacts, executions and runs as values. The names of the states are those that ML Metadata uses."""
+"""Artifacts, executions and runs as values. Artifacts and executions have the states of ML Metadata."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 ArtifactState = Literal["PENDING", "LIVE", "ABANDONED", "DELETED"]
-"""PENDING: it will be written. LIVE: it exists. ABANDONED: its execution failed. DELETED: the command `clean` removed
-it.
+"""PENDING: an execution will write the artifact. LIVE: the artifact exists. ABANDONED: the execution failed. DELETED:
+`tfoperator pipeline clean` removed the artifact's data.
 """
 
 ExecutionState = Literal["RUNNING", "COMPLETE", "CACHED", "FAILED", "CANCELED"]
@@ -22,7 +22,8 @@ RunState = Literal["running", "succeeded", "failed", "interrupted", "cancelled"]
 class ArtifactRecord(msgspec.Struct, frozen=True):
     """A piece of data, which a step has made or reads.
 
-    `made` is true if the data existed at its URI on this machine when it was published.
+    `made` is True if the file, directory or objects existed at the URI when the runner recorded the artifact. `id` is 0
+    before the store has created the record.
     """
 
     id: int
@@ -35,7 +36,7 @@ class ArtifactRecord(msgspec.Struct, frozen=True):
 
 
 class ExecutionRecord(msgspec.Struct, frozen=True):
-    """An execution of a step. An output that is new has no id."""
+    """An execution of a step in a run, with its inputs and outputs by name. In a new record, the id is 0."""
 
     id: int
     run_id: str
@@ -53,7 +54,7 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
 
 
 class Maker(msgspec.Struct, frozen=True):
-    """The producer of an artifact. `run` is empty if the run was removed."""
+    """The run and step that made an artifact. `run` is "" if the run was removed."""
 
     run: str
     step: str
@@ -62,11 +63,13 @@ class Maker(msgspec.Struct, frozen=True):
 class RecordedLease(msgspec.Struct, frozen=True):
     """The lease of a run or step at the time at which it was read.
 
-    `term` is the number of holders so far. `holder` is "" if the lease has no holder. `kernel` identifies a machine
-    since its last boot. On that machine, the holder of the lease also holds a lock of the kernel. So a process that
-    gets the lock can be sure that an earlier holder on the same machine is dead. `until` is the end of the lease in
-    seconds since 1970. `left` is the number of seconds that were left at the time of the read. Both are by the
+    `term` is the number of holders so far. `holder` is "" if the lease has no holder. `until` is the end of the lease
+    in seconds since 1970. `left` is the number of seconds that were left at the time of the read. Both are by the
     database's clock.
+
+    If `kernel` is set, it is the boot id of the holder's machine, and the holder also holds a file lock for the run.
+    The kernel releases this lock when the holder dies. So a process of this machine that gets the file lock knows that
+    the holder is dead, and does not wait for the end of the lease.
     """
 
     term: int = 0
@@ -79,10 +82,7 @@ class RecordedLease(msgspec.Struct, frozen=True):
 
     @property
     def overdue(self) -> bool:
-        """Whether the holder has not renewed the lease in time.
-
-        Then the holder hangs, is gone, or can't reach the store.
-        """
+        """Whether the lease has a holder and has expired: the holder is dead, hangs, or can't reach the store."""
         return bool(self.holder) and self.left <= 0
 
     @property
@@ -94,9 +94,10 @@ class RecordedLease(msgspec.Struct, frozen=True):
 class RunRecord(msgspec.Struct, frozen=True):
     """A run of a pipeline. `steps` are the steps of the run in order, each with its predecessors.
 
-    `place` is the address of the run's platform. It is needed to stop the run's containers. `term` is the term of the
-    run's lease, under which the record is written. `step_terms` are the terms of the leases of steps that are launched
-    one by one. `lease` is read, but never written with the record.
+    `place` has the settings with which a later process can reach the run's containers to stop them, such as
+    `kubeconfig`, `context` and `namespace`. `term` is the term of the writer's lease of the run. If Argo or Airflow
+    launches the steps, `step_terms` has the terms of the writer's leases of steps. `lease` is the run's lease at the
+    time of the read; it is never written with the record.
     """
 
     id: str
@@ -117,7 +118,7 @@ class RunRecord(msgspec.Struct, frozen=True):
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended and can't continue."""
+        """Whether the run has ended: its state is neither `running` nor `interrupted`."""
         return self.state not in ("running", "interrupted")
 
     @property

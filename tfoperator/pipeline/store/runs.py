@@ -1,4 +1,8 @@
-"""Reads and writes runs, their leases and their launches. Also types and contexts: there is only one of each name."""
+"""Reads and writes runs, their leases and the records of launches. Also finds or creates types and contexts by name.
+
+A context of ML Metadata is a group of executions and artifacts. There is a context for each run, each pipeline, and
+each step of a pipeline.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +42,15 @@ from tfoperator.pipeline.store.tables import (
 )
 
 RUN, PIPELINE, NODE = "pipeline_run", "pipeline", "node"
-"""Types of contexts."""
+"""The types of contexts: a run, a pipeline, and a step of a pipeline."""
 _RATE_MARGIN = 1.05
-"""The maximum ratio between the speeds of two machines' clocks. A holder measures the time of its lease by its own
-clock.
+"""The maximum ratio between the speeds of two machines' clocks. The holder of a lease measures its time by its own
+clock, and the database by another clock. So the database adds 5 % to the time of a lease.
 """
 
 
 def type_named(name: str, kind: str) -> Any:
-    """Return a query for the id of a type; `kind` is artifact, execution or context."""
+    """Return a query for the id of a type by its name; `kind` is `artifact`, `execution` or `context`."""
     return select(types.c.id).where(types.c.name == name, types.c.type_kind == KINDS[kind], types.c.version.is_(None))
 
 
@@ -59,7 +63,7 @@ _RUN_OF = (
     .scalar_subquery()
     .label("run")
 )
-"""The run of an execution. It is NULL if the run was removed."""
+"""An SQL expression: the id of an execution's run. It is NULL if the run was removed."""
 EXECUTIONS = (
     select(executions, types.c.name.label("kind"), our_executions, _RUN_OF)
     .join(types, types.c.id == executions.c.type_id)
@@ -74,22 +78,25 @@ class Runs:
 
     @reads
     def run(self, db: Connection, run_id: str) -> RunRecord | None:
-        """Return a run by its id."""
+        """Return the run with this id, or None if there is no such run."""
         row = db.execute(_runs(db).where(contexts.c.id == context_named(RUN, run_id).scalar_subquery())).first()
         return None if row is None else _run_record(row)
 
     @reads
     def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
-        """Return the runs, the newest first.
+        """Return the newest `most` runs, or all runs, the newest first.
 
-        Read only the newest `most` runs, and return all of them or only a pipeline's.
+        With `pipeline`, return only the runs of this pipeline among the newest `most` runs.
         """
         found = [_run_record(row) for row in db.execute(_runs(db).order_by(contexts.c.id.desc()).limit(most))]
         return [run for run in found if pipeline in ("", run.pipeline)]
 
     @reads
     def execution_states(self, db: Connection, most: int | None = None) -> Mapping[str, Mapping[str, ExecutionState]]:
-        """Return the states of executions by run and by step. Return all runs, or only the newest `most` runs."""
+        """Return the state of the last execution of each step, by run and step.
+
+        With `most`, include only the newest `most` runs.
+        """
         found: dict[str, dict[str, ExecutionState]] = defaultdict(dict)
         newest = select(our_runs.c.context_id).order_by(our_runs.c.context_id.desc()).limit(most)
         wanted = (
@@ -115,9 +122,9 @@ class Runs:
 
     @writes
     def forget_run(self, db: Connection, run_id: str) -> None:
-        """Remove a run from the list of runs.
+        """Remove a run and the records of its launches.
 
-        The artifacts of the run stay in the store, because other runs may have used them.
+        The executions and artifacts of the run stay in the store, because other runs may have reused them.
         """
         number = context_named(RUN, run_id).scalar_subquery()
         for table in (associations, attributions, parent_contexts, our_runs):
@@ -135,10 +142,10 @@ class Runs:
 
     @writes
     def take_lease(self, db: Connection, name: str, mine: RecordedLease, seconds: float) -> int:
-        """Take the lease if it is free.
+        """Take the lease `name` if it is free or expired. Return its new term, or 0 if another holder has the lease.
 
-        Return its term, or 0 if another holder has the lease. If the holder's `kernel` is my kernel, the holder must be
-        dead.
+        If the other holder's `kernel` equals `mine.kernel`, the lease is free: the caller has the file lock that the
+        other holder had on the same machine, so the other holder is dead.
         """
         who = {"holder": mine.holder, "host": mine.host[:255], "process": mine.process, "kernel": mine.kernel}
         free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds(db))
@@ -161,18 +168,18 @@ class Runs:
 
     @reads
     def launch(self, db: Connection, run_id: str, step: str) -> bytes | None:
-        """Return the record of a step's launch."""
+        """Return the record of a step's launch (JSON), or None if there is no record."""
         query = select(launches.c.record).where(launches.c.run == run_id, launches.c.step == step)
         text = db.execute(query).scalar()
         return None if text is None else text.encode()
 
     @writes
     def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
-        """Record a step's launch. With None, delete the record. Raises OwnershipLost."""
+        """Write the launch record of a step (JSON). With None, delete the record. Raises OwnershipLost."""
         fence(db, run)
         db.execute(delete(launches).where(launches.c.run == run.id, launches.c.step == step))
         if record is not None:
-            # Escapes, since not every database takes every character.
+            # `json.dumps` writes characters such as NUL and surrogates as \u escapes, which every database accepts.
             db.execute(insert(launches).values(run=run.id, step=step, record=json.dumps(json.loads(record))))
 
 
@@ -193,10 +200,10 @@ def _run_record(row: Any) -> RunRecord:
 
 
 def fence(db: Connection, run: RunRecord) -> None:
-    """Raise OwnershipLost if another holder has taken over a lease under which the caller writes.
+    """Raise OwnershipLost if the term of the run's lease, or of a step's lease, is larger than the writer's term.
 
-    The leases are those for the run and for its steps. Until the end of the transaction, no other holder can take the
-    lease.
+    Then another runner has taken over the lease. The call locks the rows of the leases, so other runners can take a
+    lease only after this transaction.
     """
     wanted = {named(run.id): run.term} | {f"{run.id}/{step}": term for step, term in run.step_terms.items()}
     query = select(leases.c.name, leases.c.term).where(leases.c.name.in_(list(wanted))).order_by(leases.c.name)
@@ -209,13 +216,13 @@ def fence(db: Connection, run: RunRecord) -> None:
 
 
 def context_named(kind: str, name: str) -> Any:
-    """Return a query for the id of a context."""
+    """Return a query for the id of a context by its type (`kind`) and name."""
     type_id = type_named(kind, "context").scalar_subquery()
     return select(contexts.c.id).where(contexts.c.type_id == type_id, contexts.c.name == name)
 
 
 def executions_in(kind: str, name: str) -> Select[Any]:
-    """Return a query for the executions in a context."""
+    """Return a query for the executions in a context, by the context's type (`kind`) and name."""
     wanted = EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
     return wanted.where(associations.c.context_id == context_named(kind, name).scalar_subquery())
 
@@ -247,7 +254,10 @@ def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, in
 
 
 def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
-    """Return the id that a query finds. If it finds nothing, make the row. There is only one such row."""
+    """Return the id that a query finds. If it finds nothing, call `make` to create the row.
+
+    Simultaneous writers create only one row: the second query runs after `exclusively`.
+    """
     known = db.execute(query).scalar()
     if known is None:
         exclusively(db)
@@ -266,5 +276,5 @@ def times(now: datetime) -> dict[str, int]:
 
 
 def milliseconds(now: datetime) -> int:
-    """Return a time in the form that rows have."""
+    """Return a time in milliseconds since 1970, as in the tables of ML Metadata."""
     return round(now.timestamp() * 1000)

@@ -21,11 +21,13 @@ _BUSY_SECONDS = 30.0
 class SQLiteFile(Database):
     """A file that the processes of one machine share.
 
-    A killed process leaves it readable: it has SQLite's WAL and `synchronous=FULL`. Writers wait for a lock in a
-    separate file in the same folder, and get the lock in turn. SQLite alone would let a waiting writer sleep longer and
-    longer, while other writers overtake it. After the file was made, only SQLite may open it, or the files that SQLite
-    keeps in addition to it. If another part of this process closed such a file, all locks that SQLite has on it for
-    this process would end, and writes of other processes would be lost.
+    The kill of a process can't corrupt the file, because of SQLite's WAL and `synchronous=FULL`. Writers wait for a
+    lock on the file `NAME.turn` in the same folder. SQLite's own wait sleeps longer and longer, while other writers
+    overtake the waiting writer.
+
+    Other code of this process must never open the SQLite file and its `-wal` and `-shm` files. If a process closes a
+    file, POSIX releases all locks that the process has on this file, also the locks of SQLite. Then simultaneous writes
+    of other processes could be lost.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
@@ -53,7 +55,7 @@ class SQLiteFile(Database):
             if not self._read_only and not self._path.exists():
                 make_folders(folder)
                 with self._turn(), suppress(FileExistsError):
-                    self._path.touch(0o600, exist_ok=False)  # parameters may be secrets
+                    self._path.touch(0o600, exist_ok=False)  # a recorded parameter of a run may be a secret
         except OSError as error:
             odd = isinstance(error, FileExistsError | NotADirectoryError)
             why = "it is not a directory" if odd else error.strerror
@@ -75,7 +77,7 @@ class SQLiteFile(Database):
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
-        """See `Database`. A reader takes no lock that delays a writer."""
+        """Yield a connection in a transaction. A reading transaction does not delay writers."""
         turn = self._turn() if write else nullcontext()
         with turn, self._engine.connect().execution_options(write=write) as db, db.begin():
             yield db
@@ -87,9 +89,10 @@ class SQLiteFile(Database):
         return held
 
     def changes(self) -> str:
-        """See `Database`.
+        """Return SQLite's `data_version` as text. It changes with each write by any process.
 
-        The method reads by a connection of its own, which sees the writes of all other connections.
+        SQLite changes this number in a connection only when another connection writes. So the method uses a connection
+        that never writes.
         """
         with self._in_words(), self._lock:
             return str(self._watching().execute("PRAGMA data_version").fetchone()[0])

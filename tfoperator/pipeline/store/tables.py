@@ -1,9 +1,9 @@
-"""The tables of ML Metadata's schema 10, which ML Metadata's own library can open.
+"""The tables of ML Metadata's schema 10, and our own tables, `tfoperator_*`.
 
-In addition, there are our own tables, `tfoperator_*`. ML Metadata: https://github.com/google/ml-metadata. Names are in
-lower case. PostgreSQL converts the names in ML Metadata's statements to lower case, and SQLite ignores the case. ML
-Metadata enforces no relations between tables. The tables have none of ML Metadata's indexes of properties: PostgreSQL's
-indexes refuse texts over 2.7 KB, and our queries don't need them.
+The library ML Metadata (https://github.com/google/ml-metadata) can open a database with these tables. Names are in
+lower case: PostgreSQL converts the names in ML Metadata's statements to lower case, and SQLite ignores the case. As in
+ML Metadata, there are no foreign keys. ML Metadata's indexes of properties are left out, because PostgreSQL's indexes
+refuse texts over 2.7 KB, and our queries don't need them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 VERSION = 2
-"""The version of these tables. A database with tables of another version is refused."""
+"""The version of our tables. tfoperator refuses a database with another version."""
 MLMD_SCHEMA = 10
 
 ARTIFACT_STATES: Any = ("UNKNOWN", "PENDING", "LIVE", "MARKED_FOR_DELETION", "DELETED", "ABANDONED", "REFERENCE")
@@ -42,7 +42,7 @@ def _required(name: str, kind: Any = sa.Integer, **options: Any) -> sa.Column[An
 
 
 def _named(name: str, *more: sa.Column[Any]) -> sa.Table:
-    """Return the table of artifacts, executions or contexts."""
+    """Return the table `name` of artifacts, executions or contexts, with additional columns `more`."""
     times = ("create_time_since_epoch", "last_update_time_since_epoch")
     return _table(
         name,
@@ -75,7 +75,7 @@ def _properties(name: str) -> sa.Table:
 
 
 def _pairs(name: str, other: str) -> sa.Table:
-    """Return the table that relates contexts to their members."""
+    """Return a table with pairs of a context and its member. `other` is the column of the member's id."""
     columns = _key("id"), _required("context_id"), _required(other, index=True)
     return _table(name, *columns, sa.UniqueConstraint("context_id", other), sqlite_autoincrement=True)
 
@@ -94,7 +94,7 @@ types = _table(
 type_properties = _table("typeproperty", _key("type_id"), _key("name", _NAME), sa.Column("data_type", sa.Integer))
 parent_types = _table("parenttype", _key("type_id"), _key("parent_type_id"))
 artifacts = _named("artifact", sa.Column("uri", sa.Text), sa.Column("state", sa.Integer))
-sa.Index("idx_artifact_uri", artifacts.c.uri, postgresql_using="hash")  # of any length
+sa.Index("idx_artifact_uri", artifacts.c.uri, postgresql_using="hash")  # a hash index accepts URIs of any length
 executions = _named("execution", sa.Column("last_known_state", sa.Integer))
 contexts = _named("context")
 artifact_properties, execution_properties, context_properties = map(_properties, ("artifact", "execution", "context"))
@@ -108,7 +108,7 @@ events = _table(
     sa.UniqueConstraint("artifact_id", "execution_id", "type"),
     sqlite_autoincrement=True,
 )
-event_paths = _table(  # it has no key of its own
+event_paths = _table(  # this table has no primary key
     "eventpath",
     _required("event_id", index=True),
     _required("is_index_step", sa.Boolean),
@@ -132,8 +132,8 @@ our_artifacts = _table("tfoperator_artifact", _key("artifact_id", autoincrement=
 leases = _table(
     "tfoperator_lease",
     _key("name", sa.String(400)),  # RUN, or RUN/STEP
-    _required("term"),  # counts the holders
-    _required("holder", sa.String(32)),  # "": nobody
+    _required("term"),  # the number of holders so far
+    _required("holder", sa.String(32)),  # "" if the lease has no holder
     _required("until", sa.Float(53)),  # seconds since 1970, by the database's clock
     _required("host", _NAME),
     _required("process"),

@@ -1,8 +1,8 @@
-"""Handles a certificate that another program renews, such as cert-manager.
+"""Reads a certificate from a directory, and reads it again when another program, such as cert-manager, has renewed it.
 
-It is read from a directory, and read again when it changes. The files are checked every few seconds. The files of a
-mounted Secret are symbolic links, which change at another place. A certificate and its key are read separately. If they
-don't match, an update may be in progress, so they are read again.
+The files are read every 5 s. Notifications of the file system would not show changes of a mounted Secret, whose files
+are symbolic links. The certificate and its key are in two files. If they don't match, the other program may be
+replacing them, so they are read again after 5 s.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MAX_BYTES = 1 << 20
 class CertificateFiles(Repetition):
     """Calls `on_certificate`, from its own thread, with `tls.crt` and `tls.key` of a directory.
 
-    Call `start` and `stop` once each. `on_certificate` raises CertificateError if a certificate can't be used. Missing
-    or invalid files are reported once; the previous certificate stays in use.
+    Call `start` and `stop` once each. `on_certificate` must raise CertificateError if it can't use a certificate. If
+    files are missing or invalid, this is logged once, and the previous certificate stays in use.
     """
 
     def __init__(

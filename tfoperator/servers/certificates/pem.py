@@ -1,7 +1,7 @@
 """Makes and reads X.509 certificates in PEM form: certificate authorities, and server certificates that they sign.
 
-The keys are P-256 keys. Every API server accepts them, and a handshake costs the server a tenth of the cost with RSA.
-The caller passes the times. The times in a certificate have whole seconds.
+The keys are P-256 keys. Every API server accepts them. A TLS handshake with such a key needs a tenth of the CPU time
+that the server needs with an RSA key. Times in a certificate are in whole seconds.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _CLOCK_SKEW = timedelta(hours=1)
-"""A new certificate is valid from this long before now: an API server whose clock is behind would otherwise refuse it
-as not valid yet.
+"""The validity of a new certificate begins this long before now. Otherwise an API server whose clock is behind would
+refuse the certificate, because its validity had not begun.
 """
 
 _PEM_HEADER = b"-----BEGIN CERTIFICATE-----"
 
 
 class CertificateError(ValueError):
-    """The PEM text is not a valid certificate or key. The message never contains a part of this text."""
+    """The PEM text is not a valid certificate or key. The message contains no part of the text, which may be secret."""
 
 
 class KeyPair(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class KeyPair(msgspec.Struct, frozen=True):
 
 
 class CertificateFacts(msgspec.Struct, frozen=True):
-    """Facts about a certificate: its validity, and its host names and addresses."""
+    """The validity of a certificate, and its host names and IP addresses (subjectAltName)."""
 
     begins: datetime
     ends: datetime
@@ -48,7 +48,7 @@ class CertificateFacts(msgspec.Struct, frozen=True):
 
 
 def make_authority(common_name: str, now: datetime, validity: timedelta) -> KeyPair:
-    """Return a new certificate authority. It may sign only server certificates."""
+    """Return a new certificate authority, valid from now on. It can sign server certificates, but no authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(common_name)
     builder = (
@@ -113,14 +113,15 @@ def check_key(pair: KeyPair) -> None:
 
 
 def split(bundle: bytes) -> tuple[bytes, ...]:
-    """Return the certificates of a PEM text one by one, as bytes that can be compared with other certificates."""
+    """Return the certificates of a PEM text one by one. White space around them is normalized, for comparisons."""
     return tuple(_PEM_HEADER + rest.rstrip() + b"\n" for rest in bundle.split(_PEM_HEADER)[1:])
 
 
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, begins: datetime, ends: datetime
 ) -> x509.CertificateBuilder:
-    # A short-lived certificate is dated back less, so that its age still determines its renewal.
+    # For a certificate with a short validity, the begin moves back by at most a tenth of the validity. Otherwise the
+    # certificate would look old at once, and would be renewed too early.
     skew = min(_CLOCK_SKEW, (ends - begins) / 10)
     return (
         x509.CertificateBuilder()

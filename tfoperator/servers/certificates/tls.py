@@ -1,6 +1,6 @@
-"""The TLS context of a server, made from PEM text in memory.
+"""The TLS context of a server, made from a certificate and a key in memory.
 
-The key is not written to disk, if the system permits that.
+On Linux, the key is never written to disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfoperator.servers.http.server import HttpServer
 
 
 class TlsServer(HttpServer):
-    """A server that answers over TLS as soon as it has a certificate. It never answers in plain text. Thread-safe."""
+    """A server that responds over TLS as soon as it has a certificate. It never responds without TLS. Thread-safe."""
 
     _context: ssl.SSLContext | None = None
 
@@ -27,7 +27,7 @@ class TlsServer(HttpServer):
         self._context = server_context(certificate)
 
     def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context of the current certificate."""
+        """Return the TLS context of the current certificate, or None before the first call of `show`."""
         return self._context
 
     def is_ready(self) -> bool:
@@ -45,7 +45,7 @@ def server_context(certificate: KeyPair) -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     try:
         with _as_file(certificate.certificate.rstrip() + b"\n" + certificate.key) as path:
-            # Without a password OpenSSL would ask for one on the terminal.
+            # For an encrypted key, OpenSSL would otherwise ask for a password on the terminal.
             context.load_cert_chain(path, password=lambda: "")
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None) or "it must be in PEM form, without encryption"
@@ -55,9 +55,9 @@ def server_context(certificate: KeyPair) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """Yield a path for OpenSSL, which reads only files.
+    """Yield the path of a file with this content, because Python's `ssl` loads keys only from files.
 
-    On Linux, the file is in memory, because a pod may have no writable disk.
+    On Linux, the file is in memory (`memfd_create`), because a pod may have no writable file system.
     """
     if sys.platform == "linux":
         number = os.memfd_create("certificate", os.MFD_CLOEXEC)

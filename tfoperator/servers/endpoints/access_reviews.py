@@ -1,11 +1,11 @@
 """Access control for metrics.
 
-The API server authenticates tokens by TokenReview, and authorizes requests by SubjectAccessReview. The access control
-works as controller-runtime's filter `WithAuthenticationAndAuthorization`: a scraper needs the verb `get` on the
-nonResourceURL. The API server's answers are cached for a short time. Unknown clients can cause only a few reviews a
-second, because the API server counts reviews as the operator's own requests.
+The operator sends the token of a scraper to the API server in a TokenReview, and then asks in a SubjectAccessReview
+whether the token's user may `get` the nonResourceURL `/metrics`. controller-runtime's filter
+`WithAuthenticationAndAuthorization` does the same. The results are cached for a short time. Clients with unknown tokens
+can cause only a few reviews a second, because the API server counts reviews as requests of the operator.
 
-If the API server gives no answer, the request is refused (503).
+If the API server does not respond in time, the client gets 503.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tfoperator.kube.protocol.verbs import ApiClient
 logger = logging.getLogger(__name__)
 
 ALLOWED_SECONDS = 60.0
-"""The maximum seconds for which a revoked right may still be used. controller-runtime caches a token for
-the same time.
+"""The seconds for which a permission is cached. So a revoked right may still be used for this time. controller-runtime
+caches a token for the same time.
 """
 REFUSED_SECONDS = 10.0
 """The seconds for which a refusal is cached."""
@@ -40,12 +40,12 @@ KNOWN_SECONDS = 3600.0
 towards the limits for unknown tokens.
 """
 ANSWER_SECONDS = 4.0
-"""The seconds that a request waits for the API server. This is less than the time-out of a scraper."""
+"""The maximum seconds that a request waits for the API server. A scraper's time-out is longer (Prometheus: 10 s)."""
 REMEMBERED = 1024
 STRANGERS_PER_SECOND, STRANGERS_AT_ONCE = 5.0, 10
-"""The limits on reviews of tokens that had no success yet, for all sources together: per second, and at once."""
+"""The limits on reviews of tokens that were never permitted, for all sources together: per second, and in a burst."""
 SOURCE_PER_SECOND, SOURCE_AT_ONCE = 0.5, 5
-"""The limits on reviews of such tokens from a single source."""
+"""The limits on reviews of tokens that were never permitted, from a single IP address: per second, and in a burst."""
 ASKING = 2
 MAX_WAITING = 32
 MAX_TOKEN = 12 << 10
@@ -54,9 +54,9 @@ _REPORT_SECONDS = 60.0
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The result for a request: OK, UNAUTHORIZED, FORBIDDEN or SERVICE_UNAVAILABLE.
+    """The decision about a request: the HTTP status, and the user's name if the token is valid.
 
-    It also has the user, if the user is known.
+    The status is OK, UNAUTHORIZED (no valid token), FORBIDDEN or SERVICE_UNAVAILABLE (no response of the API server).
     """
 
     status: HTTPStatus
@@ -93,9 +93,9 @@ _UNAVAILABLE = Access(HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def bearer_token(authorization: str) -> str:
-    """Return the token in the `Authorization` header of a request.
+    """Return the token in the header `Authorization: Bearer TOKEN`.
 
-    Return "" if the header contains no possible token.
+    Return "" for another scheme, and for a token that is too long or contains other characters than printable ASCII.
     """
     scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
@@ -105,7 +105,7 @@ def bearer_token(authorization: str) -> str:
 
 
 def review(client: ApiClient, token: str, path: str, verb: str) -> Access:
-    """Send one or two reviews to the API server. Blocks. Raises KubeError."""
+    """Send a TokenReview, and for a valid token a SubjectAccessReview, to the API server. Blocks. Raises KubeError."""
     wanted = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": {"token": token}}
     answer = client.create(TOKEN_REVIEWS, "", wanted, msgspec.json.Decoder(_TokenReview).decode).status
     user = answer.user
@@ -122,10 +122,10 @@ def review(client: ApiClient, token: str, path: str, verb: str) -> Access:
 
 
 class AccessReviews:
-    """Decides whether requests are permitted.
+    """Decides whether requests are permitted, with a cache of the API server's decisions.
 
-    Call its methods in the thread of one event loop. `check` never blocks this loop. Tokens are cached by their hash.
-    They are never logged.
+    Call its methods in the thread of a single event loop. `check` never blocks this loop. The cache contains only
+    hashes of tokens. Tokens are never logged.
     """
 
     def __init__(self, client: ApiClient, *, clock: Clock) -> None:
@@ -140,9 +140,9 @@ class AccessReviews:
         self._next_report = 0.0
 
     async def check(self, token: str, *, path: str, verb: str, source: str) -> Access:
-        """Return whether the owner of this token ("" if there is none) may do this.
+        """Return whether the owner of a token may use the HTTP method `verb` on `path`. For the token "", refuse.
 
-        `source` identifies the sender of the request.
+        `source` identifies the sender of the request (`limits.source_of`).
         """
         if not token:
             return _UNAUTHORIZED
@@ -173,7 +173,7 @@ class AccessReviews:
         own, now = self._sources.get(source), self._clock.monotonic()
         if own is None:
             own = self._sources[source] = TokenBucket(SOURCE_PER_SECOND, SOURCE_AT_ONCE)
-        # The source's own limit first: one source must not use up the limit of all.
+        # The source's own limit comes first. A request beyond this limit takes nothing from the limit for all sources.
         return own.take(now) and self._strangers.take(now)
 
     async def _ask(self, key: bytes, ask: Callable[[], Access]) -> Access:

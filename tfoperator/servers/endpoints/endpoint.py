@@ -18,10 +18,10 @@ request.
 
 
 class _Page:
-    """Makes a page in a separate thread, so that other pages do not wait for it.
+    """Makes the content of a path, such as `/metrics`, in a separate thread, so that other paths do not wait for it.
 
-    The maker makes only one page at a time. Requests that arrive meanwhile share the next page. So many clients cost no
-    more than a single client that repeats its request.
+    The thread makes the content only once at a time. All requests that arrive meanwhile get the next content. So many
+    clients cause no more work than a single client that repeats its request.
     """
 
     def __init__(self, make: Callable[[], Answer], path: str) -> None:
@@ -45,21 +45,24 @@ class _Page:
 
 
 class Endpoint(HttpServer):
-    """Answers GET requests for some paths at one address. Call `start()` once, then `stop()`."""
+    """Responds to GET requests for some paths at an address. Call `start()` once, then `stop()`."""
 
     def __init__(
         self, address: Address, routes: Mapping[str, Callable[[], Answer]], *, name: str, limits: Limits = LIMITS
     ) -> None:
-        """The constructor already listens. Raises ListenError. With port 0, it selects a free port."""
+        """Listen on the address. With port 0, select a free port. Raises ListenError.
+
+        `routes` has for each path the function that makes its content, in another thread.
+        """
         self._pages = {path: _Page(make, path) for path, make in routes.items()}
         super().__init__(address.host, address.port, name=name, limits=limits)
 
     def serves(self, request: Request) -> bool:
-        """Return whether there is a page for this request."""
+        """Return whether this is a GET request for a path that the endpoint has."""
         return request.method == "GET" and request.path in self._pages
 
     async def respond(self, request: Request) -> Answer:
-        """Return the page of a path."""
+        """Return the content of the request's path, or 404."""
         if request.method != "GET":
             raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only GET is allowed here")
         page = self._pages.get(request.path)

@@ -1,7 +1,8 @@
 """Serves `/metrics` over HTTPS, for clients that the API server authorizes (`--metrics-secure`).
 
-The module is imported only if this is enabled. The certificate comes from files, or is generated here. A generated
-certificate encrypts the connection, but does not authenticate the server.
+The module is imported only if this option is set. The certificate comes from files, or the operator generates it. With
+a generated certificate, the connection is encrypted, but clients can't verify the server, because they don't know its
+authority.
 """
 
 from __future__ import annotations
@@ -31,12 +32,11 @@ _REFUSED = {
 
 
 class SecureEndpoint(TlsServer, Endpoint):
-    """An endpoint.
+    """An endpoint over TLS, whose clients need a bearer token and the right to `get` the path in Kubernetes.
 
-    Its clients need TLS, a bearer token, and the right to GET the path. Call `start()` once, then `stop()`. With
-    `cert_dir`, it serves with `tls.crt` and `tls.key` from this directory, and reads them again when they change. Until
-    they exist, it refuses clients. Without `cert_dir`, it serves with a generated certificate. `stop()` closes
-    `client`.
+    Call `start()` once, then `stop()`. With `cert_dir`, it uses `tls.crt` and `tls.key` in this directory, and reads
+    them again when they change. Until these files exist, it closes each connection. Without `cert_dir`, it generates a
+    certificate. `stop()` closes `client`.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SecureEndpoint(TlsServer, Endpoint):
         limits: Limits = LIMITS,
         clock: Clock | None = None,
     ) -> None:
-        """The constructor already listens. Raises ListenError. With port 0, it selects a free port."""
+        """Listen on the address. With port 0, select a free port. Raises ListenError."""
         self._clock = clock or SystemClock()
         self._client = client
         self._reviews = AccessReviews(client, clock=self._clock)
@@ -65,21 +65,21 @@ class SecureEndpoint(TlsServer, Endpoint):
             self._make_certificate()
 
     def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context of the current certificate."""
+        """Return the TLS context of the current certificate. First renew a generated certificate if it is due."""
         if self._renew_at is not None and self._clock.now() >= self._renew_at:
             self._make_certificate()
         return super().context()
 
     def start(self) -> None:
-        """Start to answer requests."""
+        """Start to respond to requests, and to watch the files of the certificate if there are files."""
         super().start()
         if self._files is not None:
             self._files.start()
 
     async def respond(self, request: Request) -> Answer:
-        """Return the page of a path, for authorized clients only."""
+        """Return the content of the request's path, or 401, 403 or 503 if the client is not authorized."""
         if not self.serves(request):
-            return await super().respond(request)  # which refuses it, without a review
+            return await super().respond(request)  # this refuses the request, and needs no review of the token
         token = bearer_token(request.headers.get("authorization", ""))
         access = await self._reviews.check(token, path=request.path, verb="get", source=request.source)
         if access.status is HTTPStatus.OK:

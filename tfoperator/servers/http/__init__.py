@@ -1,4 +1,4 @@
-"""The HTTP server for the operator's endpoints, for its webhook and for the page.
+"""The HTTP server for the operator's endpoints, for its webhook, and for the page of `tfoperator ui`.
 
-Any client can connect to it, so it limits clients.
+Any client in the network can connect to it. So it limits the connections and bytes of clients.
 """

@@ -1,6 +1,6 @@
-"""Accepts the connections of a listening socket.
+"""Accepts the connections of a listening socket, and limits the rate at which they reach the server.
 
-It continues even after the process has used all its file descriptors.
+If the process has no free file descriptor, it tries again after 0.1 s.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ _ACCEPTED_PER_TURN = 32
 _RETRY_SECONDS = 0.1
 _LET_IN_PER_TURN = 8
 _PAUSE_SECONDS = 0.005
-"""If a server is full, a new connection ends the oldest connection. So the rate of new connections is limited to 1,600
-a second. With this limit, a full set of 128 connections lasts for 80 ms, and for 16 turns of the loop, however busy the
-loop is. So if a client sends its request at once, the server reads the request before the connection is the oldest. All
-further connections wait here. Sources that had no answer yet get only a quarter of the turns, even if the remaining
-turns are free. A TLS handshake costs such a source nothing, but costs the server a millisecond.
+"""The acceptor passes at most `_LET_IN_PER_TURN` connections to the server each `_PAUSE_SECONDS`: 1,600 a second. All
+other connections wait in the acceptor.
+
+The reason: in a full server, a new connection ends the oldest connection. With this rate, 128 connections are replaced
+in 80 ms at the earliest, which are 16 turns of the event loop. So if a client sends its request at once, the server
+reads the request before the connection is the oldest. A quarter of the 1,600 connections may come from unknown sources,
+which have had no successful response yet, even if no other connection waits. Each of them may cost the server a
+millisecond for the TLS handshake.
 """
 _MOST_WAITING = 1024
-"""The maximum number of connections that wait here. It is as many as in the kernel's queue for a socket. In the
-kernel's queue, a probe would wait for seconds behind 1,000 connections of unknown sources.
+"""The maximum number of connections that wait in the acceptor. The others stay in the kernel's queue, which has no
+priorities: there, a kubelet's probe can wait for seconds behind 1,000 connections of unknown sources.
 """
 
 
 class Acceptor:
-    """Passes each connection to `let_in`, together with its source.
+    """Passes each connection to `let_in`, together with its source (`limits.source_of`).
 
-    Connections of sources for which `knows` returns true come first. `out_of_files` is called when no connection can be
-    accepted. It should close connections if that is possible.
+    Connections of sources for which `knows` returns True have priority. `out_of_files` is called when the process can't
+    accept a connection, usually because it has no free file descriptor. It should close other connections.
 
-    Call all methods in the thread of the loop. If the object was never started, any thread may call `stop()`. The
-    object owns the socket.
+    Call all methods in the thread of the loop. If `start` was never called, any thread may call `stop()`, which closes
+    the socket.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class Acceptor:
         self._out_of_files = out_of_files
         self._known: deque[tuple[socket.socket, str]] = deque()
         self._strangers: deque[tuple[socket.socket, str]] = deque()
-        # All servers of a process together leave half of its open files to others.
+        # A tenth of the process's file descriptors for each server leaves at least half of them for other purposes.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_waiting = _MOST_WAITING if files == resource.RLIM_INFINITY else min(_MOST_WAITING, files // 10)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -88,9 +91,9 @@ class Acceptor:
         loop.add_reader(self._socket, self._accept, loop)
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept waiting connections.
+        """Accept at most 32 connections from the kernel's queue. The loop calls this again if there are more.
 
-        It does not accept all of them at once, because this would block the loop for the open connections.
+        With more of them at once, the open connections would have to wait.
         """
         for _ in range(_ACCEPTED_PER_TURN):
             if len(self._known) + len(self._strangers) >= self._most_waiting:
@@ -102,7 +105,7 @@ class Acceptor:
                 self._failing = False
                 break
             except OSError as error:
-                # Usually: too many open files. The backlog is accepted when there are fewer.
+                # Usually the process has too many open files. The connections stay in the kernel's queue meanwhile.
                 if not self._failing:
                     logger.warning("can't accept connections at the moment: %s", error)
                 self._failing = True
@@ -115,10 +118,7 @@ class Acceptor:
             self._let_some_in(loop)
 
     def _let_some_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let in the next waiting connections.
-
-        Every fourth turn belongs to an unknown source, and the remaining turns belong to known sources.
-        """
+        """Pass up to 8 waiting connections to `let_in`: 6 of known sources, and 2 of unknown sources."""
         self._next = None
         if self._known or self._strangers:
             self._next = loop.call_later(_PAUSE_SECONDS, self._let_some_in, loop)

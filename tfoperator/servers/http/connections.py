@@ -1,6 +1,6 @@
-"""The open connections of a server.
+"""The open connections of a server, and the choice of the connection that ends when a new connection needs its place.
 
-Decides which connection to close when a new connection needs its place. Only the thread of the loop uses it.
+Use all classes only in the thread of the event loop.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ _MAX_KNOWN = 1024
 
 
 class Connection:
-    """One connection. A connection. It is `busy` while its request is complete and its response is being computed.
+    """A connection of a client.
 
-    `streaming` is true if it sends a response that has no end. Then stopping the server does not wait for the response.
-    `received` is the number of bytes of the request's body, until the response is computed. `unsent` is the number of
-    bytes of the response, until its last byte is sent. `handed_over` is true if asyncio has made a transport of the
-    socket. Then asyncio closes the socket. `left` is true if the client has closed the connection, or its own half of
-    the connection.
+    `busy` is True while the response is computed, after the request was received. `streaming` is True while it sends a
+    StreamedAnswer or has a WebSocket: `HttpServer.stop` does not wait for it. `idle_since` is the time since when the
+    server waits for the client. `received` is the number of bytes of the request's body, until the response is
+    computed. `unsent` is the number of bytes of the response, until its last byte is sent. `handed_over` is True if
+    asyncio has made a transport of the socket; then asyncio closes the socket. `left` is True if the client has closed
+    the connection, or its own half of the connection.
     """
 
     def __init__(self, plain: socket.socket, source: str, now: float) -> None:
@@ -43,9 +44,9 @@ class Connection:
         self.transport: asyncio.WriteTransport | None = None
 
     def left_by_client(self) -> None:
-        """End the stream that the connection sends, because its reader is gone.
+        """Record that the client has closed the connection. End a streamed response, which has no reader any more.
 
-        Requests that came before are still answered.
+        The response to an ordinary request is still sent: the client may have closed only its own half.
         """
         self.left = True
         if self.streaming and self.task is not None:
@@ -58,8 +59,8 @@ class Connection:
         if not self.handed_over:
             self.plain.close()
             return
-        # Only asyncio may close it: a transport of TLS can outlive `abort`, and the next connection with the number of
-        # its socket would fail.
+        # Only asyncio may close the socket. A transport of TLS can use the socket's number even after `abort`. If this
+        # method closed the socket, a new connection could get this number, and would fail.
         with suppress(OSError):
             self.plain.shutdown(socket.SHUT_RDWR)
 
@@ -67,8 +68,8 @@ class Connection:
 class Places:
     """The open connections of a server, the oldest first.
 
-    A subclass decides which connection must end when another connection needs its place. In this class, all connections
-    may stay.
+    In this class, all connections may stay. A subclass can limit them, and ends a connection when another connection
+    needs its place.
     """
 
     def __init__(self) -> None:
@@ -78,7 +79,7 @@ class Places:
         return iter(tuple(self._all))
 
     def add(self, connection: Connection) -> None:
-        """Add a connection. It stays until it ends."""
+        """Add a connection. The caller calls `forget` when it has ended."""
         self._all[connection] = None
 
     def forget(self, connection: Connection) -> None:
@@ -92,7 +93,7 @@ class Places:
             connection.task.cancel()
 
     def knows(self, source: str) -> bool:  # noqa: ARG002 - subclasses look at it
-        """Return whether connections of this source are let in before other connections."""
+        """Return whether connections of this source have priority over connections of other sources."""
         return True
 
     def make_room(self, source: str, now: float) -> bool:  # noqa: ARG002 - subclasses look at them
@@ -100,17 +101,17 @@ class Places:
         return True
 
     def trust(self, connection: Connection) -> None:
-        """Record that the server trusts the sender of a request on this connection."""
+        """Record that `HttpServer.trusts` returned True for a request on this connection."""
 
     def answered(self, connection: Connection) -> None:
-        """Record that this source has requested a page that the server has."""
+        """Record that the source of this connection has had a successful response (a status below 400)."""
 
     def bound_unsent(self) -> bool:
-        """End connections that have too many unsent bytes of responses. Return whether it ended a connection."""
+        """End connections if too many bytes of responses are unsent. Return whether a connection was ended."""
         return False
 
     def bound_received(self) -> bool:
-        """End a connection that has too many bytes of requests. Return whether it ended a connection."""
+        """End a connection if too many bytes of requests were received. Return whether a connection was ended."""
         return False
 
     def out_of_files(self) -> None:
@@ -118,35 +119,37 @@ class Places:
 
 
 class PlacesBySource(Places):
-    """A limited number of connections, in total and for each source. It is for servers that any machine can reach."""
+    """A limited number of connections, in total and for each source, for servers that any machine can reach."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
         self._limits = limits
-        self._known: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had an answer
+        self._known: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had a successful response
 
     def answered(self, connection: Connection) -> None:
-        """Record that this source has requested a page that the server has."""
+        """Record that the source of this connection has had a successful response (a status below 400)."""
         self._known[connection.source] = None
 
     def knows(self, source: str) -> bool:
-        """Return whether this source has had an answer before."""
+        """Return whether this source has had a successful response before."""
         return source in self._known
 
     def make_room(self, source: str, now: float) -> bool:
         """Return whether this source may have another connection.
 
-        For this, it may end a connection that waits for its client. In a full server, a connection keeps its place only
-        in two cases: its request is complete and the response is being computed, or it is a stream. All other
-        connections may be ended, the oldest first: a connection that is idle, that still sends a request, or whose
-        client does not read the response. A client that sends its request at once is served before its connection is
-        the oldest, however many other clients connect. While the sources that had an answer have at most half of the
-        places, only connections of sources without an answer are ended. The reason is that a handshake takes time, and
-        an API server begins a new handshake for each review whose connection was ended.
+        If the server is full, end the connection that has waited longest for its client: it is idle, still sends a
+        request, or its client does not read the response. A connection whose response is being computed or streamed is
+        never ended. A client that sends its request at once is served before its connection is the oldest
+        (`accepting`).
+
+        Known sources have had a successful response. While they have at most half of the places, only connections of
+        unknown sources are ended. For example, an API server keeps an idle connection to the webhook. If this
+        connection were ended, the API server would need a new TLS handshake for the next request.
         """
         own = [one for one in self._all if one.source == source]
         if len(own) >= self._limits.per_source:
-            # Not sooner: else the server would only accept and close connections.
+            # End only a connection that has waited for a second. Otherwise a source that opens connections all the time
+            # would make the server only accept and close connections.
             return self._end_oldest([one for one in own if not one.unsent], now - _FLEETING_SECONDS)
         return len(self._all) < self._limits.connections or self._end_oldest(self._all, now)
 
@@ -162,11 +165,10 @@ class PlacesBySource(Places):
         return True
 
     def bound_unsent(self) -> bool:
-        """End connections while the unsent responses exceed a limit.
+        """End connections while the unsent bytes of responses exceed `Limits.unsent`. Return whether any was ended.
 
-        The limit applies to all responses together, and half of it to the responses to one source. End the connections
-        first that have read least. Returns whether it ended a connection. A single response may be larger than the
-        limit.
+        The limit applies to all responses together, and half of it to the responses to a single source. Connections of
+        the source with the most unsent bytes are ended first. A single response may be larger than the limit.
         """
         limit, ended = self._limits.unsent, False
         while True:
@@ -180,10 +182,10 @@ class PlacesBySource(Places):
             ended = True
 
     def bound_received(self) -> bool:
-        """End a connection that is still sending, if the received bodies exceed a limit.
+        """End a connection that still sends a body, if the received bodies exceed `Limits.received`.
 
-        The limit applies to all bodies together, and half of it to the bodies from one source. Returns whether it ended
-        a connection.
+        The limit applies to all bodies together, and half of it to the bodies from a single source. Return whether a
+        connection was ended.
         """
         limit, held = self._limits.received, Counter[str]()
         for one in self._all:

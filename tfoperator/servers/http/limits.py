@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 _BACKLOG = 4096
-"""The length of the kernel's accept queue. When this queue is full, the kernel drops new connections of all clients for
-a second.
+"""The length of the kernel's accept queue. If this queue is full, the kernel drops the first packet of each new
+connection, and the client tries again after a second.
 """
 
 
@@ -31,12 +31,12 @@ class ListenError(OSError):
 class Limits(msgspec.Struct, frozen=True):
     """The limits for clients. Sizes are in bytes, and times are in seconds.
 
-    `per_source` limits the connections from one IPv4 address, or from one IPv6 network of 64 bits. `received` limits
-    the bodies that were received and not answered yet. `unsent` limits the responses that clients have not read yet.
-    Both count all connections together. `head` limits the size of a request's line and headers. Clients written in Go
-    send some hundred bytes. `idle_seconds` is how long a connection may be idle after a request. 0 means that each
-    connection has only one request. With `waits_for_readers`, a client may read a response as slowly as it likes,
-    because a user may look at a log page by page.
+    `per_source` limits the connections from a single IPv4 address, or from an IPv6 network of 64 bits. `head` limits a
+    request's first line and headers, and `body` limits its body. `received` limits the bodies of all requests that are
+    not answered yet, together. `unsent` limits all bytes of responses that clients have not read yet, together.
+    `request_seconds` is the time for sending a request, and for reading a response. `idle_seconds` is the time for
+    which a connection may be idle after a request; 0 means that each connection has only one request. With
+    `waits_for_readers`, a client has unlimited time to read a response, because a user may read a log slowly.
     """
 
     connections: int = 128
@@ -52,9 +52,9 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def source_of(address: str) -> str:
-    """Return the source of a connection.
+    """Return the source of a connection from this IP address: an IPv4 address, or an IPv6 network of 64 bits.
 
-    It is an IPv4 address or an IPv6 network of 64 bits, because one machine can use all addresses of such a network.
+    A machine can use all IPv6 addresses of its network of 64 bits. So these addresses count as one source.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -68,7 +68,10 @@ def source_of(address: str) -> str:
 
 
 def listen(host: str, port: int, name: str) -> socket.socket:
-    """Return a socket that listens. Its calls do not block. Raises ListenError."""
+    """Return a non-blocking socket that listens at this address. `name` names the server in the error.
+
+    Raises ListenError.
+    """
     where, family = (f"[{host}]:{port}", socket.AF_INET6) if ":" in host else (f"{host}:{port}", socket.AF_INET)
     try:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)

@@ -16,9 +16,9 @@ class Request(msgspec.Struct, frozen=True):
     """A complete request. `path` does not contain the query. `query` is not decoded. `source` identifies the sender.
 
     The names of `headers` are in lower case. If a name occurs several times, its values are joined by commas. `last` is
-    true if the client sends no more requests on this connection. `takes_chunks` is true if the client speaks HTTP/1.1,
-    and false for HTTP/1.0. `trusted` is the value that `HttpServer.trusts` returned. If it is false, the request has no
-    body here.
+    True if the client sends no more requests on this connection. `takes_chunks` is True for HTTP/1.1, which has chunked
+    bodies, and False for HTTP/1.0. `trusted` is the value that `HttpServer.trusts` returned. If it is False, the server
+    has not read the request's body, and `body` is empty.
     """
 
     method: str
@@ -38,9 +38,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response. `headers` are sent in addition to the usual headers. They contain no control characters.
+    """A response. `headers` are sent in addition to Server, Content-Type and Content-Length.
 
-    With `last`, the connection ends after this response.
+    The caller makes sure that they contain no control characters. With `last`, the connection ends after this response.
     """
 
     body: bytes
@@ -55,11 +55,11 @@ def _nothing() -> None:
 
 
 class StreamedAnswer(msgspec.Struct, frozen=True):
-    """A response of unknown length. It is closed if the client leaves.
+    """A response of unknown length. If the client closes the connection, `chunks` is closed.
 
     The next chunk is taken from `chunks` only when the previous chunk was sent. So a slow client slows down the source
-    of the chunks. `over` is called once when the response has ended, even if no chunk was taken. It is needed because a
-    generator that was never started can't run code at its end.
+    of the chunks. `over` is called once when the response has ended, even if no chunk was taken. (A `finally` block in
+    the generator does not run if the generator was never started.)
     """
 
     chunks: AsyncGenerator[bytes, None]
@@ -72,27 +72,27 @@ class WebSocket(Protocol):
     """The server's side of a WebSocket. Only the event loop may use it.
 
     Iterate over it, only once, to get the client's messages. A text message comes as UTF-8 bytes. The iteration ends
-    when the connection ends, and also after an error of the client.
+    when the connection ends, and also when the client violates the protocol.
     """
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def send(self, data: bytes) -> None:
-        """Send a message, and wait until the client can receive more. Raises ConnectionError if the client is gone."""
+        """Send a message, and wait until the send buffer has space. Raises ConnectionError if it is closed."""
 
     async def close(self) -> None:
-        """Send a close message, and wait a moment for the client's close message.
+        """Send a close message, and wait at most a second for the client's close message.
 
-        The call is idempotent. After it, `send` fails.
+        The call is idempotent. Later calls of `send` raise ConnectionError.
         """
 
 
 class WebSocketAnswer(msgspec.Struct, frozen=True):
-    """A WebSocket in place of a response.
+    """The response to a request that opens a WebSocket.
 
-    When the WebSocket is open, `talk` is called with it. When `talk` returns, the WebSocket is closed. `subprotocols`
-    are the subprotocols that the server supports, the preferred one first. `most` is the maximum number of bytes of a
-    message.
+    When the WebSocket is open, the server calls `talk` with it. When `talk` returns, the server closes the WebSocket.
+    `subprotocols` are the names that the server supports for the header Sec-WebSocket-Protocol, in the order of
+    preference. `most` is the maximum number of bytes of a message.
     """
 
     talk: Callable[[WebSocket], Awaitable[None]]
@@ -101,9 +101,9 @@ class WebSocketAnswer(msgspec.Struct, frozen=True):
 
 
 class Refusal(Exception):
-    """A request is refused.
+    """A request is refused. The client gets `status` and the message, and the connection ends.
 
-    The client gets the message, and the connection ends. `reason` is a single word for the metrics.
+    `reason` is a single word for the metrics.
     """
 
     def __init__(self, status: HTTPStatus, reason: str, message: str) -> None:
@@ -113,7 +113,7 @@ class Refusal(Exception):
 
 
 class _Parts:
-    """The parts of a request's head that the parser finds."""
+    """Collects the parts of a request's head. The parser calls the methods `on_...`."""
 
     def __init__(self) -> None:
         self.target = b""
@@ -132,12 +132,12 @@ class _Parts:
 
 
 def parse_head(head: bytes) -> Request:
-    """Return the request that this head describes, without its body. Raises Refusal if the request is ambiguous."""
+    """Decode the first line and the headers of a request. Raises Refusal if they are not valid HTTP/1.0 or HTTP/1.1."""
     parts = _Parts()
     parser = HttpRequestParser(parts)
     version = head.partition(b"\r\n")[0][-9:]
     try:
-        with suppress(HttpParserUpgrade):  # another protocol is offered: HTTP/1.1 continues
+        with suppress(HttpParserUpgrade):  # the client offers another protocol (`Upgrade`); the server uses HTTP/1.1
             parser.feed_data(head)
     except HttpParserError as error:
         raise malformed(str(error)) from None
@@ -159,10 +159,10 @@ _ABSOLUTE_FORM = re.compile("[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)", re.ASCII)
 
 
 def _origin_form(target: str) -> tuple[str, str]:
-    """Return (path and query, authority) of a request's target. The authority is empty if the client sent only a path.
+    """Return the path with the query, and the authority (`HOST:PORT`), of the target in a request's first line.
 
-    A server must accept a whole URL as the target, and use the URL's authority instead of the header `Host` (RFC 9112,
-    3.2.2).
+    The target is usually a path. Then the authority is "". But a server must also accept a whole URL as the target, and
+    use the URL's authority in place of the header `Host` (RFC 9112, 3.2.2).
     """
     whole = _ABSOLUTE_FORM.match(target)
     if whole is None:
@@ -172,14 +172,15 @@ def _origin_form(target: str) -> tuple[str, str]:
 
 
 def malformed(problem: str) -> Refusal:
-    """Return the refusal of a request that is not HTTP, or that can be understood in two ways."""
+    """Return a Refusal with the status 400 for a request that is not valid HTTP. The message contains `problem`."""
     return Refusal(HTTPStatus.BAD_REQUEST, "malformed", f"this is not a valid HTTP/1.1 request: {problem}")
 
 
 def encode_head(answer: Answer | StreamedAnswer, *, last: bool, in_chunks: bool = False) -> bytes:
-    """Return the bytes that come before the body. With `last`, the connection ends after the response.
+    """Return the first line and the headers of a response. With `last`, the connection ends after the response.
 
-    A streamed response is sent `in_chunks`. Otherwise, the end of the connection is the end of the response.
+    A streamed response with `in_chunks` has the header `Transfer-Encoding: chunked`. Without `in_chunks`, the end of
+    the connection is the end of the response.
     """
     status, length = HTTPStatus.OK, "Transfer-Encoding: chunked\r\n" if in_chunks else ""
     if isinstance(answer, Answer):

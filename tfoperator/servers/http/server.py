@@ -1,9 +1,9 @@
 """The HTTP/1.1 server for all our endpoints. One thread serves all connections.
 
-Clients that open connections and send little must not block other clients. So a connection needs no thread while its
-request is incomplete, or while its answer is sent. Everything has a deadline. The number of connections of a source is
-limited. A full server ends the connection that has waited longest for its client. There are also limits on the bytes of
-all requests received, and on the bytes of all responses that clients have not read yet.
+Clients that open connections and send little must not block other clients. So a connection needs no thread of its own,
+and each wait for a client has a deadline. The number of connections of a source is limited. A full server ends the
+connection that has waited longest for its client. There are also limits on the bytes of all received requests together,
+and on the bytes of all responses that clients have not read yet (`limits`, `connections`).
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS = 5.0
 _GOODBYE_SECONDS = 1.0
-"""Seconds that a client has to confirm the end of its TLS connection."""
+"""The seconds that the server waits for a client's confirmation (`close_notify`) that its TLS connection ends."""
 _HASTY_GOODBYE_SECONDS = 0.1
-"""The same time while the server stops. A client with an idle connection in its pool doesn't read, so it never confirms
-the end.
+"""The same time while the server stops. A client does not read from an idle connection in its pool, so it would never
+send the confirmation.
 """
 
 AnyAnswer = Answer | StreamedAnswer | WebSocketAnswer
 
 
 class _Streams(asyncio.StreamReaderProtocol):
-    """Keeps the transport of a new connection, and ends a stream if its client has left."""
+    """Records the transport of a new connection in its `Connection`, and that the client has closed the connection."""
 
     def __init__(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         super().__init__(reader)
@@ -70,7 +70,7 @@ class _Streams(asyncio.StreamReaderProtocol):
 
 
 class HttpServer(ABC):
-    """A server that answers requests with `respond`, at one address and at addresses that are added later.
+    """A server that responds to requests with the method `respond`. It can listen at several addresses.
 
     Call `start()` once, then `stop()`. Thread-safe. A subclass defines `respond`, and may override all other public
     methods.
@@ -86,11 +86,11 @@ class HttpServer(ABC):
         listening: socket.socket | None = None,
         places: Places | None = None,
     ) -> None:
-        """The constructor already listens, so an address in use is detected early.
+        """Listen on the address, before `start`, so that an address in use is found early. Raises ListenError.
 
-        Raises ListenError. With port 0, it selects a free port. If `listening` is given, the server listens on this
-        socket and not on the address. It closes the socket at its end. `places` decides which connections the server
-        keeps. Without `places`, the limits on sources decide this.
+        With port 0, select a free port. If `listening` is given, the server uses this socket in place of the address,
+        and closes it at its end. `places` decides which connections the server keeps. Without `places`, a
+        PlacesBySource with `limits` decides this.
         """
         self.draining = False
         self.log = StrangersLog(logger)
@@ -100,7 +100,7 @@ class HttpServer(ABC):
             listening = listen(host, port, name)
         self._port = int(listening.getsockname()[1])
         self._connections = PlacesBySource(limits) if places is None else places  # used only in the loop's thread
-        self._lock = threading.Lock()  # guards the three below; never held while waiting
+        self._lock = threading.Lock()  # guards _acceptors, _running and _over; never held while waiting
         self._acceptors = [self._acceptor(listening)]
         self._running = False
         self._over = False
@@ -115,43 +115,45 @@ class HttpServer(ABC):
         """Return the response to a request. Raises Refusal. The method must not block. Run long work in an executor."""
 
     def trusts(self, request: Request) -> bool:  # noqa: ARG002 - subclasses look at it
-        """Return whether the head of a request shows that its sender may send a body, and more requests.
+        """Return whether the headers of a request, such as a token, show that the server should read its body.
 
-        If it does, the connection keeps its place, if `places` supports this. The server calls it before it reads the
-        body.
+        The server calls this method before it reads the body. If it returns False, `respond` gets the request without
+        its body, and the connection ends after the response. `Places.trust` is called for a trusted connection.
         """
         return True
 
     def begin(self) -> None:  # noqa: B027 - most servers have nothing to prepare
-        """Prepare the things that `respond` needs.
+        """Prepare objects that `respond` needs, such as locks of asyncio.
 
-        The thread of the loop calls this before the server accepts the first connection.
+        The thread of the loop calls this method before the server accepts the first connection.
         """
 
     async def end_streams(self) -> None:  # noqa: B027 - most streams can be cut off
-        """Give the streams time to end by themselves when the server stops.
+        """Wait for streamed responses and WebSockets that should end by themselves, when the server stops.
 
-        The server then cuts off all streams that continue.
+        After this method, the server ends all of them that are still open.
         """
 
     def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context for the next connection. Return None for plain text."""
+        """Return the TLS context for the next connection, or None for a connection without TLS."""
         return None
 
     def is_ready(self) -> bool:
-        """Return whether the server can serve clients. Before that, it refuses clients."""
+        """Return whether the server can serve clients. While it returns False, the server closes new connections."""
         return True
 
     def refusal(self, refusal: Refusal) -> Answer:
-        """Return the response to a refused request."""
+        """Return the response to a request for which a Refusal was raised."""
         return Answer(f"{refusal}\n".encode(errors="replace"), refusal.status)
 
     def refused(self, reason: str) -> None:  # noqa: B027 - a server without metrics does nothing
-        """Count a refused client, a refused request, or a failure to answer ("error") for the metrics."""
+        """Count a refusal for the metrics. `reason` is `turned_away` for a connection that the server has ended or not
+        accepted, `error` for an unexpected exception, or the reason of a Refusal.
+        """
 
     @property
     def port(self) -> int:
-        """The port in use at the first address."""
+        """The port of the first address, also if the server has selected it."""
         return self._port
 
     def listen_also(self, listening: socket.socket) -> None:
@@ -170,7 +172,7 @@ class HttpServer(ABC):
         acceptor.stop()
 
     def start(self) -> None:
-        """Start to answer requests. If the start fails, raise its error."""
+        """Start to respond to requests, in another thread. Raises the error of `begin` if it fails."""
         self._thread.start()
         self._started.wait()
         if self._failure is not None:
@@ -179,15 +181,17 @@ class HttpServer(ABC):
             raise self._failure
 
     def drain(self) -> None:
-        """Continue to answer, but end each connection after its next response, so that clients reconnect to another
-        server.
+        """Continue to respond, but end each connection after its next response.
+
+        So clients connect again, and a load balancer can send them to another server.
         """
         self.draining = True
 
     def stop(self) -> None:
-        """Stop listening, and end idle and streaming connections at once.
+        """Stop listening, end all connections, and wait for the end of the thread. Idempotent.
 
-        End all other connections when they are answered, or after 5 s. Idempotent.
+        Idle connections end at once. Streams end after `end_streams`. All other connections end after their response,
+        or after 5 s.
         """
         self.drain()
         if self._thread.is_alive():
@@ -262,13 +266,13 @@ class HttpServer(ABC):
         connection = Connection(plain, source, self._loop.time())
         self._connections.add(connection)
         connection.task = self._loop.create_task(self._serve(connection))
-        # Not in the task: a task that is cancelled before its first step runs no code.
+        # A callback, and not code in `_serve`: a task that is cancelled before its first step runs no code.
         connection.task.add_done_callback(partial(self._ended, connection))
 
     def _ended(self, connection: Connection, _task: asyncio.Task[None]) -> None:
         connection.close()
-        # The task's traceback refers to the connection, which has the buffers of TLS: don't leave
-        # it to the garbage collector.
+        # The task and the connection refer to each other. Break this circle, so that the TLS buffers are freed now, and
+        # not by the next garbage collection.
         connection.task = connection.transport = None
         self._connections.forget(connection)
 
@@ -293,7 +297,7 @@ class HttpServer(ABC):
                     shutdown_seconds=_GOODBYE_SECONDS,
                 )
             assert connection.transport is not None, "a connection that was made has a transport"
-            # A response counts as sent when its last byte was written to the socket, not to a buffer.
+            # With these limits, `drain` returns only after the last byte was written to the socket, not to a buffer.
             connection.transport.set_write_buffer_limits(high=1, low=0)
             writer = asyncio.StreamWriter(connection.transport, protocol, reader, self._loop)
             await self._converse(connection, reader, writer)
@@ -306,7 +310,7 @@ class HttpServer(ABC):
             connection.close()
 
     async def _begins(self, plain: socket.socket) -> None:
-        """Wait until the client has sent a byte. Before that, its connection costs almost nothing."""
+        """Wait until the client has sent a byte. Until then, the connection needs no buffers and no TLS."""
         said = asyncio.Event()
         self._loop.add_reader(plain, said.set)
         try:
@@ -318,7 +322,7 @@ class HttpServer(ABC):
     async def _converse(
         self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Read and answer requests one after the other, until the connection must end."""
+        """Read requests and send their responses, one after the other, until the connection must end."""
         limits = self._limits
         seconds, last = limits.request_seconds, False
         while not last:
@@ -338,7 +342,7 @@ class HttpServer(ABC):
             else:
                 last = last or answer.last
                 self._write(connection, writer, answer, last=last, is_head=head.method == "HEAD")
-                del answer  # the transport's buffer has the unsent bytes: keep no second copy
+                del answer  # the transport's buffer has the unsent bytes, so free this second copy
                 await self._drained(connection, writer)
             seconds = limits.idle_seconds
             if unread:
@@ -350,12 +354,12 @@ class HttpServer(ABC):
     async def _answer(
         self, connection: Connection, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, AnyAnswer, bool]:
-        """Return the head of the request that begins with this byte, and the response.
+        """Return the request that begins with the byte `first`, without its body, and the response to it.
 
-        Also return whether unread bytes of the request remain. The body of the request is dropped, because it must not
-        stay in memory until the client has read the response.
+        Also return whether the connection has unread bytes of the request. The returned request has no body, so that
+        the body does not stay in memory until the client has read the response.
         """
-        head = Request("HEAD" if first == b"H" else "", "", {})  # until it is read
+        head = Request("HEAD" if first == b"H" else "", "", {})  # a placeholder until the head was read
         try:
             async with asyncio.timeout(self._limits.request_seconds):
                 head = await read_head(first, reader)
@@ -373,10 +377,7 @@ class HttpServer(ABC):
     async def _admit(
         self, connection: Connection, head: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, bytes]:
-        """Return the head of a request with the facts about its sender.
-
-        If the sender is trusted, also return the body.
-        """
+        """Return the request with its `source`, and whether it is `trusted`. If it is trusted, also return its body."""
         trusted = self.trusts(head)
         head = msgspec.structs.replace(head, source=connection.source, trusted=trusted)
         if not trusted:
@@ -387,7 +388,7 @@ class HttpServer(ABC):
 
     def _refuse(self, connection: Connection, refusal: Refusal) -> Answer:
         self.refused(refusal.reason)
-        connection.busy = True  # the rest of the request does not count as received
+        connection.busy = True  # so `bound_received` does not end this connection before the client has the refusal
         return self.refusal(refusal)
 
     async def _open_websocket(
@@ -438,7 +439,7 @@ class HttpServer(ABC):
     ) -> None:
         """Begin to send a response.
 
-        Until the client has read it, the server may end its connection for other connections.
+        Until the client has read the response, the connection is not `busy`: a new connection may get its place.
         """
         data = encode_head(answer, last=last) + (b"" if is_head else answer.body)
         connection.busy, connection.unsent, connection.idle_since = False, len(data), self._loop.time()

@@ -1,4 +1,4 @@
-"""A log for lines that clients cause. Anybody may be a client, so a flood of bad requests must not fill the disk."""
+"""A log for lines that clients cause. Their number is limited, because a flood of bad requests could fill the disk."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from collections.abc import Callable
 from typing import Any
 
 LINES_PER_SOURCE = 10
-"""The maximum number of lines of a source in a minute. It suffices to see a client's mistake."""
+"""The maximum number of lines that a source causes in a minute. They are enough to see the mistake of a client."""
 LINES = 100
 """The maximum number of lines of all sources together in a minute."""
 
 
 class StrangersLog(logging.LoggerAdapter[logging.Logger]):
-    """Write at most `LINES_PER_SOURCE` lines of a source in a minute.
+    """Writes at most 10 lines of a source and 100 lines in total (LINES_PER_SOURCE, LINES) in a minute. Thread-safe.
 
-    The next line after that shows how many lines were left out. The keyword `source` of each method is the client's
-    source. All lines without this keyword count as lines of one source. Lines at the level DEBUG are not limited.
-    Thread-safe.
+    A line in a later minute shows how many lines were left out. The keyword `source` of each method is the client's
+    source (`limits.source_of`). All lines without this keyword count as lines of the same source. Lines at the level
+    DEBUG are not limited.
     """
 
     def __init__(self, logger: logging.Logger, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__(logger)
         self._monotonic = monotonic
-        self._lock = threading.Lock()  # guards the three below
-        self._ends = 0.0  # of the minute
+        self._lock = threading.Lock()  # guards the next three fields
+        self._ends = 0.0  # the end of the current minute, by `monotonic`
         self._lines = Counter[str]()  # in this minute, by source
         self._left_out = 0
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Write a line, unless its source has used its share. All other methods call this method."""
+        """Write a line, unless a limit is reached. `info`, `warning` and the other methods call this method."""
         source = str(kwargs.pop("source", ""))
         if level > logging.DEBUG:
             with self._lock:

@@ -1,9 +1,9 @@
 """TLS for accepted connections, with small buffers.
 
 asyncio gives each TLS connection a buffer of 256 KiB. If both TLS servers of the operator were full of clients that
-send nothing, these buffers would need 160 MiB. A TLS record has only 16 KiB. asyncio has no option for the size of the
-buffer, so these connections use a protocol class of their own. Connections of other code in this process are not
-changed.
+send nothing, these buffers would need 160 MiB. A TLS record has at most 16 KiB, so 32 KiB are enough. asyncio has no
+option for the size of the buffer. So the servers use a subclass of asyncio's protocol class, and other connections of
+this process are not changed.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ async def accept_tls(
         transport, _ = await loop.connect_accepted_socket(lambda: secured, connection)
         await shaken
     except BaseException as error:
-        shaken.cancel()  # its error has no reader any more
+        shaken.cancel()  # otherwise asyncio would log that nobody has read its exception
         if transport is not None:
             transport.abort()
-        # Frames of asyncio, and this frame by `shaken`, refer to the error that refers to them. These circles would
-        # stay until a full garbage collection, with the connection's buffers: thousands of clients would fill the
-        # memory.
+        # The traceback refers to frames, and these frames refer to the error: a reference cycle that contains the
+        # connection's buffers. It would stay until a full garbage collection, so thousands of clients could fill the
+        # memory. Without the traceback there is no cycle.
         error.with_traceback(None)
         raise
     finally:

@@ -1,7 +1,8 @@
 """WebSockets: messages in both directions, over a connection that began with an HTTP request.
 
-The module is imported only when a WebSocket is opened. The package `websockets` encodes and decodes the frames. Its
-input and output are not used. The server does not offer compression. So a small message can't become a large message.
+The module is imported only when a WebSocket is opened. The package `websockets` only encodes and decodes the frames:
+this module reads and writes the bytes. The server does not offer compression, because a small compressed message could
+become a very large message.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ _HEADERS = (
 )  # fmt: skip
 _PIECE = 64 << 10
 _HEARTBEAT_SECONDS = 30.0
-"""If a client is silent for this many seconds, it gets a ping. If it stays silent for the same time again, it counts as
-gone.
+"""Every 30 s, the server sends a ping. If the client has sent nothing, not even a pong, since the last ping, the server
+ends the connection.
 """
 _GOODBYE_SECONDS = 1.0
 _QUIET = logging.Logger("frames of WebSockets", logging.CRITICAL + 1)
-"""A logger that drops everything. The library logs frames and ends of connections, and the mistakes of clients must not
-fill the log.
+"""A logger that drops all lines. The library would log frames and closed connections, and bad clients could fill the
+log.
 """
 
 
 class AcceptedWebSocket:
-    """A `WebSocket` on a connection. Call `abandon` when the connection ends. Only the event loop may use it."""
+    """A `WebSocket` on a connection. Call `abandon` when the connection ends. Use it only in the loop's thread."""
 
     def __init__(
         self,
@@ -49,7 +50,10 @@ class AcceptedWebSocket:
         subprotocols: Sequence[str],
         most: int,
     ) -> None:
-        """Accept the WebSocket handshake in this request. Messages have at most `most` bytes. Raises Refusal."""
+        """Accept the WebSocket handshake in `request`. A message of the client may have at most `most` bytes.
+
+        Raises Refusal if the request is not a valid handshake.
+        """
         self._reader = reader
         self._writer = writer
         own = [Subprotocol(name) for name in subprotocols]
@@ -61,7 +65,7 @@ class AcceptedWebSocket:
             max_size=most,
             logger=_QUIET,
         )
-        # The library's parser has narrower limits than this server, so it gets only the necessary headers.
+        # The library allows fewer and shorter headers than this server, so it gets only the necessary headers.
         headers = Headers((name, request.headers[name]) for name in _HEADERS if name in request.headers)
         self._protocol.receive_data(Handshake("/", headers).serialize())
         asked = self._protocol.events_received()
@@ -74,11 +78,11 @@ class AcceptedWebSocket:
         self._heartbeat = asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)
 
     async def send(self, data: bytes) -> None:
-        """Send a message, and wait until the client can receive more. Raises ConnectionError if the client is gone."""
+        """Send a message, and wait until the send buffer has space. Raises ConnectionError if it is closed."""
         try:
             self._protocol.send_binary(data)
         except InvalidState:
-            self._flush()  # a close message that came in the same moment is answered
+            self._flush()  # sends the reply to a close message of the client, which may have arrived just now
             raise ConnectionResetError("the WebSocket is closed") from None
         self._flush()
         await self._writer.drain()
@@ -96,9 +100,9 @@ class AcceptedWebSocket:
             await self._receive()
 
     async def close(self) -> None:
-        """Send a close message, and wait a moment for the client's close message.
+        """Send a close message, and wait at most a second for the client's close message.
 
-        The call is idempotent. After it, `send` fails.
+        The call is idempotent. Later calls of `send` raise ConnectionError.
         """
         self._heartbeat.cancel()
         if self._protocol.state is State.OPEN:
@@ -115,7 +119,7 @@ class AcceptedWebSocket:
         self._heartbeat.cancel()
 
     def _take(self, frame: Frame) -> bool:
-        """Process a frame. Return whether a message is complete."""
+        """Add the data of a frame to the current message. Return whether the message is complete."""
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
             return False
         if frame.opcode is not Opcode.CONT:

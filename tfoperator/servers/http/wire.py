@@ -1,4 +1,4 @@
-"""Reads requests from a connection, within limits, and sends responses of unknown length."""
+"""Reads requests from a connection, within limits, and sends streamed responses."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ OSErrors.)
 _PIECE = 64 << 10
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 256 << 10
-"""If a request is refused, the server reads and discards this many more bytes than an allowed body has. If it closed a
-connection with unread bytes, the connection would be reset, and the client might never see the refusal. Go's net/http
-does the same.
+"""After a refusal, the server still reads and discards the rest of the request: an allowed body and this many more
+bytes. If a connection is closed with unread bytes, the kernel sends a TCP reset, and the client may lose the refusal
+before it has read it. Go's net/http does the same.
 """
 
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t -~\x80-\xff]*)?\r\n")
-"""A pattern for the line before a chunk. It has the size of the chunk, and extensions, which have no meaning here. RFC
-9112 allows no other control characters in this line. If a server accepted them, it could see other requests in a
-connection than a proxy in front of it.
+"""A pattern for the line before a chunk: the chunk's size in hexadecimal digits, and extensions, which are ignored. The
+only control character that RFC 9112 allows in extensions is the tab. If the server accepted others, it and a proxy in
+front of it could disagree where a request ends (request smuggling).
 """
 _MOST_CHUNK_LINE = 256
 _MOST_TRAILER = 4096
 
 
 async def read_head(first: bytes, reader: asyncio.StreamReader) -> Request:
-    """Return the request that begins with this byte, without its body. The method does not matter.
+    """Read the first line and the headers of the request that begins with the byte `first`. Return it without its body.
 
-    Raises Refusal, and the errors of a lost connection.
+    Raises Refusal, and the errors in ENDED.
     """
     try:
         head = first + await reader.readuntil(b"\r\n\r\n")
@@ -52,10 +52,10 @@ async def read_body(
     send: Callable[[bytes], object],
     received: Callable[[int], object],
 ) -> bytes:
-    """Return the body of a request. It has at most `most` bytes.
+    """Return the body of a request. It may have at most `most` bytes.
 
-    A client may first wait for permission to send the body. It gets this permission by `send`. `received` is called
-    after each piece with the number of bytes received so far. Raises Refusal, and the errors of a lost connection.
+    For a request with `Expect: 100-continue`, first send `100 Continue` with `send`. `received` is called after each
+    piece with the number of bytes received so far. Raises Refusal, and the errors in ENDED.
     """
     coding = request.headers.get("transfer-encoding")
     if coding is not None and coding.lower() != "chunked":
@@ -85,7 +85,7 @@ def _check_length(length: int, most: int) -> None:
 async def _read_into(
     body: bytearray, length: int, reader: asyncio.StreamReader, received: Callable[[int], object]
 ) -> None:
-    """Append this number of bytes to the body."""
+    """Read `length` bytes, and append them to the body."""
     whole = len(body) + length
     while len(body) < whole:
         piece = await reader.read(min(whole - len(body), _PIECE))
@@ -98,7 +98,7 @@ async def _read_into(
 async def _read_chunks(
     body: bytearray, reader: asyncio.StreamReader, most: int, received: Callable[[int], object]
 ) -> None:
-    """Append all chunks to the body, and discard the trailer that follows them."""
+    """Read all chunks, append them to the body, and discard the trailer (headers) that follows them."""
     while True:
         line = _CHUNK_LINE.fullmatch(await _read_line(reader, _MOST_CHUNK_LINE))
         if line is None:
@@ -116,7 +116,7 @@ async def _read_chunks(
 
 
 async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes:
-    """Return the next line with its end. It has at most `most` bytes. Raises Refusal."""
+    """Return the next line with its CR LF. Raises Refusal if it has more than `most` bytes, or ends without CR."""
     try:
         line = await reader.readuntil(b"\n")
     except asyncio.LimitOverrunError:
@@ -129,9 +129,9 @@ async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes:
 
 
 async def discard(reader: asyncio.StreamReader, most: int, seconds: float) -> None:
-    """Read and discard bytes until the client closes the connection or is silent for a second.
+    """Read and discard bytes until the client closes the connection or sends nothing for a second.
 
-    Stop after `seconds`, or after `most` bytes and some more.
+    Stop after `seconds`, or after `most` bytes and 256 KiB.
     """
     left = most + _LINGER_BYTES
     with suppress(*ENDED):
@@ -152,11 +152,11 @@ async def send_stream(
     last: bool,
     seconds: float | None,
 ) -> None:
-    """Send all chunks. An empty chunk also ends the response. Cancel the task if the client has left.
+    """Send the head and all chunks of a response. An empty chunk also ends the response.
 
-    If a client accepts chunks, the response is sent in chunks, so the client can notice whether it is complete. Raises
-    TimeoutError if the client does not read a chunk within `seconds`. Raises the errors of `chunks`. In every case,
-    `chunks` is closed.
+    With HTTP/1.1, the response has `Transfer-Encoding: chunked`, so the client can notice whether it is complete.
+    Raises TimeoutError if the client does not read a chunk within `seconds`. Raises the errors of `chunks`. In every
+    case, `chunks` is closed. If the client closes the connection, the caller must cancel the task.
     """
     in_chunks = request.takes_chunks
     async with aclosing(answer.chunks) as chunks:
@@ -174,11 +174,11 @@ async def send_stream(
 
 
 async def drained(writer: asyncio.StreamWriter, seconds: float | None) -> None:
-    """Wait until the client has read all that was written. Raises TimeoutError after `seconds`.
+    """Wait until all written bytes were sent to the client. Raises TimeoutError after `seconds`.
 
-    The call always gives the loop a turn. Otherwise, if all requests were received and all chunks are available, the
-    loop would never get a turn, and could not notice that the connection is lost. asyncio logs a line for each write
-    after the loss.
+    The call always gives the event loop a turn (`sleep(0)`). Otherwise a task whose chunks are always available would
+    block the loop. The loop could not notice that the connection is lost, and asyncio would log a line for each later
+    write.
     """
     await asyncio.sleep(0)
     if writer.transport.get_write_buffer_size() or writer.transport.is_closing():

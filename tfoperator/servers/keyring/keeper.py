@@ -1,9 +1,9 @@
-"""Keeps the certificate of a server.
+"""Keeps the certificate of a server up to date.
 
-The keyring of all replicas is in a Secret. The keeper makes the Secret if it is missing, and renews the certificate in
-time. The replicas need no leader for this, because all replicas use the same Secret. The authority that signs a
-certificate is published a whole period before the certificate (`keyring`). So clients have trusted it for a long time
-when the certificate is used.
+A Secret contains the keyring (certificate, key and authorities) of all replicas. Each replica has a keeper. A keeper
+makes the Secret if it is missing, and renews the certificate in time. The replicas need no leader for this, because the
+API server accepts only the first of two simultaneous writes (`secret`). The authority of the next certificate is
+published a whole period before it signs that certificate (`keyring`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tfoperator.servers.keyring.secret import ForeignSecret, KeyringSecret
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 300.0
-"""Seconds between reads of the Secret, if nothing else causes a read. Another replica may have renewed the certificate,
-or a user may have deleted the Secret.
+"""The maximum seconds between two reads of the Secret. Another replica may have renewed the certificate, or a user may
+have deleted the Secret.
 """
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-"""Seconds until the next attempt after a failure: the first pause, and the longest pause."""
+"""The seconds until the next attempt after a failure: after the first failure, and the maximum. The pauses double."""
 
 
 def server_names(url: str, service: str, namespace: str, domain: str) -> Collection[str]:
-    """Return the names that clients expect in a certificate: the name in the URL.
+    """Return the host names that the certificate must contain: the host of the URL.
 
-    Without a URL, return the Service's names as clients write them.
+    Without a URL, return the DNS names of the Service: `SERVICE.NAMESPACE.svc`, and the same with the cluster's domain.
     """
     if url:
         return [urlsplit(url).hostname or ""]
@@ -57,9 +57,9 @@ class KeyringKeeper(Repetition):
         validity: timedelta,
         clock: Clock,
     ) -> None:
-        """`hosts` are the names and addresses in the certificate.
+        """`hosts` are the names and addresses that the certificate must contain.
 
-        `validity` is how long a certificate is valid. `owner` is the server to which it belongs.
+        `validity` is the lifetime of a certificate. `owner` is the name of the server in log lines.
         """
         self._secret = secret
         self._hosts = frozenset(hosts)
@@ -74,36 +74,42 @@ class KeyringKeeper(Repetition):
         super().__init__(self._look, seconds=_LONGEST_PAUSE, clock=clock, name=f"{owner}-certificate")
 
     def publish(self, keyring: Keyring) -> float:  # noqa: ARG002 - for subclasses
-        """Make clients trust a keyring, if that is possible now; return the seconds until the next attempt."""
+        """Publish the authorities of a keyring to clients; return the seconds until the next call.
+
+        This class does nothing. A subclass writes, for example, the `caBundle` of a CRD.
+        """
         return LOOK_SECONDS
 
     def seconds_until_trusted(self, keyring: Keyring) -> float:  # noqa: ARG002 - for subclasses
-        """Return how many seconds must pass before this keyring's certificate may be used.
+        """Return the seconds until the keyring's certificate may be used, because all clients trust its authority then.
 
-        If it is 0 or less, it may be used now.
+        If the result is 0 or less, the certificate may be used now. In this class, the result is always 0.
         """
         return 0.0
 
     def _look(self) -> float:
         now = self._clock.monotonic()
-        if self._failures and now < self._due:  # after a failure only time ends the wait
+        if self._failures and now < self._due:  # a wake-up does not end the pause after a failure
             return self._due - now
         try:
             seconds = self._keep()
             self._failures, self._complaint = 0, ""
             return seconds
         except (KubeError, ForeignSecret, CertificateError) as error:
-            # The exponent is bounded, too: after a day of failures the power would exceed a float.
+            # The exponent is limited, because after a day of failures the power would be too large for a float.
             seconds = min(_FIRST_PAUSE * 2.0 ** min(self._failures, 10), _LONGEST_PAUSE)
             self._failures, self._due = self._failures + 1, self._clock.monotonic() + seconds
-            # Logged once per message, until a success: the pauses are short at first.
+            # Until a success, a repeated message is logged only once: the first pauses are short.
             if str(error) != self._complaint:
                 logger.error("the %s's certificate can't be stored: %s; trying again", self._owner, error)
                 self._complaint = str(error)
             return seconds
 
     def _keep(self) -> float:
-        """Do all steps that are possible now. Return the seconds until the next check."""
+        """Read or renew the keyring, publish it, and use it if clients trust it.
+
+        Return the seconds until the next call.
+        """
         shown = self._shown
         keyring = self._secret.current(self._hosts, self._validity, shown.trusted if shown else (), self._clock.now)
         until_renewal = (keyring.renewal - self._clock.now()).total_seconds()

@@ -1,10 +1,10 @@
 """A server's certificate, the authorities that sign certificates, and their renewal without a failed request.
 
-An authority signs only one certificate. It is published a whole period before it signs: a keyring holds the current
-certificate, and already the authority for the *next* certificate. So when a certificate is renewed, every client has
-trusted its issuer for weeks, and the replicas may switch to it one after the other. Meanwhile, the previous issuer also
-stays trusted. When an authority has signed a certificate, its key is deleted. The module does no I/O, except that it
-makes random keys.
+Each authority signs a single certificate. A keyring contains the current certificate, and already the authority for the
+*next* certificate, which clients trust from now on. So when the certificate is renewed, every client has trusted the
+authority of the new certificate for weeks. The replicas can switch to the new certificate one after the other, because
+the previous authority also stays trusted. After an authority has signed its certificate, its key is deleted. The module
+does no I/O.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from tfoperator.servers.certificates.pem import (
 )
 
 _RENEW_AT = 2 / 3
-"""A certificate is renewed after this fraction of its lifetime, as in cert-manager. With a lifetime of 90 days, a month
-is left.
+"""A certificate is renewed after this fraction of its lifetime, as in cert-manager. For a lifetime of 90 days, this is
+30 days before it expires.
 """
 
 _AUTHORITY_NAME = "tfoperator server CA"
 
 _AUTHORITY_LIVES = 4
-"""The lifetime of an authority, as a multiple of a certificate's lifetime. The authority waits 2/3 of a certificate's
-lifetime before it signs, and must not expire before the certificate that it has signed.
+"""The lifetime of an authority, as a multiple of a certificate's lifetime. An authority is made 2/3 of a certificate's
+lifetime before it signs, and must not expire before the certificate that it has signed. 4 leaves a reserve.
 """
 
 _TRUSTED_LIMIT = 4
-"""The maximum number of trusted authorities: the next issuer, the current issuer, the previous issuer, and a fourth for
-a replica that was disconnected for a long time.
+"""The maximum number of trusted authorities: for the next, the current and the previous certificate, and for the
+certificate before that, which a replica may still use if it was disconnected for a long time.
 """
 
 _CERTIFICATE, _KEY, _BUNDLE, _NEXT_KEY = "tls.crt", "tls.key", "ca.crt", "next-ca.key"
 
 
 class Keyring(msgspec.Struct, frozen=True):
-    """A server certificate, the authorities to trust (in PEM form, the newest first), and the key of the newest
-    authority.
+    """A server certificate with its key (`serving`), and the authorities that clients trust (`trusted`).
 
-    `issuer` is the authority that has signed the certificate.
+    `trusted` is in PEM form, the newest authority first. `next_key` is the key of the newest authority, which will sign
+    the next certificate. `issuer` is the authority that has signed the current certificate.
     """
 
     serving: KeyPair
@@ -74,15 +74,18 @@ class Keyring(msgspec.Struct, frozen=True):
 
 
 def new_keyring(hosts: Collection[str], now: datetime, validity: timedelta, trusted: tuple[bytes, ...] = ()) -> Keyring:
-    """Return a keyring with a new authority. `trusted` are authorities whose certificates may still be in use."""
+    """Return a keyring whose certificate is signed by a new authority.
+
+    The keyring also trusts the authorities in `trusted`, whose certificates other replicas may still use.
+    """
     issuer = make_authority(_AUTHORITY_NAME, now, validity * _AUTHORITY_LIVES)
     return _issue(issuer, (issuer.certificate, *trusted), hosts, now, validity)
 
 
 def renewed(keyring: Keyring, hosts: Collection[str], now: datetime, validity: timedelta) -> Keyring:
-    """Return a keyring with the next certificate. The authority that was made for it signs it.
+    """Return a keyring with a new certificate, which the newest authority of the old keyring signs.
 
-    If this authority expires too soon, return a completely new keyring.
+    If this authority expires before the new certificate would, a new authority signs it (`new_keyring`).
     """
     issuer = KeyPair(keyring.trusted[0], keyring.next_key)
     if facts(issuer.certificate).ends < now + validity:

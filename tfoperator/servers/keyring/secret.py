@@ -1,7 +1,7 @@
-"""The Secret with the keyring of all replicas. The first replica creates it.
+"""The Secret with the keyring of all replicas of the operator. The first replica creates the Secret.
 
-If two replicas write at the same time, the API server refuses one of the writes: a create fails because the name
-exists, and an update fails because its version is outdated. The replica whose write was refused then reads the keyring
+If two replicas write at the same time, the API server refuses the second write: a create fails because the name exists,
+and an update fails because its resourceVersion is outdated. The replica whose write was refused then reads the keyring
 that the other replica wrote.
 """
 
@@ -27,13 +27,13 @@ _ATTEMPTS = 5
 
 
 class ForeignSecret(Exception):
-    """The Secret with this name does not belong to the operator. The message contains the next step."""
+    """The operator did not create the Secret with this name. The message contains what the user can do."""
 
 
 class _Secret(msgspec.Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     type: str = ""
-    data: dict[str, bytes] | None = None  # msgspec reads base64 into bytes
+    data: dict[str, bytes] | None = None  # msgspec decodes the base64 of the JSON
 
     def __repr__(self) -> str:
         return f"_Secret({self.metadata.name!r})"
@@ -60,8 +60,9 @@ class KeyringSecret:
     ) -> Keyring:
         """Return the keyring of all replicas from the Secret.
 
-        Create the Secret if it is missing, and renew the keyring if it is due. If an unusable keyring is replaced, the
-        new keyring also trusts the authorities in `trusted`. The method may also raise CertificateError.
+        Create the Secret if it is missing. Renew the keyring if it is due. Replace a keyring that can't be decoded; the
+        new keyring also trusts the authorities in `trusted`. Raises CertificateError if other writers always write
+        first.
         """
         for _ in range(_ATTEMPTS):
             moment, stored = now(), self.read()
@@ -95,7 +96,10 @@ class KeyringSecret:
         return found
 
     def write(self, keyring: Keyring, over: _Secret | None) -> bool:
-        """Create the Secret, or replace exactly the state `over`. Return False if another replica has written first."""
+        """Create the Secret if `over` is None, otherwise replace the state `over`, which `read` returned.
+
+        Return False, and write nothing, if another replica has written first.
+        """
         metadata: dict[str, object] = {
             "name": self._name,
             "namespace": self._namespace,
@@ -119,6 +123,6 @@ class KeyringSecret:
             return False
         except (ConflictError, NotFoundError):
             if over is None:
-                raise  # no such namespace, or it is being deleted
+                raise  # the namespace does not exist, or is being deleted
             return False
         return True

@@ -1,8 +1,8 @@
-"""Computes the new status of a job from the reports of its replicas and from the current status.
+"""Computes the new `status.progress` of a job from the reports of its replicas and from the current status.
 
-The module does no I/O. Each replica of the operator receives some of a job's reports, and writes these reports to the
-status. So the status must merge the data of all operator replicas. For each training replica, only its newest report
-counts, whichever operator replica received it. A write never removes newer data.
+Each replica of the operator receives some reports of a job, and writes them to the status. So it must merge its reports
+with the status, which contains reports that other operator replicas received. For each training replica (`worker-3`),
+only the newest report counts. A write never replaces a newer report. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tfoperator.servers.progress.paces import slow_replicas
 from tfoperator.servers.progress.reports import ProgressReport
 
 _MAX_SILENCE = timedelta(seconds=60)
-"""If a replica sends no report for this time, another replica represents the job. Clients report every 5 s, or after
-each step if a step takes longer.
+"""If a replica sends no report for this time, `status.progress` shows the progress of another replica. Clients report
+every 5 s, or after each step if a step takes longer.
 """
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -34,17 +34,17 @@ _RANKS = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, ReplicaType
 
 
 def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressReport:
-    """Return a replica's new report, merged with its last report.
+    """Return a replica's new report, merged with its last report `before`.
 
-    If a field is missing in the new report, its last value is kept. An estimate of the remaining time belongs to its
-    own report. If a new report has progress but no estimate, the old estimate is removed.
+    If a field is missing in the new report, its last value is kept. But if the new report has a percentage or a step,
+    and no estimate of the remaining time, the old estimate is removed: it does not fit the new progress.
     """
     if before is None:
         return msgspec.structs.replace(report, metrics=_bounded(report.metrics))
     remaining = report.estimated_remaining_seconds
     if remaining is None and report.percentage is None and report.step is None:
         remaining = before.estimated_remaining_seconds
-    # New metrics first: these are kept if there are more than a status holds.
+    # New metrics come first. If there are more metrics than a status may have, `_bounded` drops the last.
     metrics = {one.name: one for one in report.metrics}
     for one in before.metrics:
         metrics.setdefault(one.name, one)
@@ -63,9 +63,9 @@ def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressR
 
 
 def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgress | None:
-    """Return a job's `status.progress`, computed from its current value and from these reports (by replica).
+    """Return a job's new `status.progress`, computed from its current value and from these reports (by replica).
 
-    Return None if there is no progress.
+    Return None if the job has no progress yet.
     """
     said = job.status.progress
     if not reports:
@@ -74,8 +74,9 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
     newest = max(one.time for one in known.values())
     if said is not None and said.last_updated_time is not None:
         newest = max(newest, said.last_updated_time)
-    # The highest-ranking replica that is not silent represents the job. Silence is measured from the newest
-    # report of all, which another process may have: else two processes would overwrite each other's choice for ever.
+    # The status shows the report of the replica with the highest rank that is not silent. Silence is measured from the
+    # newest report of the job, also if another operator replica has received it. Otherwise two operator replicas could
+    # choose different replicas, and would overwrite each other's choice forever.
     audible = [one for one in known.values() if newest - one.time <= _MAX_SILENCE]
     speaker = min(audible or [max(known.values(), key=_age)], key=lambda one: rank_of(one.replica))
     percentage = speaker.percentage
@@ -103,7 +104,10 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
 
 
 def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
-    """Return the newest report of each replica. The status may contain a report that another process received."""
+    """Return the reports, and the report in the status `said`, which another operator replica may have received.
+
+    If both have a report of the same training replica, use the newer report.
+    """
     known = dict(reports)
     if said is None or not said.replica or said.report_time is None:
         return known
@@ -118,7 +122,7 @@ def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressRepo
         loss_not_a_number=said.loss_not_a_number,
     )
     mine = known.get(said.replica)
-    # Within one second the order is unknown, and all processes must choose the same.
+    # Times are in whole seconds. `_age` also compares steps, so that all operator replicas choose the same report.
     if mine is None or _age(written) > _age(mine):
         known[said.replica] = written
     else:
@@ -144,9 +148,9 @@ def _behind(
 
 
 def _slow(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
-    """Return the slow replicas.
+    """Return the slow replicas, the highest rank first.
 
-    For a replica of which another process has evaluated a newer report, the result in the status is used.
+    If the status has a result for a replica from a newer report, which another operator replica received, use it.
     """
     found = {} if said is None else {one.name: one for one in said.slow}
     for name, factor in slow_replicas(reports, tuple(found)).items():
@@ -163,9 +167,9 @@ def _age(report: ProgressReport) -> tuple[datetime, int, int]:
 
 
 def _takes_part(job: TFJob) -> Callable[[str], bool]:
-    """Return whether a replica, given by its name, still trains for the job.
+    """Return a function that returns whether a replica (`worker-3`) still trains for the job.
 
-    If it was removed by scaling down, or has finished, it does not.
+    The function returns False if the replica was removed by scaling down, or has completed or failed.
     """
     sizes: dict[ReplicaType, int] = {}
     for key, spec in job.spec.tf_replica_specs.items():
@@ -188,9 +192,10 @@ def _takes_part(job: TFJob) -> Callable[[str], bool]:
 
 
 def rank_of(name: str) -> tuple[int, int, str]:
-    """Return the rank of a replica (`worker-3`).
+    """Return the rank of a replica (`worker-3`); a smaller value is a higher rank.
 
-    The replica with the highest rank represents the job: first the chief, then workers, then all other replicas.
+    The chief has the highest rank, then come the workers by index, evaluators and parameter servers.
+    `status.progress` shows the progress of the replica with the highest rank.
     """
     kind, index = parse_replica_name(name)
     if kind is None or index is None:

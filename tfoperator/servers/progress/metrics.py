@@ -13,8 +13,8 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.base.metrics import Makers
 
 MAX_JOBS = 1000
-"""The maximum number of jobs with time series of their own. The jobs that report first get them. Scrapes and Prometheus
-must be able to handle this number.
+"""The maximum number of jobs with time series of their own: the first jobs that have reported. The limit keeps the size
+of `/metrics` and the number of time series in Prometheus small enough.
 """
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -22,12 +22,13 @@ _LABELS = ("job_namespace", "job_name")
 
 
 class ProgressMetrics(Collector):
-    """Counts the work of the server, and shows the progress of each job.
+    """Counts reports, refusals and writes of the progress server, and shows the progress of each job. Thread-safe.
 
-    The metrics are shown only if there is a registry. Thread-safe. The reason of a refusal is one word from a small
-    set. The reason of a failed write is the name of the error's class.
+    Without a registry, the metrics are not exposed. The label `reason` of a refusal is a word from a small set, and
+    the label `reason` of a failed write is the name of the error's class.
 
-    Only the leader shows the jobs. Standby replicas have the same data, so they would only duplicate it.
+    Only the leader of the operator's replicas exposes the progress of jobs. All replicas have the same data, so the
+    others would only duplicate the time series.
     """
 
     def __init__(
@@ -59,22 +60,20 @@ class ProgressMetrics(Collector):
             registry.register(self)
 
     def written(self, seconds: float) -> None:
-        """Record that a status was written, and how many seconds ago the oldest report was received that it newly
-        includes.
-        """
+        """Count a write of a status. `seconds` is the time since its oldest report that was not written yet arrived."""
         self._writes.inc()
         self._delay.observe(seconds)
 
     def progressed(self, namespace: str, name: str, progress: TrainingProgress) -> None:
-        """Set the progress of a job that has not ended."""
+        """Set the progress that the time series of a job show. Call it for jobs that have not ended."""
         self._jobs[namespace, name] = progress
 
     def ended(self, namespace: str, name: str) -> None:
-        """Remove the progress of a job that has ended or no longer exists."""
+        """Remove the time series of a job that has ended or no longer exists."""
         self._jobs.pop((namespace, name), None)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the progress of the jobs that have time series."""
+        """Yield the time series with the progress of jobs, for at most MAX_JOBS jobs."""
         ratio = GaugeMetricFamily(
             "tfoperator_job_progress_ratio", "Share of the training that is done.", labels=_LABELS
         )
@@ -88,7 +87,7 @@ class ProgressMetrics(Collector):
         slow = GaugeMetricFamily(
             "tfoperator_job_slow_replicas", "Number of replicas with slow steps, if any.", labels=_LABELS
         )
-        known = self._jobs.copy() if self._is_leader() else {}  # at once, since others go on writing
+        known = self._jobs.copy() if self._is_leader() else {}  # an atomic copy: other threads change `_jobs`
         for labels, progress in islice(known.items(), MAX_JOBS):
             if progress.percentage is not None:
                 ratio.add_metric(labels, progress.percentage / 100)
@@ -103,5 +102,5 @@ class ProgressMetrics(Collector):
         yield from (ratio, step, left, reported, slow)
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that the registration does not read the metrics."""
+        """Return an empty list. Without this method, `registry.register` would call `collect`."""
         return []

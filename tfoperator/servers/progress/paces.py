@@ -1,9 +1,9 @@
-"""Finds the slow replicas of a job from their reports. The module is pure. The memory for each replica is limited.
+"""Finds the slow replicas of a job from their reports. Pure. The memory for each replica is limited.
 
-A pace is a number of seconds per step. It is computed from the newest reports, without the longest pause between them,
-which may be an evaluation or a checkpoint. Each replica's pace is compared with the median pace of its replica type.
-`hack/straggler_alarms.py` measures the effect of the numbers below: the normal variation of real training loops must
-not cause alarms, but replicas that become slow must.
+A pace is a number of seconds per step. It is computed from the newest reports of a replica, without the longest
+interval between two reports, in which there may have been an evaluation or a checkpoint. Each pace is compared with the
+median pace of the replica type. `hack/straggler_alarms.py` measures the effect of the numbers in this file: the normal
+variation of real training loops must not make a replica slow, but a real slowdown must.
 """
 
 from __future__ import annotations
@@ -14,38 +14,37 @@ from statistics import median_low
 from tfoperator.servers.progress.reports import Pace, ProgressReport
 
 _OWN_SECONDS = "step_seconds"
-"""The metric by which a program reports how many seconds of a step are its own work. In synchronous training, every
-replica's step takes as long as the step of the slowest replica, so the whole time of a step does not show which replica
-is slow.
+"""The name of a metric in reports: the seconds of a step in which the replica itself worked, without waiting for other
+replicas. In synchronous training, all replicas wait for the slowest replica. So the whole time of a step is the same
+for all of them, and does not show which replica is slow.
 """
 
 _WINDOW, _MIN_SPAN, _MIN_GAP = 40.0, 30.0, 4.0
-"""Three times in seconds: the window of reports that count; the time before which no pace is known; and the minimum
-time between two reports that count, because some programs report every step.
+"""Three times in seconds. Only intervals of the last `_WINDOW` seconds count. A pace is known only if its intervals
+cover `_MIN_SPAN`. A report within `_MIN_GAP` after the last report is skipped: some programs report every step.
 """
 
 _PAUSE = 3.0
-"""If an interval is longer than the interval before it by this factor, the pace begins anew. So earlier steps are not
-compared with the current steps of other replicas, which may run on a machine that is busier now.
+"""If an interval is longer than the interval before it by this factor, the replica has paused, and its pace begins
+anew. Otherwise its steps before the pause would be compared with steps of other replicas after the pause, when the load
+of the machines may be different.
 """
 
 _MIN_INTERVALS = 6
-"""The minimum number of intervals: with fewer intervals, no pace is known. If steps are longer than the window, this
-number of intervals is kept.
-"""
+"""The minimum number of intervals for a pace. So many intervals are kept even if they are longer than the window."""
 
 _SLOW, _SLOW_NO_MORE, _SPREADS = 1.6, 1.25, 4.0
-"""Three numbers. From the first ratio to the median on, a replica is slow. Below the second ratio, it is no longer
-slow. The distance of a slow replica from the median must also exceed the median distance by the third factor, because
-the paces of a type vary if its machines are different.
+"""A replica becomes slow if its pace is at least `_SLOW` times the median pace, and also differs from the median by at
+least `_SPREADS` times the median difference of all replicas (on different machines, paces normally differ). A slow
+replica is no longer slow if its pace is below `_SLOW_NO_MORE` times the median.
 """
 
 
 def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | None:
-    """Return the pace after a report.
+    """Return the pace of a replica after a report, which was received at the time `at` (monotonic seconds).
 
-    `at` is the time at which it came, in monotonic seconds. Return None before the first report with a step. If a
-    report comes from another pod, or its step is lower than the last step, a new pace begins.
+    `before` is the pace before the report. If the replica has reported no step yet, return None. If the report comes
+    from another pod than the last report, or its step is lower than the last step, a new pace begins.
     """
     step = report.step
     if step is None:
@@ -65,9 +64,9 @@ def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | N
 
 
 def seconds_per_step(pace: Pace | None, now: float) -> float | None:
-    """Return the seconds per step, without the longest pause.
+    """Return the seconds per step, without the longest interval.
 
-    Return None if there is too little data, or if the replica sends no reports.
+    Return None if there are too few intervals, or if the replica no longer sends reports.
     """
     if pace is None or len(pace.intervals) < _MIN_INTERVALS or pace.at - pace.intervals[0][0] < _MIN_SPAN:
         return None
@@ -80,8 +79,8 @@ def seconds_per_step(pace: Pace | None, now: float) -> float | None:
 def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]) -> dict[str, float | None]:
     """Return, by the name of the replica, the factor by which it is slower than the median of its type.
 
-    The factor is None if it isn't slow. A replica is left out if its pace is unknown, or if it is the only replica of
-    its type. `before` are the replicas that were slow until now.
+    The factor is None if the replica isn't slow. A replica is left out if its pace is unknown, or if it is the only
+    replica of its type with a known pace. `before` are the replicas that were slow until now.
     """
     by_type: dict[str, dict[str, float]] = {}
     now = max((one.pace.at for one in reports.values() if one.pace is not None), default=0.0)
@@ -90,7 +89,7 @@ def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]
             by_type.setdefault(name.rpartition("-")[0], {})[name] = seconds
     found: dict[str, float | None] = {}
     for known in by_type.values():
-        # Of two values in the middle the lower: if there are two replicas, the slower is compared with the faster.
+        # `median_low` returns the lower of two middle values. So of two replicas, the slower is compared to the faster.
         median = median_low(known.values())
         spread = median_low(abs(one - median) for one in known.values())
         for name, seconds in known.items() if len(known) > 1 else ():

@@ -1,4 +1,4 @@
-"""The progress server of one replica of the operator. It combines an endpoint, a store, a writer and a certificate."""
+"""The progress server of a replica of the operator: its endpoint, report store, status writer and certificate."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tfoperator.servers.progress.writer import ProgressWriter
 from tfoperator.workqueue import QueueMetrics
 
 VALIDITY = timedelta(days=365)
-"""The validity of a certificate. A pod gets the trusted authorities when it is created, including the issuer of the
-next certificate. A certificate is renewed after two thirds of its validity. So a pod can report for at least 243 days
-before it would need a restart.
+"""The validity of the server's certificate. A pod gets the authorities of the current and the next certificate when it
+is created, and never again. A certificate is renewed after two thirds of its validity. So a pod trusts the server for
+at least 243 days.
 """
 
 
@@ -55,9 +55,10 @@ class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of an operator that its progress server needs.
 
-    `jobs` and `pods` are the caches. `fetch` GETs a path of the API server. `on_authorities` is called from another
-    thread. It receives the prefix of the URLs to which programs report, and the authorities that pods must trust.
-    `usage_of` returns a job's usage if it is newer than the usage in the job's status.
+    `jobs` and `pods` are the informers. `fetch` returns the body of a GET request for a path of the API server.
+    `on_authorities` is called from another thread, with the prefix of the URLs to which programs report, and the
+    authorities that new pods must trust (PEM). `usage_of` returns a job's usage of resources if it is newer than
+    `status.usage`.
     """
 
     client: ApiClient
@@ -72,8 +73,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 class ProgressServer:
     """Receives the reports of training programs, and writes them to the statuses of the programs' jobs.
 
-    Call `start()` once when the caches are complete, whether this replica leads or not. Call `stop()` once.
-    Thread-safe.
+    It runs in each replica of the operator, and not only in the leader. Call `start()` once when the informers have
+    synced, and `stop()` once. Thread-safe.
     """
 
     def __init__(
@@ -85,9 +86,9 @@ class ProgressServer:
         metrics: ProgressMetrics | None = None,
         queue_metrics: QueueMetrics | None = None,
     ) -> None:
-        """The constructor already listens. Raises ListenError if the address is in use.
+        """Listen on the address in `config`. Raises ListenError if the address is in use.
 
-        The server keeps the reports of programs in `reports`.
+        The server keeps the newest reports of programs in `reports`.
         """
         client, jobs, pods, clock = outside.client, outside.jobs, outside.pods, outside.clock
         self._metrics = metrics or ProgressMetrics()
@@ -131,7 +132,7 @@ class ProgressServer:
 
     @property
     def port(self) -> int:
-        """The port in use."""
+        """The port at which the server listens."""
         return self._endpoint.port
 
     def listen_also(self, listening: socket.socket) -> None:
@@ -147,9 +148,10 @@ class ProgressServer:
         return self._endpoint.is_ready()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
-        """Take the progress that was found in a pod's output.
+        """Accept progress that the operator has found in the log of a pod (`namespace/name`).
 
-        `report` has no name of a replica. It is ignored if the pod's program itself sends reports.
+        The server fills in the report's `replica` and `pod`. The report is ignored if the pod's program itself sends
+        reports.
         """
         pod = self._pods.find(pod_key)
         owner = None if pod is None else pod.metadata.controller
@@ -159,19 +161,19 @@ class ProgressServer:
             self._take(job, named)
 
     def start(self) -> None:
-        """Start to answer requests and to write statuses."""
+        """Start to respond to requests and to write statuses, in other threads."""
         self._writer.start()
         self._endpoint.start()
         self._keeper.start()
 
     def stop(self) -> None:
-        """Answer the current requests, write all reports (for up to 2 s), and end all threads. Idempotent."""
+        """Respond to the current requests, write all reports (for up to 2 s), and end all threads. Idempotent."""
         self._keeper.stop()
         self._endpoint.stop()
         self._writer.stop()
 
     def _show(self, keyring: Keyring) -> None:
-        # Pods that are made once it is ready must trust it.
+        # First the authorities: pods that are created after the server is ready must trust its certificate.
         self._on_authorities(self.url, keyring.bundle.decode())
         self._endpoint.show(keyring.serving)
         self._metrics.expiry.set(keyring.about.ends.timestamp())
@@ -181,7 +183,7 @@ class ProgressServer:
         if not self._store.add(meta.uid, report):
             return
         if self._is_gone(meta):
-            # The job was deleted meanwhile: `_job_gone` may have run before, and does not run again.
+            # The job was deleted meanwhile. `_job_gone` may have run before `add`, and does not run again.
             self._store.forget(meta.uid)
         else:
             self._writer.changed(meta.key)

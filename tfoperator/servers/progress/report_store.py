@@ -1,4 +1,4 @@
-"""The reports of programs that one replica of the operator has received.
+"""The reports of training programs that this replica of the operator has received.
 
 Only the newest report of each replica of a job is kept.
 """
@@ -18,9 +18,9 @@ from tfoperator.servers.progress.reports import ProgressReport, reports_without_
 
 
 class ReportStore:
-    """The newest report of each replica, by job. It is kept as long as the job exists. Thread-safe.
+    """The newest report of each training replica (`worker-3`), by job. Thread-safe.
 
-    Only one report for each replica is kept. So the number of jobs that report limits the size.
+    A caller must call `forget` after the deletion of a job. So the number of existing replicas limits the size.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -29,10 +29,10 @@ class ReportStore:
         self._reports: dict[str, dict[str, ProgressReport]] = {}  # by the job's UID, by replica
 
     def add(self, uid: str, report: ProgressReport) -> bool:
-        """Merge a report of a replica of this job into the replica's last report.
+        """Merge a report of a replica into the replica's last report. `uid` is the UID of the job.
 
-        If the report was made from a pod's output and the replica's program itself sends reports, the method ignores it
-        and returns False.
+        A report that the operator has made from the pod's log is ignored if the replica's program itself sends reports.
+        Then return False, otherwise True.
         """
         with self._lock:
             reports = self._reports.setdefault(uid, {})
@@ -48,9 +48,9 @@ class ReportStore:
             return True
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
-        """Return the progress that the status of this job should have now.
+        """Return the value that `status.progress` of this job should have now.
 
-        It is the current progress, or progress from newer reports.
+        It is the current value, or a value from newer reports. It is None if the job has no progress yet.
         """
         with self._lock:
             reports = dict(self._reports.get(job.metadata.uid, ()))

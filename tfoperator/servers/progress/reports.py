@@ -1,8 +1,8 @@
-"""The report of a training program. It is parsed and validated, and its size is limited. The module does no I/O.
+"""Parses and validates the report of a training program. The module does no I/O.
 
 The body of a report is Kubeflow Trainer's `{"trainerStatus": {...}}`. Unknown members are ignored, because a newer
-client may send more members. `lastUpdatedTime` is ignored, because the clocks of pods differ. The time at which the
-report is received counts.
+client may send more members. `lastUpdatedTime` is ignored, because the clocks of pods differ: the time of the report is
+the time at which the operator received it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class MalformedReport(ValueError):
-    """The body is not a report."""
+    """The body of a request is not a report: it is not JSON, or has no `trainerStatus`."""
 
 
 class InvalidReport(ValueError):
@@ -37,9 +37,10 @@ class InvalidReport(ValueError):
 
 
 class Pace(msgspec.Struct, frozen=True, gc=False):
-    """The steps of a replica's `pod` (its UID). The newest step was reported at the time `at`, in monotonic seconds.
+    """The newest step of a replica, and how many steps it made between its last reports.
 
-    `intervals` are the intervals between reports: (end, seconds, steps), with the oldest first.
+    `pod` is the UID of the replica's pod. The step was reported at the time `at`, in monotonic seconds. `intervals` are
+    the intervals between reports: (end, seconds, steps), with the oldest first.
     """
 
     pod: str
@@ -49,12 +50,12 @@ class Pace(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProgressReport(msgspec.Struct, frozen=True, gc=False):
-    """A report of a replica.
+    """A report of a training replica (`worker-3`).
 
     It was received at `time` (UTC, whole seconds). Members that are missing in the report are None. `pod` is the UID of
-    the replica's pod. `pace` is the pace of the replica at that time. `observed` is true if the report was made from
-    the pod's output, and not sent by the pod's program. `loss_not_a_number` is the number of reports in a row, up to
-    this report, in which the loss was not a number. It is at most `MAX_NOT_A_NUMBER`.
+    the replica's pod. `pace` is the pace of the replica at that time. `observed` is True if the operator has made the
+    report from the pod's log, and False if the pod's program has sent it. `loss_not_a_number` is the number of reports
+    in a row, up to this report, in which the loss was NaN or infinite. It is at most `MAX_NOT_A_NUMBER`.
     """
 
     replica: str
@@ -71,9 +72,9 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
 
 
 def reports_without_a_number(before: ProgressReport | None, report: ProgressReport) -> int:
-    """Return how many reports in a row, up to this report, had a loss that is not a number.
+    """Return how many reports of a replica in a row, up to this report, had a loss that is not a number (NaN).
 
-    Reports without a loss do not change the count. `before` is the replica's last report.
+    A report without a loss does not change the count. `before` is the replica's last report.
     """
     so_far, is_number = 0 if before is None else before.loss_not_a_number, loss_is_a_number(report.metrics)
     if is_number is None:
@@ -82,7 +83,10 @@ def reports_without_a_number(before: ProgressReport | None, report: ProgressRepo
 
 
 def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> ProgressReport:
-    """Return the report in a request's body. Raises MalformedReport or InvalidReport."""
+    """Return the report in a request's body. `now` is the time at which it was received. `pod` is the pod's UID.
+
+    Raises MalformedReport or InvalidReport.
+    """
     try:
         decoded = msgspec.json.decode(body)
     except UNDECODABLE as error:
@@ -107,7 +111,7 @@ def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> Pro
 
 
 def encode_report(report: ProgressReport) -> bytes:
-    """Return the report in the protocol's form, as the server has understood it."""
+    """Return the report as JSON in the form of the protocol: `{"trainerStatus": {...}}`, without ignored members."""
     status: dict[str, Any] = {"lastUpdatedTime": report.time}
     if report.percentage is not None:
         status["progressPercentage"] = report.percentage
@@ -122,8 +126,8 @@ def encode_report(report: ProgressReport) -> bytes:
 def _whole_number(field: str, value: Any, maximum: int) -> int | None:
     if value is None:
         return None
-    # A number with a fraction is rounded down: 99.7 % is not complete. JSON has neither NaN nor infinity, and integers
-    # beyond the range of floats.
+    # A number with a fraction is rounded down: 99.7 % is not complete. In JSON, a number can't be NaN or infinite, but
+    # an integer can be too large for a float.
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 <= value <= maximum:
         raise InvalidReport(f"trainerStatus.{field}: must be a number from 0 to {maximum}")
@@ -131,7 +135,10 @@ def _whole_number(field: str, value: Any, maximum: int) -> int | None:
 
 
 def _metrics(value: Any) -> dict[str, str]:
-    """Return the values by name. If two values have the same name, return the last value."""
+    """Return the values of `trainerStatus.metrics` by name. If two metrics have the same name, the last one wins.
+
+    Raises InvalidReport.
+    """
     field = "trainerStatus.metrics"
     if value is None:
         return {}
@@ -165,7 +172,7 @@ def _check_time(value: Any) -> None:
 
 
 def _count(text: str | None) -> int | None:
-    """Return the value of a metric as a number of steps. Return None if it is not a valid number of steps."""
+    """Return the value of the metric `current_step` or `total_steps` as an int, or None if it is not a valid number."""
     try:
         number = float(text) if text is not None else -1.0
     except ValueError:

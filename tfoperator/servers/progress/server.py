@@ -1,9 +1,9 @@
 """The HTTPS server to which training programs report.
 
-Only the pods of a job may report for the job. The token proves which pod reports, and the pod's name shows which
-replica it is. So the server need not trust the content of the report for this. A refusal discloses nothing that the
-client does not know already. If a token is not for the job in the path, the server refuses it before it looks up the
-job.
+Only the pods of a job may report for the job. The pod's service account token proves which pod sends the report, and
+the labels of the pod show which replica it is. So the content of a report can't name another replica. If the token is
+not for the job in the path of the URL, the server refuses it before it looks up the job. So a client can't find out
+with refusals which jobs exist.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from tfoperator.servers.progress.tokens import KeysUnavailable, PodIdentity, Tok
 
 LIMITS = Limits(
     connections=512,
-    per_source=128,  # of a node, whose address its pods may share
+    per_source=128,  # all pods of a node may have the node's address
     body=MAX_BODY,
     received=4 << 20,
     handshake_seconds=5.0,
-    request_seconds=5.0,  # clients give up after as many
+    request_seconds=5.0,  # the time-out of clients is also 5 s
     idle_seconds=15.0,  # three report intervals of clients with keep-alive
 )
 
@@ -56,15 +56,15 @@ _REASONS = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
     HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
 }
-"""The `reason` in a `metav1.Status`, for each HTTP status."""
+"""The `reason` in the `metav1.Status` of a refusal, for each HTTP status."""
 
 TakeReport = Callable[[TFJob, ProgressReport], None]
 
 
 class ProgressEndpoint(TlsServer):
-    """Answers reports at one address, as soon as it has a certificate.
+    """Receives reports over HTTPS, as soon as it has a certificate. Call `start()` once, then `stop()`. Thread-safe.
 
-    Call `start()` once, then `stop()`. Thread-safe.
+    It passes each valid report to `take`.
     """
 
     def __init__(
@@ -79,34 +79,34 @@ class ProgressEndpoint(TlsServer):
         clock: Clock,
         metrics: ProgressMetrics,
     ) -> None:
-        """The constructor already listens. With port 0, it selects a free port. Raises ListenError."""
+        """Listen on the address. With port 0, select a free port. Raises ListenError."""
         self._verifier = verifier
         self._jobs = jobs
         self._pods = pods
         self._take = take
         self._clock = clock
         self._metrics = metrics
-        # One thread: it waits for the API server's keys, and all waiting requests wait for the same keys.
+        # A single thread, which fetches the keys of the API server. All requests that need the keys wait for it.
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="progress-keys")
         super().__init__(host, port, name="progress", limits=LIMITS)
 
     def refused(self, reason: str) -> None:
-        """Count a refusal."""
+        """Count a refusal in the metrics."""
         self._metrics.refused.labels(reason).inc()
 
     def start(self) -> None:
-        """Start to answer requests, and fetch the cluster's keys."""
+        """Start to respond to requests, and fetch the keys with which the API server signs tokens."""
         super().start()
-        # The first report need not wait for them, and repeats a failed fetch.
+        # In the background, before the first report needs the keys. If this fails, the first report fetches them again.
         self._pool.submit(self._verifier.refresh)
 
     def stop(self) -> None:
-        """Stop listening, answer the current requests, and end all threads. Idempotent."""
+        """Stop listening, respond to the current requests, and end all threads. Idempotent."""
         super().stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     async def respond(self, request: Request) -> Answer:
-        """Return the report as the server has understood it, or a `metav1.Status` with the reason of a refusal."""
+        """Pass the report to `take`, and return it as JSON. Return a `metav1.Status` with the reason for a refusal."""
         try:
             return await self._respond(request)
         except _Failure as failure:
@@ -114,7 +114,7 @@ class ProgressEndpoint(TlsServer):
             return self.refusal(failure)
 
     def refusal(self, refusal: Refusal) -> Answer:
-        """Return a `metav1.Status`, as API servers do."""
+        """Return a response with a `metav1.Status`, as API servers do."""
         return Answer(
             msgspec.json.encode(
                 {
@@ -153,9 +153,9 @@ class ProgressEndpoint(TlsServer):
         return Answer(encode_report(report), content_type="application/json")
 
     async def _identify(self, request: Request, namespace: str, name: str) -> PodIdentity:
-        """Return the identity of the pod that reports.
+        """Return the pod to which the token in the header `Authorization` belongs.
 
-        Raises _Failure unless the pod's token is for exactly this job.
+        Raises _Failure if the token is missing or invalid, or was issued for another job (its audience).
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:

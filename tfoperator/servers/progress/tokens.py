@@ -1,8 +1,9 @@
-"""Authenticates reports. It verifies service account tokens locally, with the cluster's public keys.
+"""Verifies the service account tokens of pods locally, with the public keys of the API server.
 
-The API server signs a pod's token. Every service account may read its keys and its issuer (OpenID Connect discovery).
-The operator fetches the keys at the start, again every few minutes, and when a token names an unknown key. So a report
-causes no API call. A token does not show whether its pod was deleted. The operator's cache of pods shows this.
+The API server signs the tokens. Every service account may read its public keys and its issuer (OpenID Connect
+discovery). The operator fetches the keys at the start, every few minutes, and when a token names an unknown key. So a
+report normally causes no API call. A token is valid even after its pod was deleted, so the caller must also look up the
+pod in the operator's cache.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from tfoperator.kube.protocol.errors import UNDECODABLE, KubeError
 logger = logging.getLogger(__name__)
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
-"""The allowed algorithms. They are all asymmetric: with a symmetric algorithm, the public key would be the secret.
-Kubernetes signs with RS256 or ES*.
+"""The allowed algorithms. All of them are asymmetric. With a symmetric algorithm such as HS256, anybody who knows the
+public key could sign tokens. Kubernetes signs with RS256 or ES*.
 """
 
 MAX_TOKEN = 8 << 10
 """The maximum bytes of a token. A pod's token has about one thousand bytes."""
 
 _CLOCK_LEEWAY = 10.0
-"""The maximum difference between clocks, in seconds."""
+"""The maximum seconds by which the clocks of the API server and of the operator may differ."""
 _REFRESH_SECONDS = 300.0
 _SOONEST = 10.0
-"""Two times in seconds: after the first, the keys are fetched again. The second is the minimum time between two
-fetches, because clients may name any key.
+"""After `_REFRESH_SECONDS`, the keys are fetched again. `_SOONEST` is the minimum number of seconds between two
+fetches, because any client can send tokens that name unknown keys.
 """
 _MAX_KEYS = 64
 
@@ -45,11 +46,11 @@ class TokenRefused(Exception):
 
 
 class KeysUnavailable(Exception):
-    """The cluster's keys can't be fetched, so tokens can't be verified for now."""
+    """The keys of the API server can't be fetched, so tokens can't be verified at the moment."""
 
 
 class PodIdentity(msgspec.Struct, frozen=True):
-    """The pod for which a token was issued."""
+    """The pod for which the API server has issued a token."""
 
     namespace: str
     name: str
@@ -57,16 +58,16 @@ class PodIdentity(msgspec.Struct, frozen=True):
 
 
 class PublicKeys(msgspec.Struct, frozen=True):
-    """The keys with which an issuer signs tokens (JWKs, by their ID)."""
+    """The public keys (JWKs, by their ID `kid`) for the tokens of an issuer."""
 
     issuer: str
     keys: Mapping[str, jwt.PyJWK]
 
 
 def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
-    """Return the keys from `/.well-known/openid-configuration` and `/openid/v1/jwks`. Raises ValueError.
+    """Decode the responses for `/.well-known/openid-configuration` and `/openid/v1/jwks`. Raises ValueError.
 
-    Keys of unknown kinds are skipped, and so are keys that are not for signatures.
+    Keys that are neither RSA nor EC keys, and keys that are not for signatures, are skipped.
     """
     try:
         issuer = msgspec.json.decode(discovery, type=dict[str, Any]).get("issuer")
@@ -92,7 +93,7 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
 
 
 def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
-    """Return the pod for which the token was issued.
+    """Verify the signature, issuer, audience and expiry of a token. Return the pod for which it was issued.
 
     Raises TokenRefused. Raises UnknownKey if the token's key is not among these keys.
     """
@@ -107,7 +108,7 @@ def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
     if key is None:
         raise UnknownKey("the token was not signed by this cluster")
     try:
-        # The key's own algorithm and no other, regardless of the token's header.
+        # Allow only the algorithm of the key. The header of the token can name any algorithm.
         claims = jwt.decode(
             token,
             key,
@@ -127,7 +128,7 @@ def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
 
 
 class UnknownKey(TokenRefused):
-    """The token names an unknown key. This key may be newer than the known keys."""
+    """The token names an unknown key. The API server may have started to use this key after the last fetch."""
 
 
 def _pod_of(claims: Mapping[str, Any]) -> PodIdentity:
@@ -141,21 +142,25 @@ def _pod_of(claims: Mapping[str, Any]) -> PodIdentity:
 
 
 class TokenVerifier:
-    """Verifies tokens with keys that it fetches and keeps.
+    """Verifies tokens with the API server's keys, which it fetches and caches.
 
-    `verify` and `refresh` may block while they fetch keys; call them from one thread. Any thread may call `known`.
+    `verify` and `refresh` may block while they fetch keys. Call them only from a single thread. Any thread may call
+    `known`.
     """
 
     def __init__(self, fetch: Callable[[str], bytes], *, clock: Clock) -> None:
-        """`fetch` GETs a path of the API server. `fetch` raises the errors of the client."""
+        """`fetch` returns the body of a GET request for a path of the API server, or raises KubeError."""
         self._fetch = fetch
         self._clock = clock
         self._tried_at = float("-inf")
-        self._keys: PublicKeys | None = None  # replaced whole
+        self._keys: PublicKeys | None = None  # replaced as a whole, so `known` needs no lock
         self._fetched_at = float("-inf")
 
     def known(self, token: str, audience: str) -> PodIdentity | None:
-        """Verify a token as `verify` does. If keys are missing or too old, return None and do not fetch keys."""
+        """Return the pod for which a token was issued, without blocking. Raises TokenRefused.
+
+        Return None if the keys must be fetched first: then the caller calls `verify` in the other thread.
+        """
         keys = self._keys
         if keys is None or self._clock.monotonic() - self._fetched_at > _REFRESH_SECONDS:
             return None
@@ -167,7 +172,10 @@ class TokenVerifier:
             raise
 
     def verify(self, token: str, audience: str) -> PodIdentity:
-        """Return the pod for which the token was issued. Raises TokenRefused or KeysUnavailable."""
+        """Fetch the keys if necessary, and return the pod for which the token was issued.
+
+        Raises TokenRefused or KeysUnavailable.
+        """
         self.refresh()
         keys = self._keys
         if keys is None:
@@ -178,7 +186,7 @@ class TokenVerifier:
         return self._clock.monotonic() - self._tried_at >= _SOONEST
 
     def refresh(self) -> None:
-        """Fetch the keys, unless this was tried recently. If it fails, the old keys are kept."""
+        """Fetch the keys, unless the last fetch was less than 10 s ago. If the fetch fails, the old keys are kept."""
         if not self._may_fetch():
             return
         self._tried_at = self._clock.monotonic()
@@ -188,5 +196,5 @@ class TokenVerifier:
         except (KubeError, ValueError) as error:
             logger.warning("can't get the keys that sign the tokens of pods: %s", error)
         finally:
-            # So requests that waited for a slow fetch don't each begin another fetch.
+            # Set again after the fetch, which may be slow: requests that have waited for it must not fetch again.
             self._tried_at = self._clock.monotonic()

@@ -1,14 +1,14 @@
-"""Writes the reports of jobs to the jobs' statuses: at once if few jobs report, and otherwise at a limited rate.
+"""Writes the reports of training programs to `status.progress` of their jobs, at a limited rate.
 
-A job's status is written at the earliest a second after its last write. There is also a limit on the writes of all jobs
-together. If more reports arrive, the jobs wait in a queue. When it is a job's turn, only its newest reports are
-written. With 50 writes a second, each of a thousand jobs has a turn every 20 s. If the controller's own writes have
-included reports, no other write is needed for these reports (the write at a job's end has the last reports).
+A job's status is written at most once a second. There is also a limit on the writes for all jobs together. If more
+reports arrive, the jobs wait in a queue. When a job's turn comes, only its newest reports are written. With 50 writes a
+second, each of a thousand jobs has a turn every 20 s. When the controller writes the status of a job for another
+reason, it includes the reports, and this module skips its own write.
 
-The job's usage needs no write of its own: if this process has a newer usage, these writes include it.
+A write also includes `status.usage`, if this process has a newer value.
 
-A write names the version of the job on which it is based, as the controller's own writes do. So it can't revert a write
-of another replica of the operator, and it can't change a new job with the same name.
+A write names the resourceVersion of the job on which it is based, as the controller's own writes do. So it can't revert
+a write of another replica of the operator, and it can't change a new job with the same name.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _PERIOD = 1.0
 _BURST = 5
 _WRITER_THREADS = 2
 _RETRY_BASE, _RETRY_CAP = 0.2, 30.0
-"""Seconds. The delays before retries, in seconds. After a conflict, the cache has the newer version within a tenth or
-two tenths of a second.
+"""The delay before the first retry, and the maximum delay, in seconds. After a conflict, the watch usually delivers the
+newer version of the job within 0.2 s.
 """
 
 
 class ProgressWriter:
-    """Call `start()` and `stop()` once each. Any thread may call `changed`."""
+    """Writes the progress of jobs in threads of its own. Call `start()` and `stop()` once each. Thread-safe."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class ProgressWriter:
         metrics: ProgressMetrics,
         queue_metrics: QueueMetrics | None = None,
     ) -> None:
-        """`progress_of` returns the progress that a job's status should have now.
+        """`progress_of` returns the value that `status.progress` of a job should have now.
 
-        `usage_of` returns a usage that is newer than in its status.
+        `usage_of` returns a value that is newer than `status.usage`, or None.
         """
         self._client = client
         self._jobs = jobs
@@ -75,19 +75,19 @@ class ProgressWriter:
         )
         self._workers = Workers(self._queue, self._process, _WRITER_THREADS, thread_name="progress-writer")
         self._stop = StopSignal()
-        self._lock = threading.Lock()  # guards the two below
-        self._waiting_since: dict[str, float] = {}
-        self._written_at: dict[str, float] = {}
+        self._lock = threading.Lock()  # guards the next two fields
+        self._waiting_since: dict[str, float] = {}  # by job: the arrival of its oldest report that is not written yet
+        self._written_at: dict[str, float] = {}  # by job: the time of its last write
         metrics.pending.set_function(lambda: len(self._waiting_since))
 
     def start(self) -> None:
-        """Start to write."""
+        """Start the threads that write."""
         self._workers.start()
 
     def stop(self) -> None:
-        """Write pending statuses, for up to 2 s, and end.
+        """Write the reports that are not written yet, for up to 2 s, and end the threads. Idempotent.
 
-        The call is idempotent. A write that hangs ends when the client is closed.
+        If a write hangs, the call does not wait for it. The write ends when the client is closed.
         """
         for key in tuple(self._waiting_since):
             self._queue.add(key)
@@ -107,7 +107,7 @@ class ProgressWriter:
         self._queue.add_after(key, max(0.0, due - now), is_retry=False)
 
     def forget(self, key: str) -> None:
-        """Forget a deleted job."""
+        """Drop a deleted job (`namespace/name`) from the queue."""
         with self._lock:
             self._waiting_since.pop(key, None)
             self._written_at.pop(key, None)
@@ -137,7 +137,7 @@ class ProgressWriter:
             return
         if self._stop.wait(self._clock, self._bucket.reserve()):
             return
-        # Once more: include the reports that arrived during the wait.
+        # Compute the status again, because more reports may have arrived during the wait.
         job = self._jobs.find(key)
         status = self._status_of(job)
         if job is None or status is None:
@@ -156,19 +156,19 @@ class ProgressWriter:
         with self._lock:
             self._written_at[key] = now
         if self._jobs.find(key) is None:
-            # The job was deleted during the write: `forget` may have run before, and does not run again.
+            # The job was deleted during the write. `forget` may have run before this point, and does not run again.
             self.forget(key)
         self._queue.forget(key)
         self._metrics.written(0.0 if since is None else now - since)
 
     def _settled(self, key: str) -> None:
-        """Record that no write is needed, because another replica has already written the complete status."""
+        """Remove a job from the queue without a write: its status already has all reports, or the job is gone."""
         with self._lock:
             self._waiting_since.pop(key, None)
         self._queue.forget(key)
 
     def _status_of(self, job: TFJob | None) -> TFJobStatus | None:
-        """Return the status to write. Return None if the job no longer exists, or if its status is already complete."""
+        """Return the status to write, or None if the job doesn't exist or its `status.progress` is up to date."""
         if job is None:
             return None
         progress = self._progress_of(job)

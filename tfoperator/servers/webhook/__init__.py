@@ -1,4 +1,4 @@
-"""The conversion webhook. API servers call it if they need TFJobs in the other version.
+"""The conversion webhook. API servers call it to convert TFJobs between the versions v1 and v1alpha2.
 
-An operator imports this package only if it serves the webhook.
+The operator imports this package only if an option enables the webhook.
 """

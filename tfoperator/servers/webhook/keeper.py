@@ -1,9 +1,9 @@
-"""Keeps three things consistent: the keyring in the Secret, the authorities in the CRD, and the server's certificate.
+"""Keeps three things consistent: the keyring in the Secret, the `caBundle` in the CRD, and the server's certificate.
 
-One thread does all the work. A change of the CRD or a timer wakes this thread. Each renewal changes the CRD, so each
-replica notices the renewals of the other replicas. The order of the steps prevents failed requests. A certificate is
-used only after its issuer has been in the CRD for some seconds, in which API servers notice the issuer. If there is no
-other certificate, it is used at once. Every replica writes the authorities in the Secret to the CRD.
+Every replica of the operator writes the authorities in the Secret to the CRD, if they differ. A new certificate is used
+only after its authority has been in the CRD for some seconds, so that API servers already trust it. If there is no
+valid older certificate, the new certificate is used at once. A single thread does all the work. A change of the CRD or
+a timer wakes this thread. Each renewal changes the CRD, so each replica notices the renewals of the other replicas.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ from tfoperator.servers.webhook.registration import (
 logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 5.0
-"""The seconds after which API servers have certainly noticed a change of the CRD. They watch CRDs."""
+"""The seconds after a change of the CRD after which all API servers use it. API servers watch CRDs."""
 
 _FIRST_PACE, _LONGEST_PACE = 1.0, 60.0
-"""The seconds between two writes to the CRD: the first pause and the longest pause. Another operator may write to the
-same CRD, and two operators that overwrite each other must be slowed down.
+"""The minimum seconds between two writes to the CRD, and the maximum to which this pause grows. It doubles with each
+write. If two operators overwrite each other's entry in the CRD, both become slower.
 """
 
 _QUIET_SECONDS = 600.0
+"""After this many seconds without a write, the pause is again `_FIRST_PACE`."""
 
 
 class CertificateKeeper(KeyringKeeper):
-    """A `KeyringKeeper` for clients that are API servers. They find the authorities to trust in the CRD.
+    """The `KeyringKeeper` of the webhook. Its clients are API servers, which read the authorities in the CRD.
 
-    The API server of `tfoperator local` shows its CRD, but clients can't change it, because this API server converts
-    jobs itself. In this case, no client waits for the certificate.
+    The API server of `tfoperator local` converts jobs itself, and refuses changes of its CRD with 405. Then the keeper
+    uses each certificate at once.
     """
 
     def __init__(
@@ -66,17 +67,17 @@ class CertificateKeeper(KeyringKeeper):
         metrics: WebhookMetrics,
         clock: Clock,
     ) -> None:
-        """`hosts` are the names by which API servers call the webhook.
+        """`hosts` are the host names with which API servers call the webhook. `validity` is a certificate's lifetime.
 
-        A certificate for these names is valid for `validity`.
+        `target` is the address of the webhook that is written to the CRD.
         """
         super().__init__(secret, hosts, on_keyring, owner="webhook", validity=validity, clock=clock)
         self._client = client
         self._target = target
         self._metrics = metrics
         self._crd: CrdView | None = None  # replaced as a whole by the reflecting thread
-        # Only the keeper's thread uses the rest.
-        self._trusted_since: dict[bytes, float] = {}
+        # Only the keeper's thread uses the following fields.
+        self._trusted_since: dict[bytes, float] = {}  # by authority: when this process first saw it in the CRD
         self._pace = _FIRST_PACE
         self._written_at = float("-inf")
         self._is_read_only = False
@@ -90,7 +91,7 @@ class CertificateKeeper(KeyringKeeper):
         super().start()
 
     def stop(self, timeout: float | None = None) -> None:
-        """End both threads. The call is idempotent. A pending request ends when the client is closed."""
+        """End both threads. Idempotent. A pending request ends only when the caller closes the client."""
         self._reflector.stop()
         super().stop(timeout)
         if self._reflecting.ident is not None:
@@ -102,10 +103,13 @@ class CertificateKeeper(KeyringKeeper):
                 self._crd = crd
                 self.wake()
 
-    # The thread.
+    # The keeper's thread calls the following methods.
 
     def publish(self, keyring: Keyring) -> float:
-        """Make the CRD trust the keyring, if that is possible now; return the seconds until the next attempt."""
+        """Write the webhook's address and the keyring's authorities to the CRD, if they differ and the pause is over.
+
+        Return the seconds until the next call.
+        """
         crd = self._crd
         if crd is None or self._is_read_only:
             return LOOK_SECONDS
@@ -119,7 +123,7 @@ class CertificateKeeper(KeyringKeeper):
         try:
             patched = self._client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, patch, decode_crd)
         except ConflictError:
-            return LOOK_SECONDS  # the watch delivers the other write
+            return LOOK_SECONDS  # somebody has changed the CRD; the watch delivers this change and wakes the thread
         except MethodNotAllowedError as error:
             self._is_read_only = True
             logger.info(
@@ -138,9 +142,9 @@ class CertificateKeeper(KeyringKeeper):
         self._trusted_since = {one: self._trusted_since.get(one, now) for one in split(trusted_by(crd))}
 
     def seconds_until_trusted(self, keyring: Keyring) -> float:
-        """Return the seconds until API servers certainly trust the certificate.
+        """Return the seconds until the certificate's authority has been in the CRD for 5 s, so that clients trust it.
 
-        Return 0 if there is no other certificate.
+        Return 0 if API servers don't need the webhook, or if there is no valid older certificate.
         """
         shown, crd = self._shown, self._crd
         if crd is None or self._is_read_only or not needs_conversion(crd):
@@ -152,7 +156,7 @@ class CertificateKeeper(KeyringKeeper):
 
 
 def _states(news: News[CrdView]) -> list[CrdView | None]:
-    """Return the successive states of the CRD. A state is None if the CRD does not exist."""
+    """Return the states of the CRD that the reflector has received, in order. None: the CRD does not exist."""
     if isinstance(news, Listed):
         return [next(iter(news.objects), None)]
     events = [event for event in news if event.object is not None]

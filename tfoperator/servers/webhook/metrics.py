@@ -12,9 +12,9 @@ _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 
 
 
 class WebhookMetrics:
-    """Counts the conversions, and shows the certificate in use.
+    """Counts conversions and refusals, and shows when the certificate in use expires. Thread-safe.
 
-    The metrics are shown only if there is a registry. Thread-safe.
+    Without a registry, the metrics are not exposed.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -39,10 +39,10 @@ class WebhookMetrics:
         )
 
     def reviewed(self, version: str, objects: int, seconds: float) -> None:
-        """Record an answered review.
+        """Count a successful ConversionReview.
 
-        `objects` is the number of objects that were converted to this API version, and `seconds` is the time that the
-        review took.
+        `objects` is the number of objects that were converted to the API version `version`, and `seconds` is the time
+        that the review took.
         """
         self._objects.labels(version.rpartition("/")[2]).inc(objects)
         self._seconds.observe(seconds)
@@ -52,7 +52,7 @@ class WebhookMetrics:
         self._failures.labels(reason).inc()
 
     def certificate(self, expires: datetime) -> None:
-        """Set the time at which the certificate that is in use from now on expires."""
+        """Set the time at which the new certificate of the server expires."""
         self._expiry.set(expires.timestamp())
 
     def registered(self) -> None:

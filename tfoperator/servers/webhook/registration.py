@@ -1,8 +1,9 @@
-"""The webhook's entry in the CRD: its address and the authorities to trust. The module does no I/O.
+"""The webhook's entry in the CRD (`spec.conversion`): its address and the authorities to trust. The module does no I/O.
 
-A CRD needs a conversion only if it serves more versions than v1. So a CRD that serves only v1 stays unchanged. In any
-other CRD, this webhook replaces the entry that exists. If a user applies the CRD again, it has no authorities. With the
-strategy None, a CRD would return invalid v1alpha2 jobs.
+API servers convert TFJobs only if the CRD serves another version than v1. A CRD that serves only v1 stays unchanged. In
+any other CRD, the operator replaces an existing entry. For example, a user may apply the CRD's manifest again, which
+has no authorities. With the strategy `None`, API servers would only change `apiVersion`, and return invalid v1alpha2
+jobs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tfoperator.kube.views.objects import HasMetadata
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The place where API servers find the webhook: at `url` if it is set, and otherwise at a Service."""
+    """The address at which API servers call the webhook: `url` if it is set, and otherwise a Service."""
 
     service: str = ""
     namespace: str = ""
@@ -53,7 +54,7 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class CrdView(HasMetadata, frozen=True, gc=False):
-    """A CustomResourceDefinition, without its schemas."""
+    """A CustomResourceDefinition, reduced to the fields that the keeper reads."""
 
     spec: _Spec = _Spec()
 
@@ -62,12 +63,12 @@ decode_crd = decoder(CrdView)
 
 
 def needs_conversion(crd: CrdView) -> bool:
-    """Return whether API servers need to convert TFJobs."""
+    """Return whether the CRD serves another version than v1, so that API servers must convert TFJobs."""
     return any(version.served and version.name != TFJOBS.version for version in crd.spec.versions)
 
 
 def trusted_by(crd: CrdView) -> bytes:
-    """Return the authorities of this CRD's webhook as one PEM text. Return an empty text if there are none."""
+    """Return the `caBundle` of this CRD's webhook, a PEM text. Return b"" if it is missing or malformed."""
     try:
         return base64.b64decode(_config(crd).get("caBundle") or "", validate=True)
     except binascii.Error:
@@ -75,16 +76,16 @@ def trusted_by(crd: CrdView) -> bytes:
 
 
 def registration_patch(crd: CrdView, target: Target, bundle: bytes) -> dict[str, Any] | None:
-    """Return the merge patch that registers the webhook in this version of the CRD.
+    """Return the merge patch that writes the webhook's entry to the CRD. It names the CRD's resourceVersion.
 
-    Return None if the CRD is up to date.
+    Return None if the entry is up to date, or if the CRD needs no conversion.
     """
     if not needs_conversion(crd):
         return None
     conversion, wanted = crd.spec.conversion, target.client_config(bundle)
     if conversion is not None and conversion.strategy == "Webhook" and _config(crd) == wanted:
         return None
-    # A merge patch: null removes the address of before.
+    # In a merge patch, null removes a field: the old entry may have had a `url`, and the new entry a `service`.
     changed = {"clientConfig": {"url": None, "service": None, **wanted}, "conversionReviewVersions": ["v1"]}
     return {
         "metadata": {"resourceVersion": crd.metadata.resource_version},

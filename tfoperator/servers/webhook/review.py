@@ -1,8 +1,8 @@
-"""Answers a ConversionReview (apiextensions.k8s.io/v1). The input and the output are bytes. The module does no I/O.
+"""Processes a ConversionReview (apiextensions.k8s.io/v1). The input and the output are bytes. The module does no I/O.
 
-An API server sends objects of one kind. It expects the objects in another version, in the same order. It uses the
-labels and annotations in the response, and keeps all other metadata unchanged. An error in one object makes the whole
-review fail. The error message reaches the client of the API server.
+An API server sends TFJobs. It expects the same TFJobs in another version, in the same order. Of the metadata in the
+response, it uses only the labels and annotations. If a TFJob can't be converted, the whole review fails, and the API
+server shows the message to its client.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _VERSIONS = frozenset({TFJOBS.api_version, _V1ALPHA2})
 _KNOWN_VERSIONS = "the versions are v1 and v1alpha2"
 
 _MAX_SHOWN_NAME = 100
-"""Characters. The maximum characters of a name in a message. Names have up to 253 characters, but the message only has
-to identify the object.
+"""The maximum number of characters of a name in a message. A name has up to 253 characters, but its beginning normally
+identifies the object.
 """
 
 _LEVELS_ABOVE = 3
 """The number of JSON levels above each object: the review, its request and the list."""
 
 _MAX_EXPLAINED = 2 << 20
-"""The maximum size in bytes of a review in which parts that are nested too deeply are searched for. The search takes up
-to half a second. Objects that an API server has stored are never larger.
+"""The maximum size in bytes of a review in which the module looks for the name of an object that is nested too deeply.
+This takes up to half a second. A review with an object that an API server has stored is never larger.
 """
 
 _MAX_SHOWN_PROBLEM = 300
-"""The maximum characters of a conversion error. It contains the annotation, the field in it (which may be a key that a
-user wrote) and the reason.
+"""The maximum number of characters of a conversion error in a message. The error contains names of annotations and
+fields, which users have written.
 """
 
 
@@ -57,10 +57,10 @@ class MalformedReview(ValueError):
 
 
 class Reviewed(msgspec.Struct, frozen=True):
-    """The result of a review.
+    """The result of a review: the response as JSON, and data for metrics and logs.
 
-    It has the answer as JSON, the number of converted objects, their version, and the failure, if any. If there
-    is no failure, the version is a served version. It is never a text from a client.
+    `objects` is the number of converted objects. `failure` is "" after a success. Then `version` is one of the versions
+    of TFJob; after a failure it may be any text from the request.
     """
 
     body: bytes
@@ -90,7 +90,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def answer(body: bytes) -> Reviewed:
-    """Return the answer to a review. If a conversion fails, the answer contains the failure. Raises MalformedReview."""
+    """Return the response to a ConversionReview. If a conversion fails, the response contains the failure.
+
+    Raises MalformedReview if the body is not a ConversionReview.
+    """
     try:
         return _answered(_decoded(body))
     except RecursionError:
@@ -137,7 +140,10 @@ def _answered(review: _Review) -> Reviewed:
 
 
 def _too_deep(request: _Request) -> Reviewed:
-    """Return a refusal for a review whose deepest parts were cut off: a conversion would lose these parts."""
+    """Return a failed review that names the objects that are nested too deeply.
+
+    The deepest parts of the request were cut off, so these objects can't be converted without a loss.
+    """
     named = [_named(obj) for obj in request.objects if reaches(obj, LEVELS - _LEVELS_ABOVE)] or ["an object"]
     more = f" and {len(named) - 1} more" if len(named) > 1 else ""
     return _failed(request, f"{named[0]}{more}: nested too deeply to be converted")
@@ -175,7 +181,7 @@ def _named(obj: _Object) -> str:
 
 
 def _shown(value: Any, limit: int = _MAX_SHOWN_NAME) -> str:
-    """Return a part of a client's text for messages and logs. It is on one line and has a limited length."""
+    """Return a client's value for a message or a log line: on a single line, cut after `limit` characters."""
     text = str(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
     text = text if len(text) <= limit else f"{text[:limit]}..."
     return text if text.isprintable() else ascii(text)

@@ -1,8 +1,8 @@
 """The HTTPS server to which API servers send ConversionReviews.
 
-API servers reuse connections. The server closes an idle connection later than a client would close it. If a request
-arrives while its connection is being closed, the request fails and is not retried. For the same reason, a new
-certificate is used only for new connections.
+API servers reuse idle connections. If the server closed a connection at the moment at which an API server sends a
+request, the request would fail without a retry. So the server closes an idle connection only after a time after which
+an API server has already closed it. For the same reason, existing connections stay open when the certificate changes.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ _MAX_CONVERSIONS = 4
 
 
 class ReviewServer(TlsServer):
-    """Answers reviews at one address, as soon as it has a certificate.
+    """Responds to ConversionReviews over HTTPS, as soon as it has a certificate.
 
     Call `start()` once, then `stop()`. Thread-safe.
     """
 
     def __init__(self, host: str, port: int, metrics: WebhookMetrics, limits: Limits = LIMITS) -> None:
-        """The constructor already listens. With port 0, it selects a free port. Raises ListenError."""
+        """Listen on the address. With port 0, select a free port. Raises ListenError."""
         self._metrics = metrics
         self._pool = ThreadPoolExecutor(_MAX_CONVERSIONS, thread_name_prefix="webhook-conversion")
-        # Decoded, a body needs many times its size: several small bodies at a time, or one large body.
+        # A decoded body needs many times its size in memory. So only one large body is converted at a time.
         self._large = asyncio.Semaphore(1)
         super().__init__(host, port, name="the webhook", limits=limits)
 
     def refused(self, reason: str) -> None:
-        """Count a refusal."""
+        """Count a refusal in the metrics."""
         self._metrics.review_failed(reason)
 
     def stop(self) -> None:
-        """Stop listening, answer the current requests, and end all threads. Idempotent."""
+        """Stop listening, respond to the current requests, and end all threads. Idempotent."""
         super().stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     async def respond(self, request: Request) -> Answer:
-        """Return the converted objects. Raises Refusal if the review is not valid."""
+        """Return the response to a ConversionReview. Raises Refusal if the request is not a valid review."""
         if request.method != "POST":
             raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only POST is allowed here")
         if request.path != CONVERSION_PATH:

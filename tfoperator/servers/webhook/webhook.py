@@ -25,7 +25,8 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     API servers reach the webhook at `url` if it is set, and otherwise through the Service. With `cert_dir`, the
     certificate is read from this directory. Then the Secret and the CRD are not changed. `shutdown_delay` is the number
-    of seconds for which the webhook still answers after `drain()`, because API servers don't notice the end at once.
+    of seconds for which the webhook still responds after `drain()`. It takes some seconds until API servers and the
+    cluster's network no longer send requests to a pod that ends.
     """
 
     host: str
@@ -50,7 +51,7 @@ class ConversionWebhook:
         metrics: WebhookMetrics | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """The constructor already listens. Raises ListenError if the address is in use."""
+        """Listen on the address in `config`. Raises ListenError if the address is in use."""
         clock, metrics = clock or SystemClock(), metrics or WebhookMetrics()
         self._metrics = metrics
         self._delay = config.shutdown_delay
@@ -79,26 +80,29 @@ class ConversionWebhook:
 
     @property
     def port(self) -> int:
-        """The port in use."""
+        """The port at which the webhook listens."""
         return self._server.port
 
     @property
     def is_ready(self) -> bool:
-        """Whether the webhook has a certificate and so can answer requests."""
+        """Whether the webhook has a certificate and so can respond to requests."""
         return self._server.is_ready()
 
     def start(self) -> None:
-        """Start to answer requests and to maintain the certificate, in the background."""
+        """Start to respond to requests and to renew the certificate, in other threads."""
         self._server.start()
         self._keeper.start()
 
     def drain(self) -> None:
-        """Continue to answer until `stop`, but close each connection after its next response."""
+        """Continue to respond until `stop`, but close each connection after its next response."""
         self._server.drain()
         self._stops_at = time.monotonic() + self._delay
 
     def stop(self) -> None:
-        """Wait until the delay is over, answer the current requests, and end all threads. Idempotent."""
+        """Wait until `shutdown_delay` after `drain` is over, respond to the current requests, and end all threads.
+
+        Idempotent.
+        """
         time.sleep(max(0.0, self._stops_at - time.monotonic()))
         self._keeper.stop()
         self._server.stop()

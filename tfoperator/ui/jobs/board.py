@@ -1,7 +1,8 @@
-"""The caches of the cluster's jobs, and the notification of pages.
+"""The caches of the cluster's jobs, pods and events, and the notification of pages about changes.
 
-There is one watch of each kind for all pages together. The watches start when the first page is opened. Changes come
-from the informers' threads. A page is notified in its event loop, with one notification for many changes.
+A page is a browser tab that shows the page of `tfoperator ui`. All pages together use a single watch of each kind. The
+watches start when the first page is opened. Changes come from the informers' threads. The stream of a page reads many
+changes at once, in the event loop.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ _JOB_INDEX = "job"
 
 
 class Health(InformerMetrics):
-    """The reasons why kinds of objects can't be read now, by the plural of the kind.
+    """The reasons why kinds of objects, such as `pods`, can't be read at the moment.
 
-    Thread-safe, because each informer has its own entry. There are informers for each namespace. A kind counts as
-    readable only if all its informers can read it.
+    The informers call its methods. A kind can have an informer for each namespace (`pods/default`), and counts as
+    readable only if all its informers can read it. Thread-safe: each informer changes only its own entry.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._problems: dict[str, str] = {}  # by informer, "" for one without
+        self._problems: dict[str, str] = {}  # by informer; "" if the informer has no problem
         self._unwatched: set[str] = set()  # informers whose last attempt to watch was refused
 
     @property
     def problems(self) -> dict[str, str]:
-        """The reasons. Each reason is a word from the API server or from the connection.
+        """For each kind that can't be read, the reason, such as `Forbidden`.
 
-        If several informers read a kind, each reason is shown with its namespaces.
+        If a kind has several informers, the text also names the namespaces: `Forbidden in default`.
         """
         found: dict[str, dict[str, list[str]]] = {}
         for informer, reason in sorted(self._problems.copy().items()):
@@ -68,18 +69,19 @@ class Health(InformerMetrics):
         self._set(informer, reason)
 
     def watch_failed(self, informer: str, reason: str) -> None:
-        """Record that a watch failed.
+        """Record that an informer's watch failed. Only a repeated failure is a problem.
 
-        A single failure may be caused by an expired version. A repeated failure is a problem.
+        A single failure is normal: the resourceVersion from which the watch should continue may have expired.
         """
         if informer in self._unwatched:
             self._set(informer, reason)
         self._unwatched.add(informer)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
-        """Record that an informer has listed its objects.
+        """Record that an informer has listed its objects. This ends a problem, unless the last watch failed.
 
-        If a kind may be listed but not watched, it is listed repeatedly, and its data is old between two lists.
+        If the user may list but not watch a kind, the informer lists it again and again, and its data is out of date
+        between two lists.
         """
         if informer not in self._unwatched:
             self._set(informer, "")
@@ -97,16 +99,19 @@ class Health(InformerMetrics):
 
 
 def _in_words(reasons: Mapping[str, Sequence[str]]) -> str:
-    """Return the problem with the namespaces in which it occurs. Return "" if there is no problem."""
+    """Return the reasons as a text, if necessary with their namespaces. Return "" if there is no problem.
+
+    The key "" of `reasons` has the namespaces without a problem.
+    """
     several = sum(map(len, reasons.values())) > 1
     problems = ((reason, namespaces) for reason, namespaces in reasons.items() if reason)
     return "; ".join(f"{reason} in {', '.join(namespaces)}" if several else reason for reason, namespaces in problems)
 
 
 class Board:
-    """The caches from which all pages get their data.
+    """The caches of jobs, pods and events from which all pages get their data.
 
-    Call `start()` as often as you like, then `stop()`. Thread-safe.
+    `start()` may be called several times; then call `stop()`. Thread-safe.
     """
 
     def __init__(
@@ -118,12 +123,12 @@ class Board:
         run: RecordedRun | None = None,
         history: History | None = None,
     ) -> None:
-        """Initialize; if `history` is given, the board adds to it."""
+        """Prepare the informers. `history` records what the informers see, by default in a new History."""
         self.local = local
-        """Whether the cluster is the control plane of this machine."""
+        """Whether the cluster is the control plane of `tfoperator` on this machine."""
         self._run = run
         self.closed = False
-        """Whether pages must request their streams again, because another board has replaced this board."""
+        """Whether this board was replaced by another board. Then the streams end, and pages request them again."""
         self._clock = SystemClock()
         self.history = history or History()
         self.health = Health(self.tell_all)
@@ -157,7 +162,7 @@ class Board:
         return self._informers.stop()
 
     def close(self) -> None:
-        """End the streams of all pages; the pages then request them again. Any thread may call it."""
+        """End the streams of all pages, which then request streams of another board. Any thread may call it."""
         self.closed = True
         self.tell_all()
 
@@ -168,9 +173,9 @@ class Board:
 
     @property
     def synced(self) -> bool:
-        """Whether the jobs were listed.
+        """Whether the cache of jobs is complete.
 
-        Pods and events are not included, because the user may have no right to read them.
+        The caches of pods and events may be empty, because the user may have no right to read them.
         """
         return self._jobs.has_synced
 
@@ -179,35 +184,35 @@ class Board:
         return self._jobs.lister.list()
 
     def job(self, key: str) -> TFJob | None:
-        """Return a job by `namespace/name`."""
+        """Return the job `namespace/name`, or None if it is not in the cache."""
         return self._jobs.lister.find(key)
 
     def job_of_uid(self, uid: str) -> TFJob | None:
-        """Return a job by its UID."""
+        """Return the job with this UID, or None if it is not in the cache."""
         return next((job for job in self.jobs() if job.metadata.uid == uid), None)
 
     def pods(self, job: TFJob) -> list[SeenPod]:
-        """Return the pods of the job's replicas."""
+        """Return the pods of the job without the pod of its TensorBoard."""
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         return [pod for pod in pods if LABEL_TENSORBOARD not in pod.metadata.labels]
 
     def now(self) -> datetime:
-        """Return the time by the clock of this process. The states of pods are computed for this time."""
+        """Return the time by the clock of this machine, for texts such as the reason why a pod waits."""
         return self._clock.now()
 
     def events(self, job: TFJob) -> list[Event]:
-        """Return the events of the job and of its parts, the oldest first."""
+        """Return the events of the job, its pods and its other objects, the oldest first."""
         return events_of(job, self._events.lister.by_index(_JOB_INDEX, job.metadata.key))
 
     def tell_all(self) -> None:
-        """Notify all pages of a change that does not belong to a job."""
+        """Notify all pages of a change that belongs to no job, such as a new problem."""
         self.tell("")
 
     def tell(self, key: str) -> None:
-        """Notify the pages that show a job, because the job has changed. Any thread may call it."""
+        """Notify pages that the job `namespace/name` has changed. Any thread may call it."""
         self.listeners.tell(key)
 
-    # Called by informers' threads.
+    # The informers' threads call the following methods.
 
     def _job_changed(self, job: TFJob) -> None:
         if job.status.progress is not None:
@@ -234,7 +239,10 @@ class Board:
 
 
 class Cluster:
-    """The caches of a cluster's jobs. They are watched from the time at which the first page is opened."""
+    """A cluster and all caches for its jobs: objects (`board`), usage of resources (`usage`), queues (`queues`).
+
+    `watch` starts them when the first page is opened.
+    """
 
     def __init__(
         self,
@@ -246,7 +254,7 @@ class Cluster:
     ) -> None:
         self.client = client
         self.run = run
-        """The recorded run to which `client` belongs."""
+        """The recorded run that `client` reads, or None for a cluster."""
         self.board = Board(client, namespaces=namespaces, local=local, run=run, history=history)
         for uid, curves in ({} if run is None else run.curves).items():
             self.board.history.know_curves(uid, curves)
@@ -254,7 +262,7 @@ class Cluster:
         self.queues = Queues(client, self.board.jobs, self.board.tell)
 
     def watch(self) -> None:
-        """Start to watch, unless the watches have started already. Thread-safe."""
+        """Start to fill all caches, unless they were started already. Thread-safe."""
         self.board.start()
         self.usage.start()
         self.queues.start()
@@ -272,6 +280,6 @@ def _key(pod: SeenPod) -> str:
 
 
 def _jobs_of(event: Any) -> Sequence[str]:
-    """Return the key of the job to which an event may refer."""
+    """Return a list with the key of the job to which an event seems to refer, or an empty list, for the index."""
     name = job_named(event)
     return (f"{event.involved_object.namespace}/{name}",) if name else ()

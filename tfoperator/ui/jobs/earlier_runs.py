@@ -1,8 +1,8 @@
-"""The logs of a replica's earlier runs. They are for a page that is opened after these runs have ended.
+"""Reads the logs of a replica's earlier runs, which had ended before the page was opened.
 
-On this machine, each run of a container has a file, even if its pod is gone. If the containers run in another cluster,
-its API server has only the log of the run before the current run. The logs of runs before that are only in the log
-archive. The page lists them.
+On this machine, each run of a container has a log file, which remains after the deletion of the pod. In a cluster, the
+kubelet keeps only the log of the run before the current run. The logs of earlier runs can only be in the log archive,
+which the page lists separately.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Attempts = Callable[[str, str, str], "Sequence[LogFile]"]
-"""Returns the logs of a container by the pod's namespace and name. There is a log for each attempt, in all pods with
-this name, and the oldest log comes first.
+"""A function `(namespace, pod, container)` that returns the log files of a container on this machine. Each run of the
+container has a log, in all pods that have had this name. The oldest log comes first.
 """
 
 _MAX_RUNS = 20
-"""The maximum number of earlier runs that are read. The latest are read: a program that fails at its start may have had
-hundreds of runs.
+"""The maximum number of earlier runs whose logs are read: the newest runs. A program that fails at its start may have
+had hundreds of runs.
 """
 _LINES = 2000
 """The maximum number of lines in a batch."""
 _GONE = "gone"
-"""A text in place of the UID of an earlier pod whose UID is not known."""
+"""The text in place of the UID of a deleted pod, if the UID is unknown."""
 
 
 class EarlierLines(msgspec.Struct, frozen=True):
@@ -50,9 +50,9 @@ class EarlierLines(msgspec.Struct, frozen=True):
 def earlier_lines(
     client: Client, attempts: Attempts | None, pod: SeenPod, run: ContainerRun, tail_lines: int
 ) -> Iterator[EarlierLines]:
-    """Yield the last `tail_lines` lines of each run before `run`. They come in batches, with the oldest run first.
+    """Yield the last `tail_lines` lines of each run before `run` in batches, the oldest run first.
 
-    `attempts` is None if the containers don't run on this machine. A log that can't be read is left out.
+    `attempts` is None if the containers don't run on this machine. A log that can't be read is skipped.
     """
     if attempts is None:
         yield from _previous(client, pod, run, tail_lines)
@@ -68,9 +68,10 @@ def earlier_lines(
 
 
 def _before(logs: Sequence[LogFile], run: ContainerRun) -> Sequence[LogFile]:
-    """Return the logs that come before the log of a run.
+    """Return the logs before the log of the run `run`.
 
-    If the pod of the logs is known, the run is found by its number. Otherwise return all logs except the last.
+    If logs contain the UID of the run's pod, the log of the run is found by its number of restarts. Otherwise, the last
+    log counts as the log of the run.
     """
     own = [number for number, log in enumerate(logs) if log.owner == run.pod_uid]
     return logs[: own[min(run.restarts, len(own) - 1)]] if own else logs[:-1]
@@ -96,7 +97,7 @@ def _previous(client: Client, pod: SeenPod, run: ContainerRun, tail_lines: int) 
             text = b"".join(stream).decode(errors="replace")
     except ClientClosed:
         raise
-    except KubeError as error:  # most often the kubelet has removed it
+    except KubeError as error:  # usually the kubelet has removed this log
         logger.debug("the log of the previous run of %s can't be read: %s", meta.name, error)
         return
     lines = text.removesuffix("\n").split("\n")

@@ -1,7 +1,7 @@
 """Data that an API server does not keep: deleted pods, earlier runs and phases, and earlier values of metrics.
 
-The data is recorded from the time at which the first page is opened. On this machine, it is recorded from the start.
-Its size is limited.
+The data is recorded from the time at which the first page is opened. For the control plane on this machine, it is
+recorded from the start of the server. The size of the data is limited.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tfoperator.ui.jobs.phases import SeenPhases, follow
 from tfoperator.ui.jobs.timeline import PodRecord, observe
 
 MAX_JOBS = 5000
-"""The maximum number of jobs that have a history. If there are more, the job that has not changed for the longest time
-is dropped.
+"""The maximum number of jobs that have a history. If there are more jobs, the history of the job that has not been used
+for the longest time is dropped.
 """
 MAX_PODS = 2000
 """The maximum number of pods of a job, including its current pods."""
@@ -43,7 +43,7 @@ class History:
         self._jobs: LRUCache[str, _Memory] = LRUCache(MAX_JOBS)
 
     def saw_pod(self, job_uid: str, pod: SeenPod, replica: str, now: datetime) -> None:
-        """Record the pod's current run and its last run."""
+        """Record the run of the pod's container that is in progress, and its last run."""
         with self._lock:
             pods = self._of(job_uid).pods
             record = observe(pod, replica, pods.get(pod.metadata.uid), now)
@@ -58,18 +58,18 @@ class History:
                 pods[pod_uid] = msgspec.structs.replace(record, gone=now)
 
     def saw_progress(self, job_uid: str, progress: TrainingProgress, now: datetime) -> None:
-        """Record the metrics of a new report."""
+        """Add the metrics in `status.progress` to the job's curves."""
         with self._lock:
             self._of(job_uid).curves.add(progress, now)
 
     def saw_usage(self, job_uid: str, usage: JobUsage) -> None:
-        """Record the phases of the job's time since the last call."""
+        """Record the phases of the job (such as starting, training, stalled) since the last call."""
         with self._lock:
             memory = self._of(job_uid)
             memory.phases = follow(memory.phases, usage)
 
     def know_curves(self, job_uid: str, curves: Curves) -> None:
-        """Use these curves for a job that has ended."""
+        """Set the curves of a job that has ended, from a recorded run."""
         with self._lock:
             self._of(job_uid).curves = curves
 
@@ -80,13 +80,13 @@ class History:
             return dict(memory.pods) if memory is not None else {}
 
     def metrics(self, job_uid: str) -> dict[str, list[Point]]:
-        """Return the curves of a job."""
+        """Return the curves of a job by the name of the metric."""
         with self._lock:
             memory = self._jobs.get(job_uid)
             return memory.curves.points() if memory is not None else {}
 
     def phases(self, job_uid: str) -> SeenPhases | None:
-        """Return the phases of a job."""
+        """Return the recorded phases of a job, or None if nothing was recorded."""
         with self._lock:
             memory = self._jobs.get(job_uid)
             return memory.phases if memory is not None else None

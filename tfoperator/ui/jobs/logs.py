@@ -1,7 +1,7 @@
-"""The logs of some replicas for one page.
+"""The logs of some replicas for a page (a browser tab).
 
-For each run of a container, a thread reads the log, and the event loop takes the lines. A thread waits until the page
-has taken its lines. So a slow page slows down its threads, and gets every line.
+For each run of a container, a thread reads the log, and the event loop sends the lines to the page. A thread waits if
+the page has not taken enough of its lines. So a slow page slows down its threads, but gets every line.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ MAX_REPLICAS = 16
 MAX_READERS = 128
 """The maximum number of threads that read logs, for all pages together."""
 _MAX_BATCHES = 32
-"""The maximum number of batches for each page that were read but not taken yet."""
+"""The maximum number of batches that were read, but not sent to the page yet."""
 
 
 class LogBatch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Lines of one run of a replica. The pod's name, its UID and `restarts` identify the run.
+    """Lines of a run of a replica's container. The pod's name, its UID and `restarts` identify the run.
 
-    `problem` is the reason why no more lines will follow.
+    If `problem` is set, the log of the run can't be read further, for this reason.
     """
 
     replica: str
@@ -51,7 +51,7 @@ class Readers:
         self._threads: set[threading.Thread] = set()
 
     def start(self, name: str, work: Callable[[], None]) -> bool:
-        """Run a function in a thread. Return False if there are too many threads."""
+        """Run a function in a new thread. Return False if there are MAX_READERS threads already."""
 
         def run() -> None:
             try:
@@ -69,7 +69,7 @@ class Readers:
         return True
 
     def join(self) -> None:
-        """Wait until all threads have ended. The owners of the threads must have closed them before."""
+        """Wait until all threads have ended. Call it after the `close` of each LogFeed, which makes its threads end."""
         with self._lock:
             threads = tuple(self._threads)
         for thread in threads:
@@ -77,7 +77,7 @@ class Readers:
 
 
 class LogFeed:
-    """The logs of some pods, for one page. Call all methods in the thread of the event loop."""
+    """The logs of some pods for a page. Call all methods in the thread of the event loop."""
 
     def __init__(
         self,
@@ -88,7 +88,10 @@ class LogFeed:
         tail_lines: int,
         attempts: Attempts | None = None,
     ) -> None:
-        """Initialize; `attempts` returns the logs of containers that run on this machine."""
+        """Keep the settings. `tail_lines` is the number of lines from the end of a log with which a feed begins.
+
+        `attempts` returns the log files of containers that run on this machine; None for another cluster.
+        """
         self._client = client
         self._attempts = attempts
         self._readers = readers
@@ -98,12 +101,12 @@ class LogFeed:
         self._queue: queue.Queue[LogBatch] = queue.Queue(_MAX_BATCHES)
         self._arrived = asyncio.Event()
         self._open: dict[ContainerRun, RunLogReader] = {}
-        self._begun: set[str] = set()  # replicas whose earlier runs are read
+        self._begun: set[str] = set()  # replicas for which a thread reads the earlier runs
 
     def follow(self, pods: Iterable[tuple[str, SeenPod]]) -> None:
-        """Begin to read the runs of these replicas' pods that are not being read yet.
+        """Begin to read the logs of these pods' current runs, unless they are being read already.
 
-        Before them, read each replica's earlier runs.
+        Each item has the replica's name and its pod. For a new replica, first read its earlier runs.
         """
         for replica, pod in pods:
             run = present_run(pod)
@@ -111,7 +114,7 @@ class LogFeed:
                 self._begin(replica, pod, run)
 
     async def take(self, seconds: float) -> list[LogBatch]:
-        """Return the lines that were read. Return an empty list if no lines come within this many seconds."""
+        """Return the lines that were read since the last call. If there are none, wait at most `seconds` for lines."""
         try:
             async with asyncio.timeout(seconds):
                 await self._arrived.wait()
@@ -128,7 +131,7 @@ class LogFeed:
         return found
 
     def close(self) -> None:
-        """End all threads soon. The call does not wait for them."""
+        """Make all threads of this feed end. The call does not wait for them."""
         self._closed.set()
         for reader in self._open.values():
             reader.close()
@@ -170,6 +173,6 @@ class LogFeed:
                 continue
             try:
                 self._loop.call_soon_threadsafe(self._arrived.set)
-            except RuntimeError:  # the loop and the page are closed
+            except RuntimeError:  # the event loop has ended
                 return
             return

@@ -1,6 +1,6 @@
-"""The page's types for pods. They have the fields of the operator's types, and fields that only users read.
+"""The page's types for pods. They have the fields of the operator's types, and more fields, which the page shows.
 
-These types are separate from the operator's types, because the operator's caches must stay small.
+The operator's own types don't have the additional fields, because the operator's caches must stay small.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from tfoperator.kube.views.objects import Pod, PodSpec
 
 
 class ContainerResources(msgspec.Struct, frozen=True, gc=False):
-    """Quantities by the name of the resource. They are not parsed."""
+    """The requests and limits of a container, by the name of the resource, as in the manifest (`500m`, `1Gi`)."""
 
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
 
 
 class SeenContainer(msgspec.Struct, frozen=True, gc=False):
-    """The spec of a container."""
+    """The spec of a container, with its image and resources."""
 
     name: str = ""
     image: str = ""
@@ -26,16 +26,16 @@ class SeenContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class SeenPodSpec(PodSpec, frozen=True, gc=False, rename="camel"):
-    """The spec of a pod."""
+    """The spec of a pod, with its containers."""
 
     containers: tuple[SeenContainer, ...] = ()
 
 
 class SeenPod(Pod, frozen=True, gc=False):
-    """A pod with its images and limits."""
+    """A pod, with the images and resources of its containers."""
 
     spec: SeenPodSpec = msgspec.field(default_factory=SeenPodSpec)
 
 
 decode_pod = msgspec.json.Decoder(SeenPod).decode
-"""Decodes one pod. Raises msgspec.DecodeError."""
+"""Decodes the JSON of a pod. Raises msgspec.DecodeError."""

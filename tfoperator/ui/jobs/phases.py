@@ -1,8 +1,9 @@
-"""The phases of a job's time in their order.
+"""Computes the phases of a job in their order, such as starting, training, stalled, training. Pure.
 
-They are computed from the sums in the job's status, which grow with time. Pure. A status has only the sum of the time
-of each phase. From two successive statuses, this module computes the phases of the time between them, and the order of
-these phases. This is possible because the end of a long phase causes a write of the status, at once or soon after.
+`status.usage` has only a sum for each phase: the seconds that the job has spent in this phase so far. From two
+successive statuses, this module computes the phases between them. The order of these phases is known, because the
+operator writes the status at the end of a long phase or soon after. So there are rarely several phases between two
+statuses.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from tfoperator.base.clock import utc
 MAX_SPANS = 100
 """The maximum number of spans of a job. The latest spans are kept."""
 _AGAIN = {UsagePhase.LOST, UsagePhase.STALLED, UsagePhase.SUSPENDED}
-"""After one of these phases, a job trains or starts again, and the sums don't show when this happened."""
+"""Phases after which a job trains or starts again. If such a phase was not observed, only its length is known. Then the
+times of all phases before the first observation are estimates.
+"""
 _MAX_SECONDS = 2**53
 
 
 class PhaseSpan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A period, in seconds since 1970.
+    """A period in which the job was in a phase. Times are in seconds since 1970.
 
-    Without `end`, the period has not ended. `rough` is true if the length of the period is known, but not its exact
-    place in time.
+    Without `end`, the period has not ended. `rough` is True if the length of the period is right, but its start and end
+    are only estimates.
     """
 
     phase: UsagePhase
@@ -38,9 +41,9 @@ class PhaseSpan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SeenPhases(msgspec.Struct, frozen=True):
-    """The newest sums, and the spans that lead up to them without a gap.
+    """The newest value of `status.usage`, and the observed spans until its time, without a gap.
 
-    The first span may begin later than the job.
+    The first span may begin later than the job, because the page was opened later.
     """
 
     usage: JobUsage
@@ -48,10 +51,10 @@ class SeenPhases(msgspec.Struct, frozen=True):
 
 
 def follow(seen: SeenPhases | None, usage: JobUsage) -> SeenPhases:
-    """Return the phases, updated with these new sums.
+    """Return the phases, updated with a new value of `status.usage`.
 
-    New sums may contradict the earlier sums. For example, when a job reports for the first time, the status then shows
-    that the job was starting for a longer time. In this case, the spans are dropped, and only the sums are kept.
+    The new sums may contradict the earlier sums: when a job sends its first report, the operator changes the time until
+    then from training to starting. In such a case, the spans are dropped, and only `usage` is kept.
     """
     if seen is None or seen.usage.since is None or usage.since is None:
         return SeenPhases(usage)
@@ -63,15 +66,16 @@ def follow(seen: SeenPhases | None, usage: JobUsage) -> SeenPhases:
 
 
 def job_time(usage: JobUsage, before: SeenPhases | None) -> dict[str, Any]:
-    """Return a usage and its spans in the form that the page gets. `before` are the phases that were known so far."""
+    """Return the sums and the spans of a job's phases as JSON for the page. `before` are the phases recorded so far."""
     spans = phase_spans(follow(before, usage))
     return {"usage": msgspec.structs.replace(usage, seconds=_sums(usage)), "spans": spans}
 
 
 def phase_spans(seen: SeenPhases) -> list[PhaseSpan]:
-    """Return spans for all of the job's time, the oldest first.
+    """Return spans for the whole time of the job, the oldest first.
 
-    They cover the time that was not observed, the known spans, and the current phase.
+    For the time before the first observed span, the spans are estimates from the sums. The last span is the current
+    phase, without an end.
     """
     usage, spans = seen.usage, list(seen.spans)
     if usage.since is None:
@@ -83,7 +87,7 @@ def phase_spans(seen: SeenPhases) -> list[PhaseSpan]:
     spans[:0] = _placed(rest, begin - sum(rest.values()), rough=any(rest[phase] for phase in _AGAIN))
     if usage.phase in set(UsagePhase):
         spans.append(PhaseSpan(UsagePhase(usage.phase), _time(usage.since)))
-    # A restart of less than a second is not in the sums. So neighbouring spans of the same phase are one span.
+    # The sums are in whole seconds, so a shorter phase between two spans is missing. Join spans of the same phase.
     same = [list(group) for _, group in groupby(spans, lambda span: (span.phase, span.rough))]
     return [msgspec.structs.replace(group[0], end=group[-1].end) for group in same]
 
@@ -94,7 +98,11 @@ def _sums(usage: JobUsage) -> dict[UsagePhase, int]:
 
 
 def _placed(spent: Mapping[UsagePhase, int], start: float, first: str = "", *, rough: bool = False) -> list[PhaseSpan]:
-    """Return spans in the usual order of a job's phases. The phase `first`, in which the job was, comes first."""
+    """Return a span for each phase with its seconds in `spent`, one after the other from `start` on.
+
+    The phase `first`, in which the job was at `start`, comes first. Then the usual order of phases (`UsagePhase`)
+    follows.
+    """
     found = []
     for phase in sorted(UsagePhase, key=lambda phase: phase != first):
         if seconds := spent[phase]:

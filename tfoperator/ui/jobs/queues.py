@@ -1,7 +1,7 @@
-"""The states of jobs in Kueue's queues. They are read every few seconds while a page is open and a job is in a queue.
+"""The states of jobs in Kueue's queues. They are read every 5 s while pages are open and a job is in a queue.
 
-The user needs no special rights for this. If the states can't be read, the page shows the error in the job's line.
-Without jobs in a queue, no request is made.
+If the user may not read Kueue's objects, the page shows the error in the job's line. If no job is in a queue, no
+request is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ PERIOD = 5.0
 
 
 class Queues(Repetition):
-    """The queue states of jobs, by the job's UID. Call `start()` as often as you like, then `stop()`. Thread-safe."""
+    """The queue states of jobs, by the job's UID. Thread-safe.
+
+    `start()` may be called several times; then call `stop()`.
+    """
 
     def __init__(
         self,
@@ -33,7 +36,7 @@ class Queues(Repetition):
         self._jobs = jobs
         self._tell = tell
         super().__init__(self._look, seconds=PERIOD, clock=clock or SystemClock(), name="ui-queues")
-        self._known: dict[str, JobQueue] = {}  # replaced whole
+        self._known: dict[str, JobQueue] = {}  # by UID; replaced as a whole, so `get` needs no lock
 
     def get(self, uid: str) -> JobQueue | None:
         """Return a job's queue state. Return None if the job is in no queue, or if its state was not read yet."""

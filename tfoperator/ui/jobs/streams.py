@@ -1,7 +1,7 @@
-"""The page's streams of jobs. A stream first sends the current state, and then changes.
+"""The page's streams of jobs: responses without an end, with a line of JSON for each part that has changed.
 
-Each page has one stream. The stream `jobs` has the list of jobs. The stream `job` has one job, with the logs of the
-replicas that the page requests.
+A stream first sends the current state, and then changes. `job_list` is the stream of the list of jobs. `one_job` is the
+stream of a single job, with the logs of the replicas that the page requests.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from tfoperator.ui.listening import ChangeListener
 from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, merged, next_changes
 
 _CLOCK_SKEW = 60.0
-"""The seconds by which the clock of a node may be behind the API server's clock. The times of samples are by the nodes'
-clocks, and the times of jobs are by the server's clock.
+"""The maximum seconds by which the clock of a node may be behind the API server's clock. The times of usage samples are
+by the clocks of nodes, and the creation time of a job is by the API server's clock.
 """
 _ITEMS_PER_LINE = 250
-"""The maximum number of jobs, or of replicas, in a line. Between two lines, other tasks get a turn."""
+"""The maximum number of jobs in a line of JSON. After each line, other tasks of the event loop get a turn."""
 
 
 async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
-    """Yield all jobs, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`. After
-    each measurement, yield `{"used": {...}}`: the total usage of jobs, by key and by resource.
+    """Yield lines with all jobs, and then lines with changes.
+
+    `{"jobs": [...], "gone": [...]}` has new and changed jobs, and the keys of deleted jobs. `{"synced": true, ...}`
+    follows when all jobs were sent. After each measurement, `{"used": {...}}` has the CPU, memory and other resources
+    that the pods of each job use, by the job's key.
     """
     board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:
@@ -62,9 +65,9 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
 
 
 async def one_job(cluster: Cluster, key: str, feed: LogFeed | None, logs: Sequence[str]) -> AsyncGenerator[bytes, None]:
-    """Yield the parts of the job `namespace/name`, each when it has changed.
+    """Yield the parts of the job `namespace/name` (job, replicas, events, curves), each when it has changed.
 
-    With a feed, also yield the logs of the job's replicas.
+    With a feed, also yield the logs of the replicas in `logs`.
     """
     with ExitStack() as stack:
         listener = stack.enter_context(cluster.board.listeners.listening())
@@ -89,7 +92,8 @@ async def _parts(
         await put(_status(board))
         job = board.job(key)
         if job is not None and job.metadata.uid != uid:
-            # Another job has this name now. The page discards the old job, so equal parts must be sent again.
+            # The job was deleted, and another job has its name now. The page discards the old job, so all parts of the
+            # new job must be sent, even if a part is equal.
             uid = job.metadata.uid
             sent.clear()
         for name, value in _sections(cluster, job).items():
@@ -127,10 +131,10 @@ def _sections(cluster: Cluster, job: TFJob | None) -> Mapping[str, Any]:
 
 
 def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
-    """Return, for each replica, the samples since the time in `sampled`."""
+    """Return the usage samples of each replica since the times in `sampled` (by pod), and update these times."""
     found = {}
     made = job.metadata.creation_timestamp
-    # Samples are stored by the names of pods, which another job of this name may have used, too.
+    # Samples are stored by the names of pods. An earlier job with the same name had pods with the same names.
     begin = made.timestamp() - _CLOCK_SKEW if made is not None else 0.0
     for pod in cluster.board.pods(job):
         meta = pod.metadata
@@ -142,7 +146,7 @@ def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[st
 
 
 def _used(cluster: Cluster, job: TFJob) -> dict[str, float]:
-    """Return the sum of the usage of all pods of a job that has not ended."""
+    """Return the sum of the newest usage samples of a job's pods, by resource. It is empty if the job has ended."""
     total: dict[str, float] = {}
     for pod in cluster.board.pods(job) if job.status.completion_time is None else ():
         for name, amount in cluster.usage.latest(pod.metadata.namespace, pod.metadata.name).items():

@@ -1,5 +1,6 @@
-"""The texts of a job that the page shows when the user requests them: its YAML, its report, and the logs in the
-archive. All block.
+"""Texts of a job that the page requests when the user opens a tab: its YAML, its report, and logs in the archive.
+
+All functions block.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def job_report(
     name: str,
     run: RecordedRun | None = None,
 ) -> dict[str, str]:
-    """Return the report as text.
+    """Return the report on a job (`tfoperator report`) as text.
 
-    It is made from the logs of the job's pods, which takes a long time. Raises TFJobError, KubeError or OSError. If
-    `run` is given and has ended, it already contains the report.
+    The function reads the logs of the job's pods, which can take some seconds. If `run`, a recorded run, has ended, it
+    already contains the report. Raises TFJobError, KubeError or OSError.
     """
     report = TFJobClient(client=client, archive_dir=archive_dir, run=run).get_job_report(name, namespace)
     return {"report": "\n".join(report_lines(report))}
@@ -42,7 +43,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
-    """Return the job as YAML, without fields that are only for programs. Raises KubeError."""
+    """Return the job as YAML, without `managedFields` and kubectl's `last-applied-configuration`. Raises KubeError."""
     job = client.get(TFJOBS, namespace, name, decode_plain)
     job["metadata"].pop("managedFields", None)
     job["metadata"].get("annotations", {}).pop(_LAST_APPLIED, None)
@@ -50,7 +51,10 @@ def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
 
 
 def archived_runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None) -> list[dict[str, Any]]:
-    """Return all runs that have a log. Of each pod, the oldest run comes first. Raises OSError."""
+    """Return all runs of a job's containers in the log archive. Of each pod, the oldest run comes first.
+
+    With `uid`, return only the runs of the job with this UID. Raises OSError.
+    """
     return [
         {
             "replica": replica_name(record.as_pod()),
@@ -73,10 +77,10 @@ def archived_runs(root: str | os.PathLike[str], namespace: str, job: str, uid: s
 def archived_log(
     root: str | os.PathLike[str], namespace: str, job: str, wanted: Mapping[str, str], tail_lines: int
 ) -> dict[str, Any]:
-    """Return the last lines of a run's log. `text` is null if there is no log (any more). Raises OSError.
+    """Return `{"text": ...}` with the last lines of a run's log in the archive, or None if there is no log.
 
-    `wanted` identifies the run by the `uid` of the job, `pod` (the pod's UID), and `log` in the form in which
-    `archived_runs` returns it.
+    `wanted` identifies the run: `uid` is the UID of the job, `pod` the UID of the pod, and `log` the field `log` of the
+    run in the result of `archived_runs`. Raises OSError.
     """
     for record in archived_pods(root, namespace, job, wanted.get("uid") or None):
         for run in (run for container in record.containers for run in container.runs):

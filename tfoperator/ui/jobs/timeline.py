@@ -15,7 +15,7 @@ from tfoperator.ui.jobs.objects import SeenPod
 class TimelineRun(msgspec.Struct, frozen=True):
     """A run of a replica's container.
 
-    Without `finished`, the run has not ended. `stopped` is true if the run was stopped because its job ended.
+    Without `finished`, the run has not ended. `stopped` is True if the container was stopped because its job had ended.
     """
 
     started: datetime
@@ -27,12 +27,12 @@ class TimelineRun(msgspec.Struct, frozen=True):
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """The current state and the earlier runs of a pod. `gone` is the time at which the pod was deleted.
+    """The observed runs of a pod's container, in the order of time. `gone` is the time at which the pod was deleted.
 
-    `runs` are in the order of time. A run is identified by its start and its end, not by its number. The reason: while
-    a container waits for its restart, some kubelets already count its last run, and other kubelets don't. Times are in
-    whole seconds, so two runs may have begun in the same second. `restarts` is the number of restarts in the pod's
-    status.
+    `restarts` is the restart count in the pod's status. `waits` is the reason why the pod waits. The start and the end
+    of a run identify it, and not its number: while a container waits for its restart, some kubelets have already
+    increased the restart count, and other kubelets have not. Times are in whole seconds, so two runs may have the same
+    start.
     """
 
     name: str
@@ -46,10 +46,10 @@ class PodRecord(msgspec.Struct, frozen=True):
 
 
 class Span(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A period in the history of a replica. `state` is one of pending, running, succeeded, failed, stopped and waiting.
+    """A period in the history of a replica. If `end` is None, the period has not ended.
 
-    If `end` is None, the period has not ended. `succeeded`, `failed` and `stopped` are runs that ended in this way.
-    `waiting` is the time between two runs.
+    `state` is `pending` (before the first run), `running`, `succeeded`, `failed`, `stopped` (a run that ended in this
+    way) or `waiting` (between two runs).
     """
 
     state: str
@@ -61,9 +61,9 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime) -> PodRecord:
-    """Return the record, updated with the pod's current status.
+    """Return the record of a pod, updated with the pod's current status.
 
-    Earlier runs are kept, because the status no longer contains them.
+    A status contains only the current and the last run. Earlier runs come from the record `before`.
     """
     runs = before.runs if before is not None else ()
     status = container_status(pod)
@@ -86,14 +86,14 @@ def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime)
 
 
 def spans(records: Sequence[PodRecord]) -> Iterator[Span]:
-    """Yield the spans of a replica, computed from its pods' records. The oldest span comes first."""
+    """Yield the spans of a replica from the records of all pods that it has had. The oldest span comes first."""
     ordered = sorted(records, key=lambda record: record.created)
     for record, successor in zip(ordered, [*ordered[1:], None], strict=False):
         for span in _spans(record):
             if successor is None:
                 yield span
             elif span.start < successor.created:
-                # A terminating pod may overlap with its successor, which then is the replica.
+                # A terminating pod may still run when its successor exists. From then on, show only the successor.
                 end = min(span.end or successor.created, successor.created)
                 yield msgspec.structs.replace(span, end=end)
 
@@ -125,9 +125,9 @@ def _spans(record: PodRecord) -> Iterator[Span]:
 
 
 def _with(runs: tuple[TimelineRun, ...], run: TimelineRun) -> tuple[TimelineRun, ...]:
-    """Return the runs with the current state of a run, or with a new run.
+    """Return the runs with `run` added. If `run` is a newer state of a known run, it replaces the known state.
 
-    If runs have the same start, the later run comes last.
+    The result is in the order of the starts.
     """
     same = [
         at

@@ -1,7 +1,8 @@
-"""The usage of pods over time.
+"""The CPU, memory and other resources that pods use over time.
 
-It is read from the metrics API every few seconds while pages are open, and is kept for an hour. CPU is in cores, and
-memory is in bytes. The values of all other resources of the metrics API (accelerators) are kept unchanged.
+They are read from the metrics API (metrics.k8s.io) every 10 s while pages are open, and are kept for an hour. CPU is in
+cores, and memory is in bytes. Values of other resources, such as accelerators, are kept as the metrics API returns
+them.
 """
 
 from __future__ import annotations
@@ -22,27 +23,26 @@ from tfoperator.sdk.usage import POD_METRICS, PodMetrics, decode_pod_metrics
 logger = logging.getLogger(__name__)
 
 PERIOD = 10.0
-"""Seconds between two samples. metrics-server itself measures every 15 seconds."""
+"""The seconds between two requests. metrics-server itself measures every 15 s."""
 ABSENT_PERIOD = 60.0
-"""Seconds until the next attempt if there is no metrics API, or if the user may not read it."""
+"""The seconds until the next request if the metrics API does not exist or refuses the request."""
 SAMPLES = 360
 """The maximum number of samples of a pod. They cover an hour."""
 MAX_PODS = 5000
-"""The maximum number of pods. The samples of 5,000 pods with two resources take 60 MB."""
+"""The maximum number of pods whose samples are kept. The samples of 5,000 pods with two resources need 60 MB."""
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
-    """The usage of a pod at a time (seconds since 1970), by the name of the resource."""
+    """The resources that a pod used at a time (seconds since 1970), by the name of the resource, such as `cpu`."""
 
     time: float
     used: dict[str, float]
 
 
 class UsageSamples(Repetition):
-    """Keeps the latest samples of each pod.
+    """Reads and keeps the latest samples of each pod. Thread-safe.
 
-    `start()` and `stop()` may be called any number of times. After the first stop, it can't be started again.
-    Thread-safe.
+    `start()` and `stop()` may be called several times. After the first `stop()`, `start()` has no effect.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class UsageSamples(Repetition):
         namespaces: Sequence[str] = ("",),
         on_round: Callable[[], object] = lambda: None,
     ) -> None:
-        """The thread that samples calls `on_round` after each request."""
+        """`on_round` is called after each request to the metrics API, from the thread that sends it."""
         self._client = client
         self._on_round = on_round
         self._namespaces = namespaces
         super().__init__(self._ask, seconds=PERIOD, clock=SystemClock(), name="ui-usage")
         self.problem = ""
-        """The reason why there are no samples, for users. It is empty if there are samples."""
+        """The reason why there are no new samples, for users, or ""."""
         self.rounds = 0
-        """The number of requests so far. The results stay the same until this number changes."""
+        """The number of requests so far. A caller reads the samples again when this number has changed."""
         self._samples_lock = threading.Lock()  # guards the samples
         self._samples: LRUCache[str, deque[Sample]] = LRUCache(MAX_PODS)  # by namespace/name
 
@@ -70,7 +70,7 @@ class UsageSamples(Repetition):
             return [sample for sample in self._samples.get(f"{namespace}/{pod}", ()) if sample.time > since]
 
     def latest(self, namespace: str, pod: str) -> dict[str, float]:
-        """Return a pod's last sample."""
+        """Return the resources in a pod's last sample, or {} if there is no sample."""
         with self._samples_lock:
             samples = self._samples.get(f"{namespace}/{pod}")
             return samples[-1].used if samples else {}

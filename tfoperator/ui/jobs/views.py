@@ -1,4 +1,4 @@
-"""Jobs, pods and events in the form that the page gets: plain data made from the caches. Pure."""
+"""Converts jobs, pods and events into dictionaries that the page gets as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 from tfoperator.ui.streaming import seconds, short
 
 MAX_EVENTS = 200
-"""The maximum number of events of a job. The latest events are kept."""
+"""The maximum number of events of a job that the page gets: the latest events."""
 _REPORTED_CONDITIONS = (
     ConditionType.RESTARTING,
     *(condition for condition in ConditionType if condition.traits.concern is Concern.ALARM),
 )
-"""Conditions that a report explains."""
+"""If one of these conditions is true, the page offers a report on the job."""
 
 _UNREPORTED_ENDS = ("Interrupted",)
-"""The states of jobs that a user has ended. Nothing went wrong in such a job."""
+"""The states of jobs that the user has ended with Ctrl-C. For such a job, the conditions are no reason for a report."""
 
 
 def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
-    """Return a job for the list, ready to be encoded as JSON. `queue` is its queue state, if it is known."""
+    """Return a job's line in the list of jobs. `queue` is the job's state in its Kueue queue, if it is known."""
     meta, status, state = job.metadata, job.status, job.state
     return {
         "key": meta.key,
@@ -69,8 +69,8 @@ def job_detail(
 ) -> dict[str, Any]:
     """Return a job for its own page: the same data as in the list, and more details.
 
-    With `local`, the page may show the job's TensorBoard in a frame. `phases` are the phases of the job's usage that
-    were known before.
+    With `local`, the page may show the job's TensorBoard in a frame. `phases` are the phases that the page's server has
+    recorded (`phases.follow`).
     """
     scheduling, elastic = job.spec.policy.scheduling_policy, job.status.elastic
     return job_row(job, queue) | {
@@ -105,13 +105,16 @@ def job_detail(
 def replica_rows(
     job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodRecord], events: Sequence[Event], now: datetime
 ) -> list[dict[str, Any]]:
-    """Return all replicas in their usual order. Some have or had a pod, and some have no pod."""
+    """Return all replicas: first replicas with a pod, then replicas whose pods are gone, then replicas without a pod.
+
+    `records` are the records of the job's pods in the history, by UID.
+    """
     lives = by_replica(records)
     rows = []
     named = {}
     for pod in sorted(pods, key=pod_order):
         name = replica_name(pod)
-        # A terminating pod may overlap with its successor.
+        # If a replica has a terminating pod and its successor, show the successor.
         if name not in named or pod.metadata.deletion_timestamp is None:
             named[name] = pod
     for name, pod in named.items():
@@ -134,7 +137,7 @@ def replica_rows(
 
 
 def event_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """Return events, the latest first."""
+    """Return the latest MAX_EVENTS events, the latest first."""
     latest = sorted(events, key=lambda event: event.last_seen)[-MAX_EVENTS:]
     return [
         {
@@ -188,9 +191,9 @@ def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:
 
 
 def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
-    """Return the reason for the job's state.
+    """Return the text next to the job's state: how the job ended, or why it waits.
 
-    It is how the job ended, or why it waits in this cluster, in its queue or in another cluster.
+    A job can wait in its Kueue queue, or run in another cluster (MultiKueue).
     """
     if final_condition(job) is not None:
         return state.message
@@ -205,9 +208,10 @@ def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
 
 
 def _tensorboard(job: TFJob, local: bool) -> dict[str, Any] | None:
-    """Return the address of the job's TensorBoard.
+    """Return the address of the job's TensorBoard, or None if the job's status has no address.
 
-    `url` is empty if a browser should not open it. `framed` is true if the address belongs to this machine.
+    `url` is "" if it is not an http or https URL. `framed` is True if the page may show it in a frame, because the
+    server is on this machine.
     """
     status = job.status.tensor_board
     if status is None or not status.url:

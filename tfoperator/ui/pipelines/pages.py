@@ -1,6 +1,7 @@
-"""The page's streams of runs.
+"""The page's streams of pipeline runs.
 
-A stream consists of lines of JSON: first the current state, then changes, and logs. The module also returns artifacts.
+A stream is a response with lines of JSON: first the current state, then changes, and the log of a step. The module also
+returns artifacts with their lineage.
 """
 
 from __future__ import annotations
@@ -25,27 +26,31 @@ from tfoperator.ui.problems import CannotRead, NotThere
 from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 
 MAX_RUNS = 1000
-"""The maximum number of runs in the list. The newest runs are shown."""
+"""The maximum number of runs in the list: the newest runs."""
 _READ_SECONDS = 10.0
-"""Seconds after which runs in progress are read again. The expiry of a lease is not a write, so it is not noticed."""
+"""The seconds after which the store is read again if a run is in progress, even without a write. The expiry of a run's
+lease is no write, and changes the state that the page shows.
+"""
 _READERS = 4
 _LOG_PAUSE = 0.5
-"""Seconds between two reads at the end of a log."""
+"""The seconds between two reads of a log to whose end the stream has come."""
 _PIECE_BYTES = 256 << 10
-"""The maximum bytes of a read and of a message."""
+"""The maximum number of bytes of a log in a read and in a line of JSON."""
 _MAX_LINE = 64 << 10
-"""A line with more bytes is cut in two, because a file without line ends must not fill the memory."""
+"""The maximum number of bytes of a log line. A longer line is cut, so that a file without line ends can't fill the
+memory.
+"""
 
 
 class PipelinePages:
-    """The runs of a home, for all pages. `find_job` finds a TFJob of the page's API server by its UID.
+    """The pipeline runs of a home, for all browser tabs. `find_job` finds a TFJob by its UID, for links to its page.
 
-    While pages are open, one thread looks for changes for all of them. The thread reads the mark of the last change,
-    and checks the runners of unfinished runs, which takes two system calls for each run. It reads the store only if the
-    mark has changed. PostgreSQL notifies the thread of changes. In addition, the thread looks every few seconds.
+    While tabs are open, a single thread looks for changes every few seconds. It reads the runs only if
+    `Database.changes` returns another text than before, and checks whether the runners of unfinished runs still live.
+    PostgreSQL also wakes the thread after each write.
 
-    Use the streams and `artifact` only in the thread of the event loop. Call `stop()` when the streams have ended; it
-    also closes the home.
+    Call `runs` and `run` only in the thread of the event loop. Call `stop()` when the streams have ended; it also
+    closes the home.
     """
 
     def __init__(self, home: Home, find_job: FindJob = lambda _: None) -> None:
@@ -53,14 +58,15 @@ class PipelinePages:
         self._find_job = find_job
         self._looks = Repetition(self._look, seconds=home.look_seconds, clock=SystemClock(), name="ui-pipeline-runs")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="ui-pipelines")
-        self._listeners = Listeners()  # for the ids of changed runs, and "" for other changes
-        self._rows: Mapping[str, dict[str, Any]] = {}  # by id, the newest first; replaced whole, as the status
+        self._listeners = Listeners()  # the keys are the ids of changed runs, and "" for a change of the status
+        # By id, the newest run first. `_rows` and `_status` are replaced as a whole, so readers need no lock.
+        self._rows: Mapping[str, dict[str, Any]] = {}
         self._status: Mapping[str, Any] = {"synced": False, "problems": {}}
         self.place = str(home)
-        """The place of the runs, in a form for users."""
-        # Used only by the thread that looks.
+        """The directory or URL of the home, for users."""
+        # Only the thread of `_look` uses the following fields.
         self._store: MetadataStore | None = None  # None before the first run
-        self._mark = ""  # of what was read: it changes with each write
+        self._mark = ""  # the text of `Database.changes` before the last read of the runs
         self._read_at = Elapsed(SystemClock())
         self._records: list[RunRecord] = []
         self._states: Mapping[str, Mapping[str, ExecutionState]] = {}
@@ -72,7 +78,11 @@ class PipelinePages:
         self._home.close()
 
     async def runs(self) -> AsyncGenerator[bytes, None]:
-        """Yield all runs, then changes: `{"runs": [...]}`, `{"synced": true}` and `{"runs": [...], "gone": [...]}`."""
+        """Yield lines with all runs, and then lines with changes.
+
+        `{"runs": [...], "gone": [...]}` has new and changed runs, and the ids of removed runs. `{"synced": true, ...}`
+        follows after each of them.
+        """
         self._looks.start()
         with self._listeners.listening() as listener:
             sent: dict[str, Any] = {}
@@ -87,7 +97,10 @@ class PipelinePages:
                 await next_changes(listener)
 
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
-        """Yield the parts of a run, each when it has changed. If a step is named, also yield the log of the step."""
+        """Yield the parts of a run (`run` and `steps`), each when it has changed.
+
+        If `step` is the name of a step, also yield the step's log, beginning with its last `tail_lines` lines.
+        """
         self._looks.start()
         seen = asyncio.Event()
         return merged([partial(self._parts, run_id, step, seen), partial(self._log, run_id, step, seen, tail_lines)])
@@ -102,13 +115,13 @@ class PipelinePages:
                 raise NotThere(f"there is no artifact {number}")
             return artifact_detail(lineage_of(store, found), lineage_of(store, found, downstream=True))
 
-    # In the thread that looks.
+    # The thread of `_looks` calls the following methods.
 
     def _look(self) -> float:
         if not self._listeners:
             return self._home.look_seconds
         problem, before = self._read_runs(), self._rows
-        # Also where the store is unchanged: runners can have died.
+        # Compute the rows even if the store is unchanged, because a runner may have died.
         rows = {run.id: run_row(self._home.seen(run), self._states.get(run.id, {})) for run in self._records}
         news = {key for key in before.keys() | rows.keys() if before.get(key) != rows.get(key)}
         problems = {"pipelines": problem} if problem else {}
@@ -121,7 +134,7 @@ class PipelinePages:
         return pause if problem or store is None else store.database.wait(pause)
 
     def _read_runs(self) -> str:
-        """Read the store if it has changed. Return the reason if that failed, or ""."""
+        """Read the runs if the store has changed. Return the error as text, or "" if there is no error."""
         try:
             before, self._store = self._store, self._home.reading() if self._home.exists() else None
             mark = self._store.database.changes() if self._store is not None else ""
@@ -136,11 +149,11 @@ class PipelinePages:
         self._mark, self._read_at = mark, Elapsed(SystemClock())
         return ""
 
-    # In the threads that read.
+    # The threads of `_readers`, or the caller of `artifact`, call the following methods.
 
     @contextmanager
     def _opened(self) -> Iterator[MetadataStore]:
-        """Give access to the home's store for reading, for some milliseconds. Raises NotThere or CannotRead."""
+        """Yield the home's store for reading. Raises NotThere if there are no runs yet, or CannotRead."""
         try:
             if not self._home.exists():
                 raise NotThere("no pipeline was run in this folder yet")
@@ -159,12 +172,12 @@ class PipelinePages:
         steps = step_rows(run, executions, launches, makers, self._find_job)
         return {"run": run_detail(run, executions), "steps": steps}
 
-    # In the event loop's thread.
+    # The following methods run in the thread of the event loop.
 
     async def _parts(self, run_id: str, step: str, seen: asyncio.Event, put: Put) -> None:
-        """Send the parts of a run. Set `seen` when they contain the step.
+        """Send the parts of a run with `put`, each when it has changed. Set `seen` when the run has the step `step`.
 
-        A run in progress is read often, because changes of its attempts and containers cause no notification.
+        A run in progress is read every second or two, because changes of its launch records cause no notification.
         """
         loop, sent = asyncio.get_running_loop(), dict[str, bytes]()
         with self._listeners.listening() as listener:
@@ -190,15 +203,15 @@ class PipelinePages:
                 await next_changes(listener, pause, of={run_id, ""})
 
     async def _log(self, run_id: str, step: str, seen: asyncio.Event, tail_lines: int, put: Put) -> None:
-        """Send the log of the step, in the same form as replicas' logs, after `seen` was set.
+        """Wait until `seen` is set, and send the lines of the step's log with `put`.
 
-        Each line is sent once, even to a slow page.
+        `put` waits for a slow client, so each line is sent once.
         """
         await seen.wait()
         loop = asyncio.get_running_loop()
         tail = StepLogTail(partial(self._home.logs.file, run_id, step), tail_lines=tail_lines)
         try:
-            while names_files(run_id, step):  # others, which the store may have, lead elsewhere
+            while names_files(run_id, step):  # a name such as `..` in the store would lead to another folder
                 lines, afresh = await loop.run_in_executor(self._readers, tail.read)
                 if lines or afresh:
                     await put(encode({"log": {"step": step, "lines": lines, "afresh": afresh}}))
@@ -206,29 +219,29 @@ class PipelinePages:
                     await asyncio.sleep(_LOG_PAUSE)
         except CannotRead as error:
             await put(encode({"log": {"step": step, "problem": str(error)}}))
-        await asyncio.Event().wait()  # the rest of the page continues
+        await asyncio.Event().wait()  # if this method returned, `merged` would end the whole stream
 
 
 class StepLogTail:
-    """Reads the lines of a log that another process writes.
+    """Reads the new lines of a log file that another process writes.
 
-    Only one thread at a time may call `read`. It opens the file and closes it again. `find` is called at each read. It
-    returns the path, and may raise OSError.
+    Only one thread at a time may call `read`. Each call of `read` calls `find` for the path of the file (`find` may
+    raise OSError), opens the file, and closes it again.
     """
 
     def __init__(self, find: Callable[[], Path], *, tail_lines: int) -> None:
         self._find = find
         self._tail_lines = tail_lines
-        self._file: tuple[int, int] | None = None  # device and inode of what it has begun to read
+        self._file: tuple[int, int] | None = None  # device and inode of the file of the last read
         self._position = 0
-        self._rest = 0  # bytes of a line without an end, which were read after the position
+        self._rest = 0  # the number of bytes after the position, in a last line without a line end
 
     def read(self) -> tuple[list[str], bool]:
-        """Return the lines since the last call, at most one piece, and whether the file was replaced.
+        """Return the new lines since the last call, and whether another file has replaced the file.
 
-        At the end of the file, or while there is no file, it returns no lines. If the file was replaced, the page must
-        not show earlier lines any more. A last line without a line end is returned only if it has not grown since the
-        last call. Links, devices and pipes are not opened. Raises CannotRead.
+        The lines have at most 256 KiB; call again for more lines. If the file was replaced, the page must remove the
+        earlier lines. A last line without a line end is returned only if it has not grown since the last call. While
+        there is no file, there are no lines. Symbolic links, devices and pipes are not opened. Raises CannotRead.
         """
         before = self._file
         try:

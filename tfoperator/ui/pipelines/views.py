@@ -1,4 +1,4 @@
-"""Runs, their steps and artifacts in the form that the page gets: plain data whose size is limited. Pure."""
+"""Converts pipeline runs, steps and artifacts into dictionaries of limited size, which the page gets as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, E
 from tfoperator.ui.streaming import seconds, short
 
 MAX_VALUES = 200
-"""The maximum number of properties, parameters and artifacts of an object."""
+"""The maximum number of properties of an artifact, of parameters, and of artifacts in an input or output."""
 MAX_DRAWN = 500
-"""The maximum number of steps of a pipeline that is drawn."""
+"""The maximum number of steps of a run that the page draws as a picture."""
 
 FindJob = Callable[[str], tuple[str, str] | None]
-"""Returns the namespace and name of the TFJob with a UID, if the page's API server has this TFJob."""
+"""A function that returns the namespace and name of the TFJob with a UID, or None if the page has no such job."""
 
 _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-process": "In process"}
 
 
 def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, Any]:
-    """Return a run for the list."""
+    """Return a run's line in the list of runs. `executions` has the execution of each step, or only its state."""
     states = states_of(run, executions)
     running = [name for name, state in states.items() if state == "running"]
     return {
@@ -41,7 +41,7 @@ def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | Execution
 
 
 def run_detail(run: RunRecord, executions: Mapping[str, ExecutionRecord]) -> dict[str, Any]:
-    """Return a run for its own page, with the positions of its steps in the picture."""
+    """Return a run for its own page: the line of the list, its parameters, and the positions of its steps in pixels."""
     return run_row(run, executions) | {
         "message": short(run.message),
         "root": run.root,
@@ -60,7 +60,7 @@ def step_rows(
 ) -> list[dict[str, Any]]:
     """Return the steps of a run in order, with the inputs and outputs of each step.
 
-    `makers` has the producer of each artifact.
+    `makers` has, by the id of an artifact, the run and step that made it.
     """
     return [
         {
@@ -75,7 +75,7 @@ def step_rows(
 
 
 def artifact_detail(origin: Lineage, use: Lineage) -> dict[str, Any]:
-    """Return an artifact with its lineage in both directions."""
+    """Return an artifact with its lineage: `origin` is the tree of its ancestors, and `use` the tree of descendants."""
     return {"artifact": _artifact(origin.artifact, {}), "origin": _lineage(origin), "use": _lineage(use)}
 
 
@@ -149,7 +149,7 @@ def _lineage(tree: Lineage) -> dict[str, Any]:
 
 
 def _values(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return values in the form that users read. Text stays unchanged, and all other values become JSON."""
+    """Return parameters or properties as texts. A text stays unchanged, and any other value becomes JSON."""
     return {
         short(name): short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
         for name, value in islice(values.items(), MAX_VALUES)

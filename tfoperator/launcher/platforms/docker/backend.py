@@ -1,6 +1,7 @@
 """Runs a launch's container on a Docker engine: creates it, waits until it ends, forwards its log, removes it.
 
-This module and `client.py` are imported when a launch needs them: only launches on Docker require docker-py.
+This module and `client.py` import docker-py, so `launcher.py` imports them only during a launch. Other launches do not
+need docker-py.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_GRACE_SECONDS = 10  # seconds; as `docker stop` waits before it kills
+_GRACE_SECONDS = 10  # seconds between SIGTERM and SIGKILL, as in `docker stop`
 
 _TRANSIENT_CODES = frozenset({502, 503, 504})
-"""Status codes of an engine that fails. 500 is not in this list: the engine also returns it for errors of the caller,
-such as a bad volume.
+"""Status codes after which a request is retried. 500 is not in this list, because the Docker engine also returns it for
+errors of the caller, such as an invalid volume.
 """
 _SERVER_ERRORS = frozenset(range(500, 600))
-"""Status codes for a pull, in which 500 may be the registry's failure, and for removing, which is safe to repeat."""
+"""Status codes after which a pull or a removal is retried. For a pull, the engine returns 500 if the registry fails."""
 
 
 class DockerBackend:
@@ -46,9 +47,9 @@ class DockerBackend:
     """
 
     def __init__(self, launch: Launch, client: DockerClient, call: Json, pull: str, output_path: str = "") -> None:
-        """`output_path` is the path of output.json in the container.
+        """Set `output_path` to the path of output.json in the container if the launcher may be unable to read the file.
 
-        It is set if the launcher itself may not be able to read this file.
+        Then the backend reads the file through the engine, which may run on another machine.
         """
         self._launch = launch
         self._context = launch.context
@@ -60,7 +61,7 @@ class DockerBackend:
         self._log: LogForwarder | None = None
 
     def create(self, name: str) -> str:
-        """Create the container, or find that this launch has created it. `wait` starts it."""
+        """Create the container, or find the container that this launch has created. Return its id. `wait` starts it."""
         run, call = self._launch.run, dict(self._call)
         image = call.pop("image")
         call["labels"] = {**_labels(call.get("labels")), LAUNCH_LABEL: run}
@@ -72,7 +73,8 @@ class DockerBackend:
             except APIError as error:
                 if error.status_code != 409:
                     raise
-                # After a lost response, or a launcher killed before it could record the id.
+                # The name exists. This launch may have created the container, if the response to the request was lost,
+                # or if an earlier launcher was killed before it could record the id.
                 found = self._client.containers.get(name)
                 if found.labels.get(LAUNCH_LABEL) != run:
                     raise PermanentFailure(f"container {name} exists, but belongs to another launch") from error
@@ -103,7 +105,7 @@ class DockerBackend:
             return lost
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
-        """See `container.Backend`."""
+        """Return how the container ended, after its whole log was forwarded, or None if it runs or does not exist."""
         try:
             container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid or name))
         except NotFound:
@@ -145,7 +147,7 @@ class DockerBackend:
     def _start(self, container: Container) -> None:
         try:
             container.start()
-        except APIError as error:  # the runtime answers 400 or 500 if there is no such program, or mount, or device
+        except APIError as error:  # for example 400 or 500, if the program, a mount or a device does not exist
             raise NeverStarted(f"container {container.name} can't be started: {error.explanation or error}") from error
 
     def _follow(self, container: Container, lost: ContainerEnd) -> ContainerEnd:
@@ -182,7 +184,7 @@ class DockerBackend:
         except NotFound:
             return ContainerEnd(0) if code == 0 and cause is EndCause.ITSELF else lost
         state, name = container.attrs["State"], container.name
-        if state.get("Running"):  # `docker restart` of another program
+        if state.get("Running"):  # somebody has restarted the container, for example with `docker restart`
             self._quietly(name, str(container.id), lambda one: one.stop(timeout=self._grace))
         said = ["OOMKilled"] if state.get("OOMKilled") else []
         said += [state["Error"]] if state.get("Error") else []
@@ -201,7 +203,10 @@ class DockerBackend:
         return msgspec.structs.replace(end, exit_code=None, message=message, lost=True)
 
     def _cause(self, container: Container) -> EndCause:
-        """Return the cause of the container's end. An engine that does not report events can't show the cause."""
+        """Return whether the program ended by itself or was stopped, from the engine's events.
+
+        If the engine refuses to report events, assume that the program ended by itself.
+        """
         stop_signal = container.attrs.get("Config", {}).get("StopSignal") or ""
         try:
             return self._patiently(
@@ -213,7 +218,7 @@ class DockerBackend:
             return EndCause.ITSELF
 
     def _output(self, container: Container) -> bytes | None:
-        """Return output.json from the engine: a remote engine writes to a directory of its own machine."""
+        """Return output.json, which the engine reads from the container. Return None if there is no such file."""
         if not self._output_path:
             return None
         try:
@@ -241,9 +246,9 @@ class DockerBackend:
             logger.warning("container %s could not be removed: %s", name, error)
 
     def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _TRANSIENT_CODES) -> T:
-        """Repeat the call until it succeeds.
+        """Return the result of a call to the engine. Retry after the status codes `passing`, and without a response.
 
-        Retry after responses with the codes `passing`. NotFound is raised unchanged.
+        Raises PlatformUnavailable if all retries fail, PermanentFailure for other status codes, and NotFound unchanged.
         """
         try:
             return self._context.repeated(
@@ -261,9 +266,9 @@ class DockerBackend:
 
 
 def _worth_it(passing: frozenset[int]) -> Callable[[BaseException], bool]:
-    """Return whether a retry may help after an error.
+    """Return a function that returns whether a call is retried after an error.
 
-    It may help after a response with one of these codes, or without a response.
+    The function returns True for a response with one of the status codes `passing`, and if there was no response.
     """
 
     def worth_it(error: BaseException) -> bool:

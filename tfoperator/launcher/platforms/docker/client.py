@@ -1,4 +1,4 @@
-"""The connection of docker-py. It also provides log streams as `LogConnection`s."""
+"""Connects to a Docker engine through docker-py, and reads logs, events and files of containers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tfoperator.logs.lines.reader import LogConnection, LogCut, NoLog
 logger = logging.getLogger(__name__)
 
 _EVENT_SECONDS = 10
-"""The number of seconds to wait for an event about a container's end. An engine writes the event milliseconds after the
-end.
+"""The maximum seconds to wait for the event `die` of a container that has ended. The engine usually reports the event
+within milliseconds.
 """
 
 
@@ -45,7 +45,10 @@ def connect_docker(url: str = "") -> DockerClient:
 
 
 def _check_socket(address: str) -> None:
-    """Raise OSError if no process listens on a Unix socket: in this case docker-py would leave its own socket open."""
+    """Raise OSError if the address is a Unix socket on which no process listens.
+
+    Without this check, docker-py would leave its own socket open after such an error.
+    """
     scheme, _, path = address.partition("://")
     if scheme == "http+unix":
         with socket.socket(socket.AF_UNIX) as probe:
@@ -53,7 +56,7 @@ def _check_socket(address: str) -> None:
 
 
 class _ContainerLog:
-    """A log stream of docker-py. Its errors are converted to the errors of `LogReader`."""
+    """A `LogConnection` for a log stream of docker-py. Any error of the stream becomes a LogCut."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -61,21 +64,21 @@ class _ContainerLog:
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from self._stream
-        except Exception as error:  # docker-py passes on what requests, urllib3 and sockets raise
+        except Exception as error:  # docker-py lets through the exceptions of requests, urllib3 and sockets
             raise LogCut(str(error)) from error
 
     def close(self) -> None:
         try:
             self._stream.close()
-        except Exception as error:  # noqa: BLE001 - it may be closed already, with various errors
+        except Exception as error:  # noqa: BLE001 - a stream that is closed already raises various errors
             logger.debug("can't close a log: %s", error)
 
 
 def read_file(container: Container, path: str) -> bytes:
-    """Return a file of a container that may have ended.
+    """Return the content of a file in a container. The container may have ended.
 
-    The result has at most one byte more than the limit of output.json. If it is not a regular file, return an empty
-    document, which is invalid. Raises docker's NotFound.
+    A larger file than MAX_OUTPUT_BYTES gives MAX_OUTPUT_BYTES + 1 bytes, and a directory, link or pipe gives no bytes.
+    `parse_output` refuses both. Raises docker's NotFound.
     """
     stream, described = container.get_archive(path)
     if described.get("linkTarget") or int(described.get("mode", 0)) & ~0o7777:  # Go's bits: a folder, a link, a pipe
@@ -92,12 +95,12 @@ def read_file(container: Container, path: str) -> bytes:
 
 
 def read_events(client: DockerClient, container: Container) -> Iterator[ContainerEvent]:
-    """Yield a container's events since its creation, the oldest event first, and then new events for some seconds.
+    """Yield a container's events `kill` and `die` since its creation, the oldest first, then new events for 10 seconds.
 
-    The container need not exist any more. Raises docker's APIError, and OSError if the stream is cut.
+    The container may be removed already. Raises docker's APIError, and OSError if the connection breaks.
     """
     created = datetime.fromisoformat(container.attrs["Created"])
-    now = datetime.fromisoformat(client.info()["SystemTime"])  # all times are of the engine, whose clock may differ
+    now = datetime.fromisoformat(client.info()["SystemTime"])  # by the engine's clock, as the times of events
     stream = client.events(
         since=int(created.timestamp()),
         until=int(now.timestamp()) + _EVENT_SECONDS,
@@ -115,7 +118,10 @@ def read_events(client: DockerClient, container: Container) -> Iterator[Containe
 
 
 def connect_log(container: Container, since: str) -> LogConnection:
-    """Follow a container's log from a point in time on. Its lines have time stamps. Raises LogCut, NoLog."""
+    """Follow a container's log from the time stamp `since` on, or from its beginning. Its lines have time stamps.
+
+    Raises NoLog if the container does not exist, and LogCut for any other error.
+    """
     begin = {"since": int(datetime.fromisoformat(since).timestamp())} if since else {}
     try:
         return _ContainerLog(container.logs(stream=True, follow=True, timestamps=True, **begin))

@@ -1,10 +1,10 @@
-"""Decides from an engine's events whether a container ended by itself or was stopped: a pure function.
+"""Decides from a Docker engine's events whether a container ended by itself or was stopped. Pure.
 
-A container's state does not show whether `docker stop` ended it: a program that handles SIGTERM and exits with 0 looks
-like a program that has completed its work. But for each signal that a user sends through the engine, the engine records
-an event `kill` while it holds the container's lock. So this event comes before the event `die` of the end that the
-signal causes. (Docker 20.10 and later, `daemon/kill.go` of Moby.) The engine keeps the last 256 events of all
-containers in memory. So after a restart, an engine has lost its earlier events.
+The state of a container does not show whether `docker stop` ended it: a program that handles SIGTERM can exit with 0,
+as a program that has completed its work. But for each signal that a user sends through the engine, the engine records
+an event `kill`. This event comes before the event `die` for the end of the program, because the engine holds the
+container's lock (Docker 20.10 and later, `daemon/kill.go` of Moby). The engine keeps only the last 256 events of all
+containers, in memory. So a restart of the engine loses them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from collections.abc import Iterable
 import msgspec
 
 _ENDING = frozenset({signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGQUIT})
-"""Signals that request the end of a program. Other signals (SIGHUP, SIGUSR1 ...) have another meaning, and the program
-continues.
-"""
+"""Signals that request the end of a program. After another signal, such as SIGUSR1, a program normally continues."""
 
 
 class ContainerEvent(msgspec.Struct, frozen=True):
-    """One event of a container. `signal` is the number of the signal of a `kill`. It is 0 for other actions."""
+    """One event of a container. `action` is `kill` or `die`. For `kill`, `signal` is the number of the signal."""
 
     action: str
     signal: int = 0
@@ -37,10 +35,10 @@ class EndCause(enum.Enum):
 
 
 def cause_of_end(events: Iterable[ContainerEvent], stop_signal: str = "") -> EndCause:
-    """Return the cause of a container's first end. It reads only the events up to this end.
+    """Return the cause of a container's first end. Read only the events up to the first `die`.
 
-    `events` are the events of one container, the oldest event first. `stop_signal` is the signal that `docker stop`
-    sends to the container, in the format of the container's config; "" means SIGTERM.
+    `events` are the events of one container, the oldest event first. `stop_signal` is the container's setting
+    `StopSignal`, the signal that `docker stop` sends, such as `SIGINT`; "" means SIGTERM.
     """
     ending = _ENDING | {_number(stop_signal)}
     stopped = False

@@ -26,8 +26,8 @@ class DockerPlatformConfig(PlatformConfig):
     """Arguments of docker-py's `containers.run`, and two additional arguments.
 
     `docker_server_url` selects the engine (by default the engine in DOCKER_HOST). `pull` selects when the image is
-    pulled: `missing` (the default), `always` or `never`. Merging two configs merges dictionaries recursively, and
-    replaces lists.
+    pulled: `missing` (the default), `always` or `never`. If two configs are merged, dictionaries are merged
+    recursively, and a list in the newer config replaces the older list.
     """
 
     PULLS = ("missing", "always", "never")
@@ -55,8 +55,9 @@ class DockerPlatformConfig(PlatformConfig):
         return copy.deepcopy(self._run_kwargs)
 
     def with_volume(self, path: str) -> Self:
-        """Return the config with a mount of a directory of the engine's machine at the same path, unless it is already
-        mounted.
+        """Return the config with a mount of the directory `path` of the engine's machine at the same path.
+
+        If the config already mounts something at this path, nothing changes.
         """
         return type(self)(**{**self._run_kwargs, "volumes": volumes_with(self._run_kwargs.get("volumes"), path)})
 
@@ -69,9 +70,9 @@ class DockerPlatformConfig(PlatformConfig):
 
 
 def volumes_with(volumes: Any, path: str) -> Any:
-    """Return the volumes, with one more directory that has the same path in the container.
+    """Return docker-py's argument `volumes` with a mount of the directory `path` at the same path in the container.
 
-    If the config already mounts it, return the volumes unchanged.
+    If the argument already has a mount at this path, it is returned unchanged.
     """
     if isinstance(volumes, list):
         mounted = any(str(volume).split(":")[1:2] == [path] for volume in volumes)
@@ -115,21 +116,18 @@ class DockerComponentLauncher(ContainerComponentLauncher):
 
     @property
     def sees_files(self) -> bool:
-        """Whether the engine runs on this machine, so a container can access this machine's folders."""
+        """Whether the container can mount `tmp_path`: it is a directory, and the engine runs on this machine."""
         engine = str(self._run_kwargs.get("docker_server_url") or os.environ.get("DOCKER_HOST", ""))
         return bool(output_file(self.tmp_path)) and (not engine or engine.startswith("unix://"))
 
     def check(self) -> None:
-        """Run the checks of every launcher, and check that docker-py is installed.
-
-        If it is missing, a retry would not help.
-        """
+        """Run the checks of every launcher. Also raise NoLauncherError if docker-py is not installed."""
         super().check()
         if find_spec("docker") is None:
             raise NoLauncherError("launching on Docker needs docker-py: pip install 'tfoperator[docker]'")
 
     def dry_run(self) -> str:
-        """Return the arguments of the call."""
+        """Return the arguments of docker's `containers.create` as YAML."""
         config = self._run_kwargs
         engine = config.get("docker_server_url", "the value of DOCKER_HOST")
         name = object_name(self.component.name, "RUN", 1)
@@ -138,7 +136,7 @@ class DockerComponentLauncher(ContainerComponentLauncher):
             "pull": config.get("pull", "missing"),
             "containers.create": {"name": name, **self.call},
         }
-        # docker-py accepts its own objects, too (mounts, ulimits): they are dictionaries, or shown by their repr.
+        # The config may contain objects of docker-py, such as Mount. `default=str` shows them as text.
         return yaml.safe_dump(json.loads(json.dumps(call, default=str)), sort_keys=False)
 
     @property
@@ -163,9 +161,7 @@ class DockerComponentLauncher(ContainerComponentLauncher):
             yield DockerBackend(launch, client, self.call, pull, output_file(self.tmp_path))
 
     def _resolve_digest(self, image: str) -> str:
-        """Return the current digest of the image's name: the digest of the local image, or else the
-        registry's digest.
-        """
+        """Return the id of the engine's local image, or else the registry's digest, or "" if both are unknown."""
         from docker.errors import DockerException, ImageNotFound
 
         with self._engine() as client:

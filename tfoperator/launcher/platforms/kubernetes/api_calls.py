@@ -34,11 +34,14 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_MAX_REFUSALS = 3  # 401s in a row: a rotated token is available after the second
+_MAX_REFUSALS = 3  # responses with 401 in a row; a rotated token is read again at latest after the second response
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether an error of the API is transient: the server fails, is overloaded, or is unreachable."""
+    """Return whether a request may succeed later: the API server fails (5xx), is overloaded (429), or can't be reached.
+
+    A conflict (409) is transient, too, unless the object already exists.
+    """
     if isinstance(error, ClientClosed | AlreadyExistsError):
         return False
     return isinstance(error, TransportError | ServerError | TooManyRequestsError | ConflictError)
@@ -53,10 +56,10 @@ class ApiCalls:
         self._launch = launch
 
     def patiently(self, what: str, call: Callable[[], T]) -> T:
-        """Retry the call on failure. Raises PlatformUnavailable, PermanentFailure or LaunchCancelled.
+        """Return the result of `call`, a request, with retries after transient errors. Raises LaunchCancelled.
 
-        It raises PlatformUnavailable if the API fails for too long, and PermanentFailure if the API refuses the object.
-        Other refusals (403, 404) are raised unchanged.
+        Raises PlatformUnavailable if all retries fail, and PermanentFailure if the API server refuses the object as
+        invalid (400, 422). Other errors, such as 403 and 404, are raised unchanged.
         """
         try:
             return self._repeated(what, call, self._launch.context.api_retry, self._launch.cancelled)
@@ -70,12 +73,12 @@ class ApiCalls:
             raise
 
     def delete(self, resource: Resource, name: str, uid: str) -> None:
-        """Delete an object if it still exists.
+        """Delete the object with this name and UID if it still exists. Only log a failure.
 
-        It logs a failure: a failure must not change the outcome of the launch.
+        So an object that can't be deleted does not change the outcome of the launch.
         """
         try:
-            # A cancellation must not interrupt this deletion, which is often the result of that cancellation.
+            # A cancelled launch deletes its object. So `cancelled`, which is set then, must not end the retries.
             self._repeated(
                 f"delete {name}",
                 lambda: self.client.delete(resource, self.namespace, name, uid=uid, propagation_policy="Background"),
@@ -83,12 +86,15 @@ class ApiCalls:
                 StopSignal(),
             )
         except (NotFoundError, ConflictError):
-            pass  # gone, or replaced by another object of its name
+            pass  # the object does not exist, or another object has its name
         except KubeError as error:
             logger.warning("%s %s/%s could not be deleted: %s", resource.kind, self.namespace, name, error)
 
     def warning(self, uid: str) -> str:
-        """Return the newest warning event about an object, "" if there is none or events can't be read."""
+        """Return the newest event of type Warning about an object, as `REASON: MESSAGE`.
+
+        Return "" if there is no such event, or if events can't be read.
+        """
         selector = f"involvedObject.uid={uid},type=Warning"
         try:
             options = ListOptions(field_selector=selector, limit=500)
@@ -102,7 +108,8 @@ class ApiCalls:
     def events(self, uid: str) -> tuple[Event, ...]:
         """Return the events about an object.
 
-        Return none if the launcher has no right to read events. Raises the same errors as `patiently`.
+        The result is empty if the API server refuses the request, for example because the launcher has no right to
+        read events. Raises PlatformUnavailable, PermanentFailure or LaunchCancelled.
         """
         options = ListOptions(field_selector=f"involvedObject.uid={uid}", limit=500)
         try:
@@ -115,7 +122,7 @@ class ApiCalls:
         return tuple(page.items)
 
     def log(self, pod: str, container: str) -> Callable[[str], LogConnection]:
-        """Return the function that opens a container's log at a point in time."""
+        """Return a function that opens a container's log from a time stamp on, for `Launch.forward_log`."""
         return lambda since: open_pod_log(self.client, self.namespace, pod, container, since)
 
     def _repeated(self, what: str, call: Callable[[], T], policy: RetryPolicy, cancelled: StopSignal) -> T:

@@ -1,6 +1,6 @@
-"""Users' configs, and a builder for them.
+"""Users' platform configs for pods, and `Pod`, which builds pod specs for them.
 
-A config consists of layers that are merged over the launcher's own pod, in order.
+A config consists of layers. They are merged in order over the pod that the launcher makes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONFIG = "config"  # the origin of an unnamed layer
 
 
 class PodLayer(msgspec.Struct, frozen=True):
-    """A strategic merge patch of a pod (`metadata`, `spec`), and the origin of the patch."""
+    """A strategic merge patch of a pod (`metadata`, `spec`). Messages show `origin`, such as `default config`."""
 
     patch: Json
     origin: str = _CONFIG
@@ -47,7 +47,10 @@ class KubernetesPodPlatformConfig(PlatformConfig):
         annotations: Mapping[str, str | None] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Raises PlatformConfigError for an invalid pod spec."""
+        """Make a config with one layer, or without a layer if nothing is given.
+
+        Raises PlatformConfigError if `pod_spec` is neither a dictionary nor a V1PodSpec.
+        """
         meta = dict(metadata or {})
         for field, values in (("labels", labels), ("annotations", annotations)):
             if values:
@@ -61,7 +64,7 @@ class KubernetesPodPlatformConfig(PlatformConfig):
     def pod_spec(self) -> Json:
         """The pod spec of this config, in the format of a manifest.
 
-        A merged config returns the merged specs of all layers. Each access returns a new copy.
+        If the config has several layers, it is the merge of their specs. Each access returns a new copy.
         """
         merged: Json = {"spec": {}}
         for layer in self.layers:
@@ -70,7 +73,7 @@ class KubernetesPodPlatformConfig(PlatformConfig):
         return spec
 
     def named(self, origin: str) -> Self:
-        """Return the same layers with a mark of their origin."""
+        """Return the config with `origin` as the origin of all its layers."""
         return self._with(tuple([PodLayer(layer.patch, origin) for layer in self.layers]))
 
     def as_json(self) -> Json:
@@ -87,9 +90,9 @@ class KubernetesPodPlatformConfig(PlatformConfig):
 
 
 def _as_dict(value: Any) -> Json:
-    """Return a pod spec as JSON.
+    """Return a pod spec as a dictionary in the format of a manifest, from a dictionary or a V1PodSpec.
 
-    A dictionary is unchanged, and a model of the kubernetes package loses its unset fields.
+    Fields of a V1PodSpec that are None are left out. Raises PlatformConfigError for any other type.
     """
     plain = _plain(value)
     if not isinstance(plain, dict):
@@ -99,7 +102,7 @@ def _as_dict(value: Any) -> Json:
 
 def _plain(value: Any) -> Any:
     names = getattr(value, "attribute_map", None)
-    if isinstance(names, dict):  # a generated model: attribute -> JSON name; None is "not set"
+    if isinstance(names, dict):  # a model of the kubernetes package; `attribute_map` maps attributes to JSON names
         members = {json_name: getattr(value, attribute) for attribute, json_name in names.items()}
         return {name: _plain(member) for name, member in members.items() if member is not None}
     if isinstance(value, Mapping):
@@ -127,8 +130,9 @@ def quantity(field: str, value: str | float) -> str:
 class Pod:
     """Builds a pod spec: `Pod(cpu=2, memory="1Gi").secret("db", "/db").spec()`.
 
-    It is immutable: methods return a new Pod. Its container `main` is the component's container. A resource becomes
-    both the limit and the request, so the pod really gets the amount that it may use. Raises PlatformConfigError.
+    It is immutable: each method returns a new Pod. Its container `main` is the component's container. `cpu`, `memory`
+    and `gpu` become both limit and request, so the node reserves the whole amount. The constructor raises
+    PlatformConfigError for an invalid quantity.
     """
 
     def __init__(self, cpu: str | float | None = None, memory: str | int | None = None, gpu: int | None = None) -> None:
@@ -143,25 +147,28 @@ class Pod:
         return self._with(_main(env=[{"name": name, "value": value}]))
 
     def secret_env(self, name: str, secret: str, key: str) -> Pod:
-        """Set an environment variable to a key of a secret."""
+        """Set an environment variable to the value of a key in a Secret."""
         source = {"secretKeyRef": {"name": secret, "key": key}}
         return self._with(_main(env=[{"name": name, "valueFrom": source}]))
 
     def secret(self, name: str, mount_path: str) -> Pod:
-        """Mount a secret, read-only."""
+        """Mount a Secret as a read-only folder, with a file for each key."""
         return self.volume(f"secret-{name}", mount_path, {"secret": {"secretName": name}}, read_only=True)
 
     def use_gcp_secret(self, name: str = "user-gcp-sa") -> Pod:
-        """Mount the key of a Google service account, and set the variable by which Google's libraries find the key."""
+        """Mount the Secret with the key of a Google service account, and set GOOGLE_APPLICATION_CREDENTIALS.
+
+        The Secret must have a key `NAME.json`.
+        """
         path = f"/secret/{name}"
         return self.secret(name, path).env("GOOGLE_APPLICATION_CREDENTIALS", f"{path}/{name}.json")
 
     def claim(self, name: str, mount_path: str, *, sub_path: str = "") -> Pod:
-        """Mount a persistent volume claim, or a folder of it."""
+        """Mount a PersistentVolumeClaim, or with `sub_path` a folder in it."""
         return self.volume(name, mount_path, {"persistentVolumeClaim": {"claimName": name}}, sub_path=sub_path)
 
     def volume(self, name: str, mount_path: str, source: Json, *, read_only: bool = False, sub_path: str = "") -> Pod:
-        """Mount a volume of any source, for example `{"emptyDir": {}}`, or a folder in the volume."""
+        """Mount a volume of any source, for example `{"emptyDir": {}}`, or with `sub_path` a folder in the volume."""
         mount: Json = {"name": name, "mountPath": mount_path}
         if sub_path:
             mount["subPath"] = sub_path
@@ -178,14 +185,14 @@ class Pod:
         return self._with({"nodeSelector": labels})
 
     def toleration(self, key: str, *, effect: str = "NoSchedule", value: str | None = None) -> Pod:
-        """Tolerate a taint, in addition to taints that are already tolerated."""
+        """Add a toleration for a taint with this key and effect. Without `value`, it tolerates any value."""
         one = {"key": key, "operator": "Exists" if value is None else "Equal", "effect": effect}
         if value is not None:
             one["value"] = value
         return self._with({"tolerations": [*self._spec.get("tolerations", []), one]})
 
     def image_pull_secret(self, name: str) -> Pod:
-        """Pull images with a secret."""
+        """Pull images with the credentials in a Secret (`imagePullSecrets`)."""
         return self._with({"imagePullSecrets": [{"name": name}]})
 
     def spec(self) -> Json:

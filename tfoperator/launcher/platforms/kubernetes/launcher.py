@@ -1,7 +1,7 @@
-"""Runs a component's container as a Kubernetes pod; the platform config can change the whole pod spec.
+"""Runs a component's container as a Kubernetes pod. The platform config can change the whole pod spec.
 
-It waits for the pod, and forwards the pod's log. If the pod itself waits (for example for a node), there is a time
-limit.
+The launcher waits until the pod has ended, and forwards its log. `LaunchContext.pending` limits the time for which the
+pod may wait, for example for a node.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMPONENT_LABEL = "tfoperator.launcher/component"
 
 
 class PodWait(ObjectWait[PodView]):
-    """The state of waiting for a pod: the pod's last state, what the pod waits for and since when, and its log."""
+    """Waits for the end of a pod, and forwards its log. It limits the time for which the pod waits to start."""
 
     resource = PODS
     decode = staticmethod(decode_pod_view)
@@ -53,7 +53,7 @@ class PodWait(ObjectWait[PodView]):
 
     @property
     def deadline(self) -> float | None:
-        """The time at which the pod's own wait becomes too long, on `monotonic()`.
+        """The time of `clock.monotonic()` until which the pod may wait, for example for a node (`PendingLimits`).
 
         It is None while the pod doesn't wait.
         """
@@ -62,7 +62,10 @@ class PodWait(ObjectWait[PodView]):
         return self._since + self._context.pending.seconds(self._pending.limit)
 
     def seen(self, state: PodView) -> ContainerEnd | None:
-        """See `ObjectWait`."""
+        """Handle a new state of the pod. Return the end of its container, if the container has ended.
+
+        Start to forward the log when the container has started, and notify the user if the pod waits.
+        """
         self._last = state
         if self._log is None and has_started(state):
             self._log = self._launch.forward_log(self._name, self._calls.log(self._name, MAIN))
@@ -78,11 +81,11 @@ class PodWait(ObjectWait[PodView]):
         return end
 
     def gone(self) -> ContainerEnd:
-        """See `ObjectWait`."""
+        """Return the end of the container after the deletion of its pod: `lost`, unless it had succeeded before."""
         return lost_end(self._last, f"{self._calls.namespace}/{self._name}")
 
     def check_deadline(self) -> None:
-        """Raise NeverStarted if the pod has waited for too long, or waits for an event that can't happen."""
+        """Raise NeverStarted if the pod has waited for too long, or can't start, because its image name is invalid."""
         waits, deadline = self._pending, self.deadline
         if waits is None or deadline is None:
             return
@@ -96,33 +99,33 @@ class PodWait(ObjectWait[PodView]):
         raise NeverStarted(f"pod {self._calls.namespace}/{self._name} {what}{after}: {said}")
 
     def finish(self, seconds: float = 10.0) -> None:
-        """See `ObjectWait`."""
+        """Forward the rest of the log, for at most this number of seconds."""
         if self._log is not None:
             self._log.finish(seconds)
             self._log = None
 
 
 class ObjectComponentLauncher(ContainerComponentLauncher):
-    """The base class of launchers that create an object from the layers of the config.
+    """The base class of the launchers that create an object in a cluster: a pod, or a TFJob with a pod template.
 
-    The object is a pod, or has a template of pods.
+    The pod is the component's pod with the layers of the platform config merged over it.
     """
 
     expanded_by_kubernetes = True
     waits: ClassVar[type[ObjectWait[Any]]]
-    """Waits until the object ends."""
+    """The class that waits until the object ends."""
 
     @abc.abstractmethod
     def _manifest_of(self, merged: MergedPod) -> Json:
-        """Return the object with this pod, without its name. Raises PlatformConfigError."""
+        """Return the manifest of the object for this pod, without a name. Raises PlatformConfigError."""
 
     @property
     def sees_files(self) -> bool:
-        """Whether the user gave `tmp_path` as a directory. The directory may be on a volume that the pod mounts too."""
+        """Whether the user gave a directory as `tmp_path`: it should be on a volume that the pod mounts, too."""
         return bool(output_file(self.context.tmp_path)) and self.context.tmp_path != ""
 
     def _base_pod(self) -> Json:
-        """Return the lowest layer."""
+        """Return the pod over which the layers of the config are merged."""
         return base_pod(self.component.name, self.container, "" if self.context.tmp_path else self.tmp_path)
 
     @property
@@ -137,7 +140,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @property
     def manifest(self) -> Json:
-        """The object without a name. Raises ComponentError."""
+        """The manifest of the object, without a name. Raises ComponentError."""
         return self._manifest_of(self.merged)
 
     def dry_run(self) -> str:
@@ -148,10 +151,10 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
         return with_origins(named, merged)
 
     def check(self) -> None:
-        """See the base class. In addition, a cluster must be known."""
+        """Run the checks of every launcher. Also raise PlatformConfigError if no kubeconfig or pod names a cluster."""
         super().check()
         try:
-            with self.context.kube():  # which makes no request
+            with self.context.kube():  # this reads the kubeconfig, but makes no request
                 pass
         except ConfigError as error:
             raise PlatformConfigError(f"component {self.component.name}: no cluster is configured: {error}") from None
@@ -185,10 +188,10 @@ class KubernetesPodComponentLauncher(ObjectComponentLauncher):
 
 
 def base_pod(component: str, container: ExecutorContainerSpec, message_directory: str) -> Json:
-    """Return the lowest layer: a pod whose container `main` is the component's container, and runs once.
+    """Return the pod for a component: its container `main` is the component's container, and it runs once.
 
-    With `message_directory` the program writes output.json in this directory, and the pod returns it as its termination
-    message: the kubelet mounts its own file at that path. So launcher and pod need no common storage.
+    With `message_directory`, output.json in this directory is the file of the container's termination message. So the
+    launcher reads output.json from the pod's status, and needs no common storage with the pod.
     """
     main: Json = {"name": MAIN, "image": container.image}
     if container.command:
@@ -206,7 +209,7 @@ def base_pod(component: str, container: ExecutorContainerSpec, message_directory
 
 
 def check_pod(component: str, pod: Json) -> None:
-    """Raise PlatformConfigError for a merged pod that can't run the component, or that would never end."""
+    """Raise PlatformConfigError if a merged pod has no container `main` with an image, or would restart it forever."""
     spec = pod.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
     own = [c for c in containers or () if isinstance(c, dict) and c.get("name") == MAIN]

@@ -1,10 +1,10 @@
-"""Merges pod specs in layers, as in the TFX design: base, default config, component config.
+"""Merges pod specs in layers, as in the TFX design: the component's pod, the default config, the component's config.
 
-Each layer is a strategic merge patch, applied exactly as Kubernetes would apply it, with some additions. If a patch
-sets a new source of a volume or variable, the old source is removed (otherwise there would be two sources, which API
-servers refuse). Items of the base come first, and new items follow. A merge that would lose an item without notice (two
-ports with the same number) is refused. The result contains the origin of every field, because a user of three layers
-must see which layer has set a value.
+Each layer is a strategic merge patch, as in `kubectl patch`, with these additions. If a patch sets another source of a
+volume or variable (`secret` in place of `emptyDir`), the old source is removed, because API servers refuse two sources.
+In merged lists, old items come first, and new items follow. If the merge would lose an item, for example because two
+ports have the same number, it raises an error. The result contains the origin of every value, so a dry run can show
+which layer has set it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from tfoperator.launcher.core.errors import PlatformConfigError
 from tfoperator.launcher.platforms.kubernetes.config import PodLayer
 
 BASE = "component"
-"""The name for the origin of the component's own values."""
+"""The origin of values that come from the component, and not from a platform config."""
 
 _KIND = "Pod"
 _SECOND_KEYS = {"ports": ("protocol", "TCP"), "topologySpreadConstraints": ("whenUnsatisfiable", "")}
-"""Lists with a merge key that is not unique: the additional key, and the key's default."""
+"""Lists whose items may have the same merge key: an additional field that distinguishes the items, and its default. Two
+ports, for example, may have the same `containerPort` with the protocols TCP and UDP.
+"""
 
 
 class MergedPod(msgspec.Struct, frozen=True):
@@ -66,12 +68,15 @@ def _join(path: str, name: str) -> str:
 
 
 def _items(value: Any, key: str) -> list[Json]:
-    """Return the items of a list that can be distinguished by their key."""
+    """Return the items of a list that are objects with the field `key`. Return [] if the value is not a list."""
     return [item for item in value if isinstance(item, dict) and key in item] if isinstance(value, list) else []
 
 
 def _prepared(base: Any, patch: Json, keys: Mapping[str, str], path: str) -> Json:
-    """Return the patch with `$retainKeys` where a new source replaces an old source. Refuse duplicates."""
+    """Return the patch, with the directive `$retainKeys` in items whose new source replaces an old source.
+
+    Raises StrategicMergeError if the merge would lose an item of a list.
+    """
     out: Json = {}
     for name, value in patch.items():
         where, old = _join(path, name), base.get(name) if isinstance(base, dict) else None
@@ -120,7 +125,10 @@ def _check_unique(items: list[Any], before: Mapping[str, Json], key: str, where:
 
 
 def _ordered(merged: Json, before: Any, patch: Any, keys: Mapping[str, str], path: str) -> Json:
-    """Return the items of merged lists in the order of `before`, then new items; the patch may set another order."""
+    """Return the merged object with its lists in another order: the items of `before`, then the new items of `patch`.
+
+    If the patch has the directive `$setElementOrder/NAME`, the order of the list NAME is unchanged.
+    """
     out: Json = {}
     for name, value in merged.items():
         where = _join(path, name)
@@ -144,7 +152,10 @@ def _ordered(merged: Json, before: Any, patch: Any, keys: Mapping[str, str], pat
 
 
 def _leaves(value: Any, keys: Mapping[str, str], path: str, shown: str) -> Iterator[tuple[str, Any]]:
-    """Yield every value that is replaced as a whole, with its path in readable form."""
+    """Yield the path and value of each leaf: text, numbers, and lists without a merge key.
+
+    A path has the form `spec.containers[main].image`.
+    """
     if isinstance(value, dict) and value:
         for name, member in value.items():
             yield from _leaves(member, keys, _join(path, name), _join(shown, name))

@@ -1,4 +1,4 @@
-"""The code that every object of a launch in a cluster needs: create the object once, wait, stop it, remove it."""
+"""Creates a pod or TFJob of a launch once, waits for its end, stops it and removes it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ logger = logging.getLogger(__name__)
 
 V = TypeVar("V", bound=HasMetadata)
 
-_BEYOND_GRACE = 30.0  # seconds that a node may need beyond that
-_RETRY_SECONDS = 2.0  # seconds before the watch is retried
+_BEYOND_GRACE = 30.0  # seconds that the deletion of a pod may take after its grace period
+_RETRY_SECONDS = 2.0  # seconds before a failed watch is retried
 
 _decode = decoder(PartialObject)
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """The object does not exist, or does not exist any more."""
+    """A message in the mailbox: the object does not exist, or does not exist any more."""
 
 
 class ObjectWait(abc.ABC, Generic[V]):
-    """A single wait for the end of an object: the observed state of the object, and the logs that are forwarded
-    meanwhile.
+    """Waits for the end of a pod or TFJob, and forwards its logs meanwhile.
+
+    ObjectBackend watches the object, and calls `seen`, `gone`, `check_deadline` and `finish`.
     """
 
     resource: ClassVar[Resource]
@@ -56,14 +57,11 @@ class ObjectWait(abc.ABC, Generic[V]):
     @staticmethod
     @abc.abstractmethod
     def decode(data: bytes, /) -> V:
-        """Return the object in a response of the API server."""
+        """Decode the JSON of the object."""
 
     @property
     def deadline(self) -> float | None:
-        """The latest time for the next call of `check_deadline`, on `monotonic()`.
-
-        None means that no call is needed.
-        """
+        """The time of `clock.monotonic()` at which `check_deadline` must be called, or None."""
         return None
 
     @abc.abstractmethod
@@ -83,7 +81,7 @@ class ObjectWait(abc.ABC, Generic[V]):
 
 
 class ObjectBackend:
-    """A `container.Backend` of the objects that `kind` waits for. `manifest` is the object without its name."""
+    """The `container.Backend` for pods and TFJobs. `kind` waits for them. `manifest` is the object without its name."""
 
     def __init__(
         self, launch: Launch, client: Client, namespace: str, kind: type[ObjectWait[Any]], manifest: Json
@@ -94,10 +92,10 @@ class ObjectBackend:
         self._resource = kind.resource
         self._manifest = manifest
         self._grace = manifest.get("spec", {}).get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
-        self._interrupted: ObjectWait[Any] | None = None  # a wait that ended before its object did
+        self._interrupted: ObjectWait[Any] | None = None  # the wait that a cancellation or NeverStarted has ended
 
     def create(self, name: str) -> str:
-        """Create the object, or find that this launch has created it."""
+        """Create the object, or find the object of this name that this launch has created. Return its UID."""
         calls, run, resource = self.calls, self.launch.run, self._resource
         body = copy.deepcopy(self._manifest)
         body["metadata"] |= {"name": name, "labels": {**body["metadata"].get("labels", {}), LAUNCH_LABEL: run}}
@@ -107,7 +105,8 @@ class ObjectBackend:
                 f"create {what}", lambda: calls.client.create(resource, calls.namespace, body, _decode)
             )
         except AlreadyExistsError as error:
-            # After a lost response, or a launcher killed before it could record the UID.
+            # This launch may have created the object, if the response to the request was lost, or if an earlier
+            # launcher was killed before it could record the UID.
             made = calls.patiently(f"get {what}", lambda: calls.client.get(resource, calls.namespace, name, _decode))
             if made.metadata.labels.get(LAUNCH_LABEL) != run:
                 raise PermanentFailure(f"{what} exists, but belongs to another launch") from error
@@ -115,9 +114,9 @@ class ObjectBackend:
         return made.metadata.uid
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """Watch the object until its container ends.
+        """Watch the object until its container ends. Raises PlatformUnavailable after too many failures in a row.
 
-        This code does not use tenacity, because it counts failures since the last state of the object that it received.
+        If a watch has received a state of the object, the count of failures begins again.
         """
         launch = self.launch
         launch.mailbox.clear()
@@ -136,7 +135,7 @@ class ObjectBackend:
                     raise PlatformUnavailable(f"the objects can't be watched: {outcome}") from outcome
                 launch.cancelled.wait(launch.context.clock, _RETRY_SECONDS)
         except (LaunchCancelled, NeverStarted):
-            self._interrupted = wait  # the container still runs, and logs more while it is stopped
+            self._interrupted = wait  # the container still runs; `stop` forwards its last log lines
             raise
         except BaseException:
             wait.finish(0.0)
@@ -145,7 +144,10 @@ class ObjectBackend:
         return outcome
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
-        """See `container.Backend`."""
+        """Return how the container ended, after its whole log was forwarded, or None if it runs or does not exist.
+
+        With `uid`, an object of this name with another UID does not count.
+        """
         calls = self.calls
         try:
             state = calls.patiently(
@@ -166,12 +168,12 @@ class ObjectBackend:
         return end
 
     def stop(self, name: str, uid: str) -> None:
-        """Delete the object with its grace period, and wait until it no longer exists. Log failures of the API."""
+        """Delete the object with its grace period, and wait until it no longer exists. Errors are only logged."""
         self.launch.context.tell(f"stopping {self._shown(name)}")
         self.remove(name, uid)
         self._wait_until_gone(name, uid)
         if self._interrupted is not None:
-            self._interrupted.finish()  # the log ends with the object; its last lines show why the component stopped
+            self._interrupted.finish()  # forwards the last lines, which the program has logged after SIGTERM
             self._interrupted = None
 
     def remove(self, name: str, uid: str) -> None:
@@ -180,9 +182,10 @@ class ObjectBackend:
 
     @contextmanager
     def _following(self, name: str, uid: str) -> Iterator[None]:
-        """Start a thread that puts the object into the mailbox at each change.
+        """Within the `with` block, put each new state of the object into the mailbox, from another thread.
 
-        It puts `Gone` after a deletion, or the KubeError if the server refuses.
+        If the object does not exist or is deleted, the thread puts `Gone`. If the API server refuses the watch, the
+        thread puts the KubeError.
         """
         follower = Follower(self.calls.client, self._resource, self.calls.namespace, self._kind.decode, by_name(name))
         mailbox = self.launch.mailbox
@@ -198,7 +201,8 @@ class ObjectBackend:
                             mailbox.put(one)
                             if change.type is WatchEventType.DELETED:
                                 mailbox.put(Gone())
-                        elif change.type is WatchEventType.BOOKMARK and not seen:  # the first list is complete
+                        # The first bookmark means that the first list is complete: it does not contain the object.
+                        elif change.type is WatchEventType.BOOKMARK and not seen:
                             mailbox.put(Gone())
             except KubeError as error:
                 mailbox.put(error)
@@ -212,9 +216,9 @@ class ObjectBackend:
             thread.join(10.0)
 
     def _watch(self, wait: ObjectWait[Any], name: str) -> tuple[ContainerEnd | KubeError, bool]:
-        """Process messages until the container ends or the API fails.
+        """Process messages from the mailbox until the container ends or the API fails.
 
-        Return the end or the failure, and whether a state of the object came before.
+        Return the end or the error, and whether a state of the object was received.
         """
         heard = False
         while True:
@@ -225,7 +229,7 @@ class ObjectBackend:
                 case KubeError() as error:
                     return error, heard
                 case None:
-                    pass  # the deadline, or the launch is cancelled
+                    pass  # the deadline has passed, or `cancel` has woken this thread
                 case state:
                     heard = True
                     if (end := wait.seen(state)) is not None:

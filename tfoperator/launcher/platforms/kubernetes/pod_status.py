@@ -1,8 +1,8 @@
 """Determines the state of the component's container from a pod's status. The functions are pure.
 
-The kubelet reports the same fact in several fields, and leaves some of these fields empty after a restart. This module
-reduces them to three states: the container waits (for what?), the container runs, the container has ended (how, and
-why?).
+The kubelet reports the same fact in several fields, and leaves some of these fields empty after a restart of the node.
+This module reduces them to three states: the container waits (with the reason), it runs, or it has ended (with exit
+code and cause).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tfoperator.launcher.platforms.kubernetes.interruptions import (
 
 
 class ContainerView(ContainerStatus, frozen=True, rename="camel"):
-    """One container."""
+    """The status of a container."""
 
     image_id: str = msgspec.field(default="", name="imageID")
     state: ContainerState = ContainerState()
@@ -77,7 +77,8 @@ decode_pod_view = decoder(PodView)
 class Pending(msgspec.Struct, frozen=True):
     """The reason why a pod waits.
 
-    `limit` is the field of PendingLimits with the maximum time. It is "" if the pod must not wait at all.
+    `limit` is the field of PendingLimits with the maximum time: `schedule`, `start` or `image`. It is "" if the pod can
+    never start, for example because its image name is invalid.
     """
 
     limit: str
@@ -96,8 +97,8 @@ _TRANSIENT_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "CreateContainerConfigError",
      "CreateContainerError", "RunContainerError"}
 )  # fmt: skip
-"""The kubelet's reasons why it can't create a container. Each reason may disappear: a registry may recover, a user may
-create a missing secret.
+"""Reasons in `state.waiting.reason` of a container. The kubelet retries after each of them, and may succeed: a registry
+may recover, or a user may create a missing Secret.
 """
 
 _MESSAGE_BYTES = 4096
@@ -105,14 +106,14 @@ _POD_MESSAGE_BYTES = 12 * 1024
 """The kubelet's constants MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength."""
 
 _BY_KUBELET = "TerminationByKubelet"
-"""The reason in the condition DisruptionTarget if the kubelet ends a pod (because of lack of memory or disk, a shutdown
-of the node, or a critical pod). The time of this condition is not usable: kubelets set it when all containers have
-ended, not when the containers get the signal to end (`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status).
+"""The reason in the condition DisruptionTarget if the kubelet ends a pod, because memory or disk are short, the node
+shuts down, or a critical pod needs the place. The time of this condition can't be used: the kubelet sets it when all
+containers have ended, and not when they get SIGTERM (`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status).
 """
 
 _TAKING_EVENTS = frozenset({"Evicted", "Preempting"})
-"""Reasons of events about a whole pod. With these events a kubelet announces that it will end the pod's containers.
-Before it stops a single container, it writes the event `Killing` about this container.
+"""Reasons of events with which a kubelet announces that it will end all containers of a pod. Before it stops a single
+container, it writes an event with the reason `Killing` about this container.
 """
 
 _LIMIT_REASON = "DeadlineExceeded"
@@ -122,7 +123,7 @@ pod (Evicted, NodeLost, OutOfcpu, Terminated ...) means that the platform ended 
 
 
 def status_of(pod: PodView, container: str = MAIN) -> ContainerView | None:
-    """Return the status of one container, if the status already exists."""
+    """Return the status of a container, or None if the kubelet has not reported it yet."""
     return next((status for status in pod.status.container_statuses if status.name == container), None)
 
 
@@ -137,18 +138,18 @@ def has_started(pod: PodView, container: str = MAIN) -> bool:
 def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] = ()) -> ContainerEnd | None:
     """Return how the container has ended. Return None if it has not ended, or will be restarted.
 
-    Exit code 0 is a success only if the program certainly ended before its pod got the order to end (`interruptions`).
-    Otherwise the container was lost, or has timed out. With any other exit code, a container counts as lost if its pod
-    was removed at any time. The reason: a step that fails permanently only because its pod was removed costs more than
-    a failed program that runs again.
+    Exit code 0 is a success only if the program certainly ended before its pod got an order to end (`interruptions`).
+    Otherwise the container counts as lost or timed out. With any other exit code, the container counts as lost if its
+    pod was deleted or evicted at any time, also later: to repeat a failed program costs less than a step that fails
+    permanently because its pod was evicted.
 
-    `events` are the events about the pod. They matter only for exit code 0. A kubelet may evict a pod for the pod's own
-    limits of storage, or after a failed liveness probe. If the program then exits with 0, the pod's status does not
-    show the eviction.
+    `events` are the events about the pod, which are used only for exit code 0. A kubelet may stop a container after a
+    failed liveness probe, or evict a pod that uses too much local storage. If the program then exits with 0, only an
+    event shows the cause.
     """
     status, phase = status_of(pod, container), pod.status.phase
     terminated = status.state.terminated if status else None
-    # Other containers (sidecars) may run for ever: the component's own decides, unless it is restarted.
+    # Sidecars may run forever. So the end of the component's own container decides, unless the kubelet restarts it.
     if phase not in ("Succeeded", "Failed") and not (terminated and pod.spec.restart_policy == "Never"):
         return None
     reported = reported_end(pod, container)
@@ -169,7 +170,10 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
 
 
 def reported_end(pod: PodView, container: str = MAIN) -> ContainerEnd:
-    """Return the end that the kubelet reports for an ended container, whatever its cause."""
+    """Return the exit code, message and output.json that the kubelet reports for an ended container.
+
+    The cause of the end is not determined: see `container_end`.
+    """
     status = status_of(pod, container)
     terminated = status.state.terminated if status else None
     code = terminated.exit_code if terminated else (0 if pod.status.phase == "Succeeded" else None)
@@ -185,10 +189,13 @@ def reported_end(pod: PodView, container: str = MAIN) -> ContainerEnd:
 
 
 def lost_end(last: PodView | None, name: str, container: str = MAIN) -> ContainerEnd:
-    """Return the end of the container of a deleted pod. `last` is the last observed state of the pod."""
+    """Return how the container of a deleted pod counts: as lost, unless it succeeded before the deletion.
+
+    `last` is the last observed state of the pod, or None.
+    """
     end = container_end(last, container) if last is not None else None
     if end is not None and end.exit_code == 0:
-        return end  # it succeeded before its pod was deleted
+        return end  # the container had succeeded before its pod was deleted
     return ContainerEnd(None, f"pod {name} was deleted before its container had succeeded", lost=True)
 
 
@@ -213,7 +220,10 @@ def pending(pod: PodView, container: str = MAIN) -> Pending | None:
 
 
 def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) -> tuple[Interruption, ...]:
-    """Return everything that may have ended the pod's containers. The pod's own limit is the last item."""
+    """Return all interruptions in the status of a pod that may have ended its containers.
+
+    `activeDeadlineSeconds` of the pod, if it was reached, is the last item.
+    """
     name, status, found = pod.metadata.key, pod.status, list[Interruption]()
     for condition in status.conditions:
         if condition.type == "DisruptionTarget" and condition.status == "True":
@@ -238,7 +248,10 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
 def _kubelet_orders(
     pod: PodView, container: str, terminated: ContainerStateTerminated | None, events: Iterable[Event]
 ) -> Iterator[Interruption]:
-    """Yield the kubelet's orders to end for this run of the container, as events report them."""
+    """Yield the interruptions that events report: the kubelet stops the container, or evicts the pod.
+
+    Events from before the container's last start are skipped.
+    """
     name, started = pod.metadata.key, terminated.started_at if terminated is not None else None
     for event in events:
         killing = event.reason == "Killing" and event.involved_object.field_path == f"spec.containers{{{container}}}"
@@ -246,14 +259,15 @@ def _kubelet_orders(
             continue
         first = event.first_timestamp or event.last_seen
         if started is not None and seconds_between(started, event.last_seen) < 0:
-            continue  # the order was for an earlier run
-        # An event that also stands for orders to earlier runs has no time of the last one's.
+            continue  # the kubelet stopped an earlier run of the container
+        # An event can count several orders. If the first order was for an earlier run, the time of the later order is
+        # unknown.
         at = first if started is None or seconds_between(started, first) >= 0 else None
         yield Interruption(f"pod {name} was stopped by its kubelet ({event.reason}): {event.message}", at)
 
 
 def _lag(pod: PodView) -> float:
-    """Return the number of seconds by which the node's clock is visibly behind the API server's clock."""
+    """Return the seconds by which the node's clock is behind the API server's clock, as the pod's status shows."""
     bound = pod.metadata.creation_timestamp
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True":
@@ -273,25 +287,25 @@ def _explanation(pod: PodView, terminated: ContainerStateTerminated | None, *, i
 
 
 def message_limit(containers: int) -> int:
-    """Return the bytes of a termination message that the kubelet keeps: the last 4096.
+    """Return the maximum size in bytes of a termination message in a pod with this number of containers.
 
-    If the pod's containers (of all kinds) would together need more than 12 KiB, the kubelet keeps only the first part
-    of these bytes.
+    The kubelet keeps at most 4096 bytes for a container, and at most 12 KiB for all containers of a pod together.
     """
     return min(_MESSAGE_BYTES, _POD_MESSAGE_BYTES // max(1, containers))
 
 
 def _reports_by_message(pod: PodView, container: str) -> bool:
-    """Return whether the file of the container's termination message is output.json."""
+    """Return whether the `terminationMessagePath` of the container ends in /output.json."""
     own = next((one for one in pod.spec.containers if one.name == container), _Container())
     return own.termination_message_path.endswith(f"/{OUTPUT_FILE}")
 
 
 def _document(pod: PodView, container: str, terminated: ContainerStateTerminated | None) -> tuple[bytes | None, bool]:
-    """Return the termination message, if it is meant as output.json. Also return whether it may be truncated.
+    """Return the termination message if it is an output.json, otherwise None. Also return whether it may be cut.
 
-    If the file of the message is output.json, any content is meant as output.json. Only a failed container may have a
-    message from the container runtime instead. Such a message is not a document.
+    If `terminationMessagePath` ends in /output.json, the message is an output.json, even if it is malformed. But the
+    message of a failed container that does not begin with `{` is a message of the container runtime. With another
+    `terminationMessagePath`, only a message that begins with `{` is an output.json.
     """
     message = terminated.message if terminated is not None else ""
     if terminated is None or not message:
