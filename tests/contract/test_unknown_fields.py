@@ -65,8 +65,3 @@ def test_kubectl_names_the_typo(space: Space) -> None:
     manifest = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "dta": {"a": "b"}}'
     with pytest.raises(AssertionError, match='unknown field "dta"'):
         space.kubectl("apply", "-f", "-", stdin=manifest)
-
-
-def test_each_namespace_has_the_default_service_account(space: Space) -> None:
-    account = space.get(SERVICE_ACCOUNTS, "default")
-    assert (account["metadata"]["namespace"], account["metadata"]["name"]) == (space.namespace, "default")

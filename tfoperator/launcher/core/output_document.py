@@ -106,7 +106,7 @@ def parse_report(document: Any) -> tuple[Json, dict[str, Json]]:
     try:
         found = msgspec.convert(document, _KfpOutput)
     except UNDECODABLE as error:
-        raise MalformedOutput(f"{{OUTPUT_FILE}} can't be read: {error}") from error
+        raise MalformedOutput(f"{OUTPUT_FILE} can't be read: {error}") from error
     firsts = {name: these.artifacts[0] for name, these in found.artifacts.items() if these.artifacts}
     return found.parameters, {name: one.metadata for name, one in firsts.items()}
 

@@ -33,6 +33,7 @@ from tfoperator.local.apiserver.objects.custom_resources import CustomResource
 from tfoperator.local.apiserver.objects.definitions import definitions
 from tfoperator.local.apiserver.objects.strategies import builtin_strategies, system_priority_classes
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
+from tfoperator.local.apiserver.registry.default_accounts import DefaultAccounts
 from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions
 from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssuer
@@ -232,7 +233,9 @@ class EmbeddedApiServer(HttpServer):
             history_limit=self._history_limit,
         )
         registry = Registry(store, strategies, clock=self._clock, rng=rng)
-        GarbageCollector(store, registry, asyncio.get_running_loop().call_soon)
+        soon = asyncio.get_running_loop().call_soon
+        GarbageCollector(store, registry, soon)
+        DefaultAccounts(store, registry, soon)
         for name in _NAMESPACES:
             registry.create(NAMESPACES, "", {"metadata": {"name": name}}, WriteOptions())
         for priority_class in system_priority_classes():

@@ -33,7 +33,8 @@ from tfoperator.local.apiserver.registry.deletion import DeleteOptions, plan_del
 from tfoperator.local.apiserver.resource_types import NAMESPACES, PODS, SERVICE_ACCOUNTS, ResourceType
 from tfoperator.local.apiserver.storage.store import Store, StoredObject
 
-_DEFAULT_ACCOUNT = "default"
+DEFAULT_ACCOUNT = "default"
+"""The service account that each namespace has."""
 _NAME_ATTEMPTS = 8  # as in kube-apiserver, before it reports that the generated name exists
 
 
@@ -123,17 +124,7 @@ class Registry:
             raise errors.already_exists(resource, metadata["name"])
         if options.dry_run:
             return WriteResult(StoredObject(key, obj, self._store.revision), warnings)
-        created = self._store.create(resource, key, obj)
-        if resource == NAMESPACES:
-            self._create_default_account(metadata["name"])
-        return WriteResult(created, warnings)
-
-    def _create_default_account(self, namespace: str) -> None:
-        """Create the service account `default`, as a controller of Kubernetes does in each namespace.
-
-        Clients read this account, for example to add `imagePullSecrets` to it.
-        """
-        self.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": _DEFAULT_ACCOUNT}}, WriteOptions())
+        return WriteResult(self._store.create(resource, key, obj), warnings)
 
     def update(
         self,
@@ -274,7 +265,7 @@ class Registry:
         creates it again.
         """
         account = obj["spec"].get("serviceAccountName") if resource is PODS else None
-        if not account or account == _DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):
+        if not account or account == DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):
             return
         if self._store.get(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.key(namespace, account)) is None:
             name = obj["metadata"].get("name", "")
