@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hack.enumeration.sieve.happenings import Happening, deletes_workload, labels, respec, says, submits
+from hack.enumeration.sieve.happenings import (
+    Happening,
+    deletes_workload,
+    labels,
+    of_pod,
+    respec,
+    says,
+    submits,
+    unscheduled,
+)
 from hack.enumeration.world.kueue import Kueue
 from hack.enumeration.world.world import Move, Scenario, World
 from hack.faults.plan.attachments import Attachments
@@ -20,6 +29,7 @@ _END = Step(0, Act.END_TERMINATING)
 _SUCCEED, _LAST = Step(0, Act.SUCCEED), Step(0, Act.SUCCEED, pick=0.99)
 _DELETE = Step(0, Act.DELETE_JOB, value="Background")
 _WAIT = Step(3, Act.RUN, value="all")
+_RUN_FIRST = Step(0, Act.RUN, pick=0)
 
 
 def _kueue(act: Callable[[Kueue], object]) -> Happening:
@@ -27,8 +37,18 @@ def _kueue(act: Callable[[Kueue], object]) -> Happening:
 
 
 def _with_room(world: World) -> str:
-    world.kueue.has_room = True
+    world.kueue.has_room, world.kueue.pods = True, None
     return "there is room"
+
+
+def _room_for(pods: int) -> Happening:
+    """There is room for so many pods of each set."""
+
+    def happen(world: World) -> str:
+        world.kueue.has_room, world.kueue.pods = True, pods
+        return f"there is room for {pods} pods of each set"
+
+    return happen
 
 
 def _without_room(world: World) -> str:
@@ -73,6 +93,12 @@ def _template(**spec: object) -> Json:
 def shape(policy: str = "OnFailure", *, workers: int = 1, **more: object) -> JobShape:
     """Return a job in a queue, each of whose workers asks for a CPU."""
     return JobShape("job-0", {"Worker": workers}, policy, queue="research", cpu="1000m", **more)  # type: ignore[arg-type]
+
+
+def _elastic(workers: int) -> JobShape:
+    """Return an elastic job, which needs only a single worker, and soon asks for more workers or does with fewer."""
+    policy = {"minReplicas": 1, "shrinkAfterSeconds": 5, "growAfterSeconds": 20}
+    return shape(workers=workers, run_policy={"restartScope": "Job"}, elastic=policy)
 
 
 QUEUES: tuple[Scenario, ...] = (
@@ -148,6 +174,17 @@ QUEUES: tuple[Scenario, ...] = (
     queued(
         "its priority is changed while it waits", shape(priority="calm"), _kueue(Kueue.make_priorities), _FLAVOR,
         _CREATE, labels("priority-class", "urgent"), _with_room, _RUN,
+    ),
+    queued(
+        "elastic, with quota for some of its workers", _elastic(3), _FLAVOR, _room_for(2), _CREATE, _RUN,
+        Step(25, Act.RUN, value="all"), _with_room, _WAIT, _END, _END, _WAIT, _PREEMPT, _END, _END, _END, _room_for(1),
+        _RUN,
+    ),
+    queued(
+        "elastic, gives quota of a worker without a machine back", _elastic(2), *ADMITTED[:-1],
+        of_pod("job-0-worker-1", conditions=[unscheduled("0/1 nodes are available: 1 Insufficient cpu.")]), _RUN_FIRST,
+        Step(8, Act.RUN, pick=0), _END, _RUN_FIRST, Step(25, Act.RUN, pick=0), _WAIT, _END, _WAIT,
+        Step(0, Act.SUSPEND), _END, _END, Step(0, Act.RESUME), _RUN,
     ),
     queued("leader change in a queue", shape(), *ADMITTED, _PREEMPT, _END, _with_room, _RUN, standby=True),
 )  # fmt: skip

@@ -2,12 +2,14 @@
 
 It reserves quota and admits while there is room; the flag stands for the room that other jobs leave. It evicts the
 Workloads of a step, and those that an administrator has set inactive, and waits until the operator has given the quota
-back. Its rules are what tests/e2e/test_kueue*.py see of the real Kueue.
+back. For an elastic job it admits fewer workers if there is room for so many only, and a second Workload that replaces
+the first: it finishes the first after it has reserved quota for the second, and counts the difference alone. Its rules
+are what tests/e2e/test_kueue*.py see of the real Kueue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +28,7 @@ from hack.faults.plan.queues import (
     PRIORITIES,
 )
 from hack.faults.simulation.pod_groups import OPEN, crd_of
+from tfoperator.api.kueue.queues import REPLACES_ANNOTATION
 from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.kube.protocol.errors import KubeError
 from tfoperator.kube.protocol.resources import Resource
@@ -39,6 +42,7 @@ _CLASSES = Resource(
 )
 _NO_ROOM = "couldn't assign flavors to pod set worker: insufficient unused quota for cpu in flavor fast, 2 more needed"
 _PREEMPTED = "Preempted to accommodate a workload (UID: u, JobUID: j) due to prioritization in the ClusterQueue"
+_REPLACED = "Replaced to accommodate a new workload slice"
 _decode = msgspec.json.Decoder(Json).decode
 
 
@@ -58,6 +62,8 @@ class Kueue:
         self._recorder = recorder
         self._now = now
         self.has_room = False
+        self.pods: int | None = None
+        """For how many pods of each set there is room; None if for all."""
         self.checks = False
         """Whether quota alone is not enough: an admission check has to agree."""
 
@@ -96,7 +102,7 @@ class Kueue:
 
     def relax(self, *, finished: bool) -> None:
         """Make everything right again: there is room, checks agree, and in the end all Workloads are active."""
-        self.has_room, self.checks = True, False
+        self.has_room, self.pods, self.checks = True, None, False
         if finished:
             self.set_active(True)
 
@@ -117,23 +123,37 @@ class Kueue:
                 workload, [self._condition("Evicted", "True", "Deactivated", "The workload is deactivated")]
             )
         if _holds(workload, "QuotaReserved"):
+            if (replaced := self._replaced_by(workload)) is not None:
+                over = self._condition("Finished", "True", "WorkloadSliceReplaced", _REPLACED)
+                return self._write(replaced, [over])
             return not _holds(workload, "Admitted", "Evicted") and not self.checks and self._admit(workload)
         requeued = _condition_of(workload, "Requeued")
         if requeued.get("status") == "False":
             again = self._condition("Requeued", "True", "Reactivated", "The workload was reactivated")
             return self._write(workload, [again])
-        if self.has_room:
-            return self._reserve(workload)
-        waits = self._condition("QuotaReserved", "False", "Pending", _NO_ROOM)
+        counts = {one["name"]: self._room_for(one, workload) for one in workload["spec"]["podSets"]}
+        if self.has_room and None not in counts.values():
+            return self._reserve(workload, counts)
+        waits = self._condition("QuotaReserved", "False", "Pending", _NO_ROOM, workload)
         known = _condition_of(workload, "QuotaReserved")
-        return known.get("message") != _NO_ROOM and self._write(workload, [waits])
+        is_answered = known and all(known[name] == waits[name] for name in ("message", "observedGeneration"))
+        return not is_answered and self._write(workload, [waits])
 
-    def _reserve(self, workload: Json) -> bool:
+    def _room_for(self, pod_set: Json, workload: Json) -> int | None:
+        """For how many pods of this set there is room, None if for too few."""
         spare = {one["name"]: one["count"] for one in _status(workload).get("reclaimablePods") or ()}
-        assignments = [
-            {"name": one["name"], "flavors": {"cpu": FLAVOR}, "count": one["count"] - spare.get(one["name"], 0)}
-            for one in workload["spec"]["podSets"]
-        ]
+        wanted = int(pod_set["count"]) - spare.get(pod_set["name"], 0)
+        given = wanted if self.pods is None else min(wanted, self.pods)
+        return None if given < pod_set.get("minCount", wanted) else given
+
+    def _replaced_by(self, workload: Json) -> Json | None:
+        """The Workload that this Workload replaces, if it is there and not finished."""
+        key = (workload["metadata"].get("annotations") or {}).get(REPLACES_ANNOTATION)
+        there = (one for one in self._workloads() if f"{self._namespace}/{_name(one)}" == key)
+        return next((one for one in there if not _holds(one, "Finished")), None)
+
+    def _reserve(self, workload: Json, counts: Mapping[str, int | None]) -> bool:
+        assignments = [{"name": name, "flavors": {"cpu": FLAVOR}, "count": count} for name, count in counts.items()]
         status: Json = {"admission": {"clusterQueue": CLUSTER_QUEUE, "podSetAssignments": assignments}}
         reserved = self._condition(
             "QuotaReserved", "True", "QuotaReserved", f"Quota reserved in ClusterQueue {CLUSTER_QUEUE}"
@@ -161,9 +181,11 @@ class Kueue:
     def _workloads(self) -> list[Json]:
         return self._recorder.current("Workload")
 
-    def _condition(self, kind: str, status: str, reason: str, message: str) -> Json:
+    def _condition(self, kind: str, status: str, reason: str, message: str, about: Json | None = None) -> Json:
+        """A condition; with `about`, it notes which generation of this Workload it is about."""
         moment = f"{self._now():%Y-%m-%dT%H:%M:%SZ}"
-        return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": moment}
+        made = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": moment}
+        return made if about is None else {**made, "observedGeneration": about["metadata"].get("generation", 1)}
 
     def _write(self, workload: Json, conditions: list[Json], **status: Any) -> bool:
         new = {one["type"] for one in conditions}

@@ -1,9 +1,10 @@
 """The promises of docs/kueue.md about a job in a queue where the operator drives Workloads, as the oracle reads them.
 
-Quota is never overdrawn: at any moment, of each pod set only so many pods take room as the job's single Workload has
-quota for. The other rules follow from this rule: pods exist only after the admission, and writes never give quota
-back before the last pod of an evicted, changed, suspended or ended job is gone. `QueueChecker` finds states that must
-never occur, `check_queue` states that are wrong at the end.
+Quota is never overdrawn: at any moment, of each pod set only so many pods take room as the job's Workload has
+quota for. An elastic job may have a second Workload beside the first, which asks for more workers and replaces the
+first: while both have quota, the quota of each is enough for the pods. The other rules follow from this rule: pods
+exist only after the admission, and writes never give quota back before the last pod of an evicted, changed, suspended
+or ended job is gone. `QueueChecker` finds states that must never occur, `check_queue` states that are wrong at the end.
 """
 
 from __future__ import annotations
@@ -30,8 +31,13 @@ from hack.faults.plan.steps import PRIORITY_LABEL, QUEUE_LABEL
 Json = dict[str, Any]
 Complain = Callable[[str, JobHistory, str], None]
 _Asks = tuple[str, tuple[tuple[str, int, str], ...]]
-"""The queue, and how many pods of each set, and a digest of their template."""
+"""The queue, and how many pods of each set, and a digest of their template. An elastic job asks for `_ANY` workers."""
 
+_ANY = -1
+"""In place of the number of an elastic job's workers, which Workloads of one job need not agree about."""
+
+_WORKERS = "worker"
+_REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 _IN_USE = "kueue.x-k8s.io/resource-in-use"
 _POD_SET = "kueue.x-k8s.io/podset"
 
@@ -78,8 +84,10 @@ class QueueChecker:
                 one.reasons.add("suspended")
             if not _queue_of(job):
                 one.reasons.add("in no queue")
-            if _asks_of(one) != _asks(job):
+            if _asks_of(one, job) != _asks(job):
                 one.reasons.add("changed")
+            if _is_larger(one, job):
+                one.reasons.add("asks for more workers beside another, and may be given up at any time")
             if _holds(one, "Finished") and not job.verdict:
                 one.reasons.add("failed to start")
             if _is_short(job, one):
@@ -106,14 +114,20 @@ class QueueChecker:
         def say(kind: str, text: str) -> None:
             self._complain(kind, job, f"its Workload {one.name} {text}")
 
-        if others := [other.name for other in job.attachments_of("Workload") if other is not one]:
-            say("doubled", f"was made beside {others}")
+        others = [other for other in job.attachments_of("Workload") if other is not one]
+        if others and not (_is_larger(one, job) and all(_holds(other, "QuotaReserved") for other in others)):
+            say("doubled", f"was made beside {[other.name for other in others]}")
+        if len(others) > 1:
+            say("doubled", "is the third")
+        most = max(int(spec["tfReplicaSpecs"].get("Worker", {}).get("replicas", 1)) for spec in job.specs)
+        if _is_elastic(job) and any(each["count"] > most for each in one.spec["podSets"] if each["name"] == _WORKERS):
+            say("wrong", f"asks for more than {most} workers")
         if job.verdict:
             say("doubled", f"was made although the job has {job.verdict}")
         if job.managed_elsewhere or all((spec.get("runPolicy") or {}).get("suspend") for spec in job.specs):
             say("wrong", "was made for a job that was never to run")
-        if _asks_of(one) not in self._asked.get(job.uid, ()):
-            say("wrong", f"asks for {_asks_of(one)}, which the job never did")
+        if _asks_of(one, job) not in self._asked.get(job.uid, ()):
+            say("wrong", f"asks for {_asks_of(one, job)}, which the job never did")
         if _IN_USE not in (one.obj["metadata"].get("finalizers") or ()):
             say("wrong", "can be deleted while pods run")
 
@@ -155,14 +169,14 @@ def is_held(job: JobHistory) -> bool:
         return False
     one = _workload(job)
     holds = one is not None and _is_admitted(one) and not _holds(one, "Evicted", "Finished")
-    return one is None or not holds or one.deleting or _asks_of(one) != _asks(job) or _is_short(job, one)
+    return one is None or not holds or one.deleting or _asks_of(one, job) != _asks(job) or _is_short(job, one)
 
 
 def _check(job: JobHistory) -> Iterator[tuple[str, str]]:
     queue, every = _queue_of(job), job.attachments_of("Workload")
     told = job.conditions().get("Admitted")
     yield from (("stuck", f"its Workload {one.name} is being deleted and does not go") for one in every if one.deleting)
-    if len(every) > 1:
+    if len(every) > 1 and not (_is_elastic(job) and not job.verdict and any(_is_larger(one, job) for one in every)):
         yield "doubled", f"it has {len(every)} Workloads"
     if not job.verdict and (job.suspended or not queue):
         yield from (("stuck", f"its Workload {one.name} is left of a job that needs no quota") for one in every)
@@ -192,8 +206,8 @@ def _check(job: JobHistory) -> Iterator[tuple[str, str]]:
 
 
 def _check_asked(job: JobHistory, one: AttachmentHistory) -> Iterator[tuple[str, str]]:
-    if _asks_of(one) != _asks(job):
-        yield "wrong", f"its Workload asks for {_asks_of(one)}, and the job for {_asks(job)}"
+    if _asks_of(one, job) != _asks(job):
+        yield "wrong", f"its Workload asks for {_asks_of(one, job)}, and the job for {_asks(job)}"
     if _holds(one, "Finished"):
         yield "stuck", "it goes on, and its Workload is finished"
     has = str((one.spec.get("priorityClassRef") or {}).get("name") or "")
@@ -208,7 +222,12 @@ def _check_asked(job: JobHistory, one: AttachmentHistory) -> Iterator[tuple[str,
     if _holds(one, "PodsReady") != ready:
         yield "wrong", f"its Ready is {ready}, and its Workload says PodsReady={not ready}"
     ended = _ended(job)
-    if not job.together and _reclaimed(one) != dict(ended):
+    if _is_elastic(job) and (held := _quota_of(one)[_WORKERS]) != job.size("Worker") - ended[_WORKERS]:
+        yield (
+            "stuck",
+            f"it has quota for {held} workers, and {job.size('Worker')} of which {ended[_WORKERS]} have ended",
+        )
+    if not job.together and not _is_elastic(job) and _reclaimed(one) != dict(ended):
         yield "wrong", f"{dict(ended)} have ended, and their quota was given back of {_reclaimed(one)}"
 
 
@@ -219,8 +238,12 @@ def _ended(job: JobHistory) -> Counter[str]:
 
 def _is_short(job: JobHistory, one: AttachmentHistory) -> bool:
     """Whether quota was given back of replicas that run again."""
-    ended = _ended(job)
-    return _holds(one, "QuotaReserved") and any(count > ended[name] for name, count in _reclaimed(one).items())
+    if not _holds(one, "QuotaReserved"):
+        return False
+    ended, asked = _ended(job), _counts(one)
+    if _is_elastic(job):
+        ended[_WORKERS] += max(0, asked[_WORKERS] - job.size("Worker"))
+    return any(count > ended[name] for name, count in _reclaimed(one).items())
 
 
 def _check_told(job: JobHistory, one: AttachmentHistory, told: Json) -> Iterator[tuple[str, str]]:
@@ -254,14 +277,20 @@ def _missing(job: JobHistory, pod: Json) -> Iterator[str]:
 
 
 def _quota(job: JobHistory) -> Counter[str]:
-    """For how many pods of each set there is quota, by Kueue's sum."""
-    quota: Counter[str] = Counter()
-    for one in job.attachments_of("Workload"):
-        if _holds(one, "QuotaReserved") and not _holds(one, "Finished"):
-            spare, given = _reclaimed(one), (one.obj["status"].get("admission") or {}).get("podSetAssignments") or ()
-            needed = {each["name"]: each["count"] - spare.get(each["name"], 0) for each in one.spec["podSets"]}
-            quota.update({each["name"]: min(each["count"], needed[each["name"]]) for each in given})
-    return quota
+    """For how many pods of each set there is quota, by Kueue's sum. Of two Workloads, the smaller number counts."""
+    quotas = [
+        _quota_of(one)
+        for one in job.attachments_of("Workload")
+        if _holds(one, "QuotaReserved") and not _holds(one, "Finished")
+    ]
+    names = {name for quota in quotas for name in quota}
+    return Counter({name: min(quota[name] for quota in quotas) for name in names})
+
+
+def _quota_of(one: AttachmentHistory) -> Counter[str]:
+    spare, given = _reclaimed(one), (one.obj["status"].get("admission") or {}).get("podSetAssignments") or ()
+    needed = {name: count - spare.get(name, 0) for name, count in _counts(one).items()}
+    return Counter({each["name"]: min(each["count"], needed[each["name"]]) for each in given})
 
 
 def _busy(job: JobHistory) -> Counter[str]:
@@ -271,7 +300,33 @@ def _busy(job: JobHistory) -> Counter[str]:
 
 
 def _workload(job: JobHistory) -> AttachmentHistory | None:
-    return next(iter(job.attachments_of("Workload")), None)
+    """Return the Workload that decides about the pods.
+
+    A Workload that replaces another decides as soon as it has quota, or the other has none any more.
+    """
+    every = job.attachments_of("Workload")
+    larger = next((one for one in every if _is_larger(one, job)), None)
+    first = next((one for one in every if one is not larger), None)
+    if larger is None or first is None:
+        return larger or first
+    has_quota = _holds(larger, "QuotaReserved") and not _holds(larger, "Evicted") and not larger.deleting
+    return larger if has_quota or _holds(first, "Finished") else first
+
+
+def _is_elastic(job: JobHistory) -> bool:
+    return job.spec.get("elasticPolicy") is not None
+
+
+def _is_larger(one: AttachmentHistory, job: JobHistory) -> bool:
+    """Whether this Workload asks for more workers, to replace another Workload of the job that is there."""
+    key = (one.obj["metadata"].get("annotations") or {}).get(_REPLACES)
+    namespace = one.obj["metadata"]["namespace"]
+    others = (other for other in job.attachments_of("Workload") if other is not one)
+    return key is not None and any(key == f"{namespace}/{other.name}" for other in others)
+
+
+def _counts(one: AttachmentHistory) -> Counter[str]:
+    return Counter({each["name"]: int(each["count"]) for each in one.spec["podSets"]})
 
 
 def _queue_of(job: JobHistory) -> str:
@@ -281,12 +336,17 @@ def _queue_of(job: JobHistory) -> str:
 def _asks(job: JobHistory) -> _Asks:
     specs = job.spec["tfReplicaSpecs"].items()
     sets = [(kind.lower(), job.size(kind), _digest((one.get("template") or {}).get("spec"))) for kind, one in specs]
-    return _queue_of(job), tuple(sorted(sets))
+    return _queue_of(job), _sets(job, sets)
 
 
-def _asks_of(one: AttachmentHistory) -> _Asks:
-    sets = [(each["name"], each["count"], _digest(each["template"]["spec"])) for each in one.spec["podSets"]]
-    return str(one.spec["queueName"]), tuple(sorted(sets))
+def _asks_of(one: AttachmentHistory, job: JobHistory) -> _Asks:
+    sets = [(each["name"], int(each["count"]), _digest(each["template"]["spec"])) for each in one.spec["podSets"]]
+    return str(one.spec["queueName"]), _sets(job, sets)
+
+
+def _sets(job: JobHistory, sets: list[tuple[str, int, str]]) -> tuple[tuple[str, int, str], ...]:
+    any_number = {_WORKERS} if _is_elastic(job) else set()
+    return tuple(sorted((name, _ANY if name in any_number else count, digest) for name, count, digest in sets))
 
 
 def _digest(template: Json | None) -> str:
