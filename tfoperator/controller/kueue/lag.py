@@ -156,6 +156,10 @@ class WorkloadLag:
             self.verify_workloads(job, self.shown(job))
         return left
 
+    def doubt(self, job: TFJob) -> None:
+        """Let `verify_workloads` check again that the cache shows the job's Workloads as they are."""
+        self._sure.discard(job.metadata.uid)
+
     def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
         """Check that these are the job's Workloads. Costs a LIST of a few objects for the first time.
 
