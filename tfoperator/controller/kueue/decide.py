@@ -48,7 +48,7 @@ from tfoperator.api.v1.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.kueue.adoption import agree
-from tfoperator.controller.kueue.growth import WORKERS, Wish, seconds_to_grow, wish, writes_for
+from tfoperator.controller.kueue.growth import REPLACED, WORKERS, Wish, seconds_to_grow, wish, writes_for
 from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.pod_sets import (
     PlacementError,
@@ -66,8 +66,6 @@ from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.views.objects import Pod
 
 _FLAVOR_UNKNOWN = "FlavorUnknown"
-_REPLACED = "WorkloadSliceReplaced"
-"""Kueue's reason of a Workload that it has finished, because another Workload of the job has quota."""
 _UNREADABLE = (ValueError, TypeError, AttributeError)
 """The errors for a template that is not a pod template; msgspec's errors are subclasses of ValueError."""
 
@@ -224,7 +222,7 @@ def _with_pod_sets(
         writes = status.writes() or (_renewed(workload, facts.job, sets),)
         return Decision(closed_gate("JobChanged", "the job was changed"), writes)
     if workload.is_true("Finished"):
-        if workload.condition("Finished").reason == _REPLACED:
+        if workload.condition("Finished").reason == REPLACED:
             why = "the Workload that replaced the job's Workload is gone; the job waits in the queue again"
             return Decision(closed_gate("WorkloadFinished", why), gone)
         writes = () if occupied else unfinalized(workload)

@@ -40,6 +40,9 @@ from tfoperator.controller.kueue.writes import Verb, Write, patch_of, removal
 WORKERS = ReplicaType.WORKER.lower()
 """The name of the pod set of the workers."""
 
+REPLACED = "WorkloadSliceReplaced"
+"""Kueue's reason of a Workload that it has finished, because another Workload of the job has quota."""
+
 _ANSWER_TIME = 30.0
 """Within this number of seconds, a scheduler has usually assigned a node to each pod or reported that no node has room.
 """
@@ -86,6 +89,22 @@ def _takes_over(larger: Workload, first: Workload) -> bool:
         return True
     is_going = larger.metadata.deletion_timestamp is not None or larger.is_true("Evicted")
     return larger.is_true("QuotaReserved") and not is_going
+
+
+def lacks_reservation(found: Sequence[Workload]) -> bool:
+    """Return whether these Workloads lack the reservation for which Kueue has finished another of them.
+
+    Kueue finishes a Workload as replaced only after it has reserved quota for the second Workload. So the cache has
+    missed an event, and the job would lose its pods if the operator trusted it.
+    """
+    replaced = {one.metadata.key for one in found if one.condition("Finished").reason == REPLACED}
+    return any(
+        one.replaces in replaced
+        and not one.is_true("QuotaReserved")
+        and not one.is_true("Evicted")
+        and one.metadata.deletion_timestamp is None
+        for one in found
+    )
 
 
 class Wish(NamedTuple):

@@ -27,7 +27,7 @@ from tfoperator.controller.kueue.decide import (
     is_driven_by_kueue,
     is_to_be_compared,
 )
-from tfoperator.controller.kueue.growth import roles_of
+from tfoperator.controller.kueue.growth import lacks_reservation, roles_of
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
 from tfoperator.controller.kueue.left import JOB_INDEX, WorkloadsLeft, index_by_job, key_of
 from tfoperator.controller.kueue.objects import (
@@ -226,6 +226,8 @@ class QueueKeeper:
         found, ends = lag.shown(job), final_condition(job) is not None
         queued = bool(queue_name(job.metadata.labels))
         depends = observed.pods or observed.services if queued else lag.is_asked_for(job)
+        if lacks_reservation(found):
+            lag.doubt(job)
         if (found or depends) and not ends:
             lag.verify_workloads(job, found)
         if not found and not queued:

@@ -159,6 +159,10 @@ class WorkloadLag:
             self.verify_workloads(job, self.shown(job))
         return left
 
+    def doubt(self, job: TFJob) -> None:
+        """Let `verify_workloads` check again that the cache shows the job's Workloads as they are."""
+        self._sure.discard(job.metadata.uid)
+
     def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
         """Check with the API server that `shown` are the job's Workloads; raise StaleCache if they differ.
 
