@@ -19,6 +19,7 @@ from tfoperator.launcher.core.output_document import (
     MalformedOutput,
     Output,
     parse_output,
+    parse_report,
 )
 
 PERMANENT = Output(ErrorStatus("PERMANENT_ERROR", "bad data"))
@@ -176,3 +177,8 @@ def test_a_directory_that_is_there_keeps_its_mode(tmp_path: Path, mode: int) -> 
     LocalOutputStore().clear(str(mine))
     assert mine.stat().st_mode & 0o7777 == mode
     assert list(mine.iterdir()) == []
+
+
+def test_a_report_of_a_program_before_the_task_that_is_no_report_names_the_file() -> None:
+    with pytest.raises(MalformedOutput, match=r"^output\.json can't be read: "):
+        parse_report({"parameterValues": []})
