@@ -28,8 +28,8 @@ valid service name.
 """
 
 LOCAL_GRACE = 10
-"""The grace period of a program on this machine, in seconds. It is shorter than Kubernetes' 30 s, because TensorFlow
-ignores SIGTERM, and the user waits at the terminal.
+"""The grace period of a program on this machine, in seconds. It is shorter than Kubernetes' 30 s, because the user waits
+at the terminal, and some TensorFlow programs do not end before SIGKILL.
 """
 
 _CHECKPOINT_PATH = "/checkpoint"  # not a path of this machine: $TFOPERATOR_CHECKPOINT_DIR names the real path
