@@ -64,19 +64,19 @@ class PublicKeys(msgspec.Struct, frozen=True):
     keys: Mapping[str, jwt.PyJWK]
 
 
-def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
+def parse_keys(discovery: bytes, by_id: bytes) -> PublicKeys:
     """Decode the responses for `/.well-known/openid-configuration` and `/openid/v1/jwks`. Raises ValueError.
 
     Keys that are neither RSA nor EC keys, and keys that are not for signatures, are skipped.
     """
     try:
         issuer = msgspec.json.decode(discovery, type=dict[str, Any]).get("issuer")
-        listed = msgspec.json.decode(keys, type=dict[str, Any]).get("keys")
+        listed = msgspec.json.decode(by_id, type=dict[str, Any]).get("keys")
     except UNDECODABLE as error:
         raise ValueError(f"the API server's keys can't be read: {error}") from None
     if not isinstance(issuer, str) or not issuer or not isinstance(listed, list):
         raise ValueError("the API server's discovery document does not contain an issuer or keys")
-    found: dict[str, jwt.PyJWK] = {}
+    by_id: dict[str, jwt.PyJWK] = {}
     for key in listed[:_MAX_KEYS]:
         if not isinstance(key, dict) or key.get("use", "sig") != "sig" or key.get("kty") not in ("RSA", "EC"):
             continue
@@ -86,10 +86,10 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
             logger.warning("a key of the API server can't be used: %s", error)
             continue
         if parsed.algorithm_name in ALGORITHMS and parsed.key_id:
-            found[parsed.key_id] = parsed
-    if not found:
+            by_id[parsed.key_id] = parsed
+    if not by_id:
         raise ValueError("the API server has not published a usable key")
-    return PublicKeys(issuer, found)
+    return PublicKeys(issuer, by_id)
 
 
 def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
