@@ -57,7 +57,7 @@ class ArchiveMetrics:
 
 
 @dataclass
-class _KnownRuns:
+class _Known:
     """The known runs of a pod: the runs that the archive has, and the runs for which the logs are lost for good.
 
     `told` is true if the archive has already reported a problem with the logs of this pod.
@@ -97,7 +97,7 @@ class LogArchive:
         self._lock = threading.Lock()  # guards the fields below, and the UIDs for which a call of `keep` waits
         self._waiting: dict[str, float] = {}  # by uid of a pod whose deletion waits: until when, on the monotonic clock
         self._ready: TTLCache[str, bool] = TTLCache(math.inf, _FRESH_TIME, timer=self._clock.monotonic)  # UIDs
-        self._known_runs: dict[str, _KnownRuns] = {}  # by pod uid
+        self._known_runs: dict[str, _Known] = {}  # by pod uid
         self._running: set[Future[None]] = set()
         self._closed = False
         self._place = place
@@ -150,7 +150,7 @@ class LogArchive:
         """Return whether the pod has logs that are not kept, and that are not being fetched for its deletion."""
         if pod.metadata.uid in self._waiting or pod.metadata.uid in self._ready:
             return False
-        kept = self._known_runs.get(pod.metadata.uid, _KnownRuns()).kept
+        kept = self._known_runs.get(pod.metadata.uid, _Known()).kept
         return any(run.end is None or run.key not in kept for run in runs_of(pod))
 
     # When containers end.
@@ -175,7 +175,7 @@ class LogArchive:
         return self._archive(job, pod, runs, self._clock.monotonic() + self.timeout, last=last)
 
     def _to_take(self, pod: Pod) -> list[ArchivedRun]:
-        known_runs = self._known_runs.get(pod.metadata.uid, _KnownRuns())
+        known_runs = self._known_runs.get(pod.metadata.uid, _Known())
         return [run for run in ready_runs(pod) if run.key not in known_runs.kept and run.key not in known_runs.lost]
 
     def forget(self, pod: Pod) -> None:
@@ -215,7 +215,7 @@ class LogArchive:
         """Archive the logs of these runs, and report lost logs. Return whether no retry is needed."""
         meta = pod.metadata
         with self._lock:
-            kept = self._known_runs.get(meta.uid, _KnownRuns()).kept
+            kept = self._known_runs.get(meta.uid, _Known()).kept
         problem = ""
         try:
             saved = self._logs.save(job, pod, runs, kept, deadline)
@@ -250,7 +250,7 @@ class LogArchive:
         """Remember the result. Return whether a problem of the pod was already reported."""
         uid = pod.metadata.uid
         with self._lock:
-            known_runs = self._known_runs.setdefault(uid, _KnownRuns())
+            known_runs = self._known_runs.setdefault(uid, _Known())
             known_runs.kept |= kept
             known_runs.lost |= tried - known_runs.kept
             before, known_runs.told = known_runs.told, known_runs.told or reporting

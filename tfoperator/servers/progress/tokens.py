@@ -64,14 +64,14 @@ class PublicKeys(msgspec.Struct, frozen=True):
     keys: Mapping[str, jwt.PyJWK]
 
 
-def parse_keys(discovery: bytes, by_id: bytes) -> PublicKeys:
+def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
     """Decode the responses for `/.well-known/openid-configuration` and `/openid/v1/jwks`. Raises ValueError.
 
     Keys that are neither RSA nor EC keys, and keys that are not for signatures, are skipped.
     """
     try:
         issuer = msgspec.json.decode(discovery, type=dict[str, Any]).get("issuer")
-        listed = msgspec.json.decode(by_id, type=dict[str, Any]).get("keys")
+        listed = msgspec.json.decode(keys, type=dict[str, Any]).get("keys")
     except UNDECODABLE as error:
         raise ValueError(f"the API server's keys can't be read: {error}") from None
     if not isinstance(issuer, str) or not issuer or not isinstance(listed, list):
