@@ -35,7 +35,7 @@ def block(title: str) -> str:
 
 
 def row_of_the_page() -> PrecedenceRow:
-    names: dict[str, Any] = {"Row": PrecedenceRow, "__name__": "kept"}
+    names: dict[str, Any] = {"PrecedenceRow": PrecedenceRow, "__name__": "kept"}
     exec(block("tfoperator/controller/plan/objects/kept.py"), names)  # noqa: S102 - a page of ours
     row = eval(block("a row of PRECEDENCE"), names)  # noqa: S307 - a page of ours
     assert isinstance(row, PrecedenceRow)
