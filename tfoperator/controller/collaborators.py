@@ -83,9 +83,9 @@ class PodWitnesses(msgspec.Struct, frozen=True):
 
     def forget(self, uid: str) -> None:
         """Drop the log lines and the record about stacks of the job with this UID, because the job was deleted."""
-        for one in (self.logs, self.stacks):
-            if one is not None:
-                one.forget(uid)
+        for witness in (self.logs, self.stacks):
+            if witness is not None:
+                witness.forget(uid)
 
 
 class Collaborators(msgspec.Struct, frozen=True):

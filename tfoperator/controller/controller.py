@@ -181,11 +181,11 @@ class TFJobController:
         except KubeError as error:
             again = requeue_after_errors([error])
             result = _result(again)
-            self._look_again(key, again)
+            self._requeue(key, again)
         except Exception as error:
             logger.exception("the sync failed with an unexpected error", extra={"job": key})
             self._metrics.sync_failed(type(error).__name__)
-            self._look_again(key, Requeue(retry=True))
+            self._requeue(key, Requeue(retry=True))
         finally:
             syncs.ended(result, self._clock.monotonic() - began)
 
@@ -208,7 +208,7 @@ class TFJobController:
         finally:
             # If the job was deleted meanwhile, its handler may have run too early to forget the state of this sync.
             self._forget_if_gone(cached)
-        self._look_again(key, requeue)
+        self._requeue(key, requeue)
         return requeue
 
     def _sync(self, cached: TFJob) -> Requeue:
@@ -251,7 +251,7 @@ class TFJobController:
             looked = self._keeper.look(observed, self._plan_options.default_ps_image)
         return looked, plan(looked.observed, self._clock.now(), self._plan_options)
 
-    def _look_again(self, key: str, requeue: Requeue) -> None:
+    def _requeue(self, key: str, requeue: Requeue) -> None:
         if requeue.errors:
             self._log_errors(key, requeue)
         if requeue.retry:
@@ -268,7 +268,7 @@ class TFJobController:
         if not requeue.retry:
             logger.info("its namespace is being deleted, so the operator does nothing more for this job", extra=extra)
             return
-        error = next(one for one in requeue.errors if not namespace_is_ending(one))
+        error = next(failure for failure in requeue.errors if not namespace_is_ending(failure))
         self._metrics.sync_failed(type(error).__name__)
         if requeue.at_least:
             logger.warning("%s; the server demands a pause of %.0f s", error, requeue.at_least, extra=extra)
@@ -278,10 +278,10 @@ class TFJobController:
 
     def _has_seen(self, job: TFJob) -> bool:
         """Return whether the last sync left nothing to do in exactly this state, so that no sync is needed."""
-        seen = self.is_settled(job)
-        if seen:
+        settled = self.is_settled(job)
+        if settled:
             self._ledger.cache_lag.shows(job)
-        return seen
+        return settled
 
     def _gone(self, job: TFJob) -> None:
         """Forget everything about a deleted job.

@@ -53,7 +53,7 @@ class Announcement:
             raise NotInMainThread(
                 "only the main thread of a program can handle SIGTERM: start the training in the main thread"
             )
-        self._before = signal.signal(signal.SIGTERM, self._hear)
+        self._before = signal.signal(signal.SIGTERM, self._on_sigterm)
 
     def ends_after(self, step: int) -> bool:
         """Return whether the program must save and end after this step. Call it once for each step, in each process."""
@@ -66,7 +66,7 @@ class Announcement:
         if self._agrees is None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
 
-    def _hear(self, *_: object) -> None:
+    def _on_sigterm(self, *_: object) -> None:
         self.heard = True
 
 

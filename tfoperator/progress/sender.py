@@ -200,7 +200,7 @@ def sender() -> Sender | None:
 
 def flush_all(timeout: float = TIMEOUT) -> bool:
     """Send the pending reports of all senders of this process. Return whether all of them arrived."""
-    arrived = [one.flush(timeout) for one in tuple(_senders.values())]
+    arrived = [process_sender.flush(timeout) for process_sender in tuple(_senders.values())]
     return all(arrived)
 
 

@@ -91,7 +91,7 @@ def stacks_directory() -> Path:
 
 def main() -> int:
     """Print the stacks of the processes in this container. Return 1 if there are none."""
-    found = 0
+    count = 0
     try:
         folder = stacks_directory()
     except OSError:
@@ -104,14 +104,14 @@ def main() -> int:
         sys.stderr.write(f"{folder} belongs to another user, so its content is not used\n")
         return 1
     for pid, text in take(folder):
-        found += 1
+        count += 1
         sys.stdout.write(f"Process {pid}:\n{text}\n")
-    if not found:
+    if not count:
         sys.stderr.write(
             "no process here has registered for its stacks: a program registers when it reports its progress by "
             "tfoperator.progress, or calls tfoperator.progress.stacks.register()\n"
         )
-    return 0 if found else 1
+    return 0 if count else 1
 
 
 def _directory() -> Path:
@@ -121,17 +121,17 @@ def _directory() -> Path:
     who may write to a parent may replace the directory.
     """
     folder = stacks_directory()
-    for one in (*reversed(folder.parents), folder):
-        if not one.exists():
-            one.mkdir(mode=0o700, exist_ok=True)
+    for directory in (*reversed(folder.parents), folder):
+        if not directory.exists():
+            directory.mkdir(mode=0o700, exist_ok=True)
     if not _is_ours(folder):
         raise PermissionError(f"{folder} belongs to another user")
     return folder
 
 
 def _is_ours(folder: Path) -> bool:
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    info = folder.lstat()
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid()
 
 
 def _is_alive(pid: int, group: int | None) -> bool:
@@ -187,7 +187,7 @@ def _has_registered(pid: int, path: Path) -> bool:
         # Process 1 is refused: in a container, its open files are readable. On a machine, it is init, and the signal
         # may have another meaning.
         return pid > 1 and not _is_younger(pid, path)
-    return any(os.path.samestat(own, one) for one in opened)
+    return any(os.path.samestat(own, open_file) for open_file in opened)
 
 
 def _is_younger(pid: int, path: Path) -> bool:
@@ -196,11 +196,11 @@ def _is_younger(pid: int, path: Path) -> bool:
     Return False if it is unknown.
     """
     try:
-        found = path.stat()
+        info = path.stat()
     except OSError:
         return False
     started = _started(pid)
-    made = getattr(found, "st_birthtime", found.st_mtime)  # st_birthtime on macOS
+    made = getattr(info, "st_birthtime", info.st_mtime)  # st_birthtime on macOS
     return started is not None and started > made + _SLACK
 
 
@@ -217,11 +217,11 @@ def _started(pid: int) -> float | None:
 
 def _open_files(pid: int) -> list[os.stat_result]:
     """Return the open files of a process. This works on Linux. Raises OSError if they are not visible."""
-    found = []
-    for one in Path(f"/proc/{pid}/fd").iterdir():
+    files = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):  # closed meanwhile
-            found.append(one.stat())
-    return found
+            files.append(descriptor.stat())
+    return files
 
 
 def _status(pid: int) -> dict[str, str]:

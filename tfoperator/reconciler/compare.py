@@ -137,7 +137,7 @@ class Collation:
         `reached` is the resourceVersion up to which the cache has received all events. An object is forgotten if the
         cache shows the same state as the server, or a newer state.
         """
-        found: dict[str, dict[str, Difference]] = {}
+        by_owner: dict[str, dict[str, Difference]] = {}
         odd = {}
         for (key, sighting), cached in zip(self._odd.items(), self._lookup(list(self._odd)), strict=True):
             difference = Difference(sighting.live, _version(cached), sighting.as_of, reached)
@@ -145,9 +145,9 @@ class Collation:
                 continue
             odd[key] = sighting
             for owner in {sighting.owner, _owner(cached)} if sighting.live is not None else {_owner(cached)}:
-                found.setdefault(owner, {})[key] = difference
+                by_owner.setdefault(owner, {})[key] = difference
         self._odd = odd
-        return found
+        return by_owner
 
 
 def confirmed(before: Mapping[str, Difference], now: Mapping[str, Difference]) -> set[str]:

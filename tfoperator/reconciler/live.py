@@ -86,7 +86,7 @@ class Look(msgspec.Struct, frozen=True):
 
     def found_of(self, uid: str) -> dict[str, Mapping[str, Difference]]:
         """Return the differences of an owner's objects, by the resource's plural and by key."""
-        return {kind: found[uid] for kind, found in self.owned.items() if uid in found}
+        return {kind: differences[uid] for kind, differences in self.owned.items() if uid in differences}
 
 
 class _Collection:
@@ -160,7 +160,7 @@ class Looker:
         ForbiddenError is raised only if the operator may read none of them.
         """
         groups = {TFJOBS: jobs, **owned}
-        found: dict[Resource, list[Differences]] = {resource: [] for resource in groups}
+        differences: dict[Resource, list[Differences]] = {resource: [] for resource in groups}
         closed: dict[str, ForbiddenError] = {}
         went_back = False
         for start in range(0, len(self._namespaces), _PARALLEL_NAMESPACES):
@@ -169,15 +169,17 @@ class Looker:
                 if isinstance(updated, ForbiddenError):
                     closed[namespace] = updated
                     continue
-                for one in updated:
-                    found[one.resource].append(one.differences())
-                    went_back = went_back or one.went_back
+                for collection in updated:
+                    differences[collection.resource].append(collection.differences())
+                    went_back = went_back or collection.went_back
             if self._closed:
                 return None
         if len(closed) == len(self._namespaces):
             raise next(iter(closed.values()))
-        of_jobs = {key: one for group in _joined(found[TFJOBS]).values() for key, one in group.items()}
-        of_owned = {one.plural: _joined(found[one]) for one in owned}
+        of_jobs = {
+            key: difference for group in _joined(differences[TFJOBS]).values() for key, difference in group.items()
+        }
+        of_owned = {resource.plural: _joined(differences[resource]) for resource in owned}
         return Look(of_jobs, of_owned, frozenset(closed), went_back)
 
     def _collection(self, resource: Resource, namespace: str, group: InformerGroup[Any]) -> _Collection:
@@ -193,13 +195,17 @@ class Looker:
 
         The iteration ends early if `close` was called. Raises KubeError.
         """
-        known = {name: [self._collection(one, name, group) for one, group in groups.items()] for name in namespaces}
+        by_namespace = {
+            name: [self._collection(resource, name, group) for resource, group in groups.items()] for name in namespaces
+        }
         # All watches are opened before the first watch is read, so that their waiting times overlap.
-        opened = {one: self._open(one) for collections in known.values() for one in collections}
+        opened = {
+            collection: self._open(collection) for collections in by_namespace.values() for collection in collections
+        }
         try:
-            for namespace, collections in known.items():
+            for namespace, collections in by_namespace.items():
                 try:
-                    if not all(self._update(one, opened[one]) for one in collections):
+                    if not all(self._update(collection, opened[collection]) for collection in collections):
                         return
                 except ForbiddenError as error:
                     yield namespace, error
@@ -210,29 +216,36 @@ class Looker:
                 if watch is not None:
                     self._end(watch)
 
-    def _update(self, one: _Collection, watch: WatchStream[PartialObject] | None) -> bool:
+    def _update(self, collection: _Collection, watch: WatchStream[PartialObject] | None) -> bool:
         """Update the known state of a collection. Return False if `close` was called meanwhile."""
-        one.went_back = False
-        if watch is not None and self._read(one, watch):
+        collection.went_back = False
+        if watch is not None and self._read(collection, watch):
             return not self._closed
-        return self._list(one) and not self._closed
+        return self._list(collection) and not self._closed
 
     # Changes.
 
-    def _open(self, one: _Collection) -> WatchStream[PartialObject] | None:
+    def _open(self, collection: _Collection) -> WatchStream[PartialObject] | None:
         """Return a watch of the changes since the last look.
 
         Return None if it can't be opened, or if a whole look is due.
         """
         now = self._clock.monotonic()
-        old = now >= one.listed_at + self._whole_every
-        if now >= one.opened_at + _FRUITLESS_PAUSE:
-            one.fruitless = 0
-        if not one.version or one.size <= self._news_above or old or one.fruitless >= _FRUITLESS_LIMIT:
+        old = now >= collection.listed_at + self._whole_every
+        if now >= collection.opened_at + _FRUITLESS_PAUSE:
+            collection.fruitless = 0
+        if (
+            not collection.version
+            or collection.size <= self._news_above
+            or old
+            or collection.fruitless >= _FRUITLESS_LIMIT
+        ):
             return None
-        one.opened_at = now
+        collection.opened_at = now
         try:
-            watch = one.live.watch(WatchOptions(resource_version=one.version, timeout_seconds=_WATCH_SECONDS))
+            watch = collection.live.watch(
+                WatchOptions(resource_version=collection.version, timeout_seconds=_WATCH_SECONDS)
+            )
         except KubeError:
             return None
         with self._lock:
@@ -242,7 +255,7 @@ class Looker:
             watch.close()
         return watch
 
-    def _read(self, one: _Collection, watch: WatchStream[PartialObject]) -> bool:
+    def _read(self, collection: _Collection, watch: WatchStream[PartialObject]) -> bool:
         """Pass the events of the watch to the collation.
 
         Return False if the watch does not end normally, because changes may then be missing.
@@ -250,20 +263,22 @@ class Looker:
         try:
             for event in watch:
                 if event.object is None:
-                    one.version = event.resource_version or one.version
-                    one.fruitless = 0
+                    collection.version = event.resource_version or collection.version
+                    collection.fruitless = 0
                     return True
                 meta = event.object.metadata
-                one.version = meta.resource_version or one.version
-                one.collation.happened(event.object, deleted=event.type is WatchEventType.DELETED)
+                collection.version = meta.resource_version or collection.version
+                collection.collation.happened(event.object, deleted=event.type is WatchEventType.DELETED)
         except KubeError:
             return False
-        if self._clock.monotonic() - one.opened_at >= _WATCH_SECONDS - _EARLY_SECONDS:
-            one.fruitless = 0
+        if self._clock.monotonic() - collection.opened_at >= _WATCH_SECONDS - _EARLY_SECONDS:
+            collection.fruitless = 0
             return True
-        one.fruitless += 1
-        if one.fruitless == _FRUITLESS_LIMIT:
-            logger.info("watches of %s are ended early, so they are listed instead for an hour", one.resource.plural)
+        collection.fruitless += 1
+        if collection.fruitless == _FRUITLESS_LIMIT:
+            logger.info(
+                "watches of %s are ended early, so they are listed instead for an hour", collection.resource.plural
+            )
         return False
 
     def _end(self, watch: WatchStream[PartialObject]) -> None:
@@ -273,20 +288,20 @@ class Looker:
 
     # Whole lists.
 
-    def _list(self, one: _Collection) -> bool:
+    def _list(self, collection: _Collection) -> bool:
         began = self._clock.monotonic()
-        one.version, version, size = "", "", 0
-        reached = one.group.versions
-        one.collation.list_begins(one.group.lister.keys(one.namespace))
-        for page in list_pages(one.live):
+        collection.version, version, size = "", "", 0
+        reached = collection.group.versions
+        collection.collation.list_begins(collection.group.lister.keys(collection.namespace))
+        for page in list_pages(collection.live):
             if self._closed:
                 return False
             version = page.resource_version
             size += len(page.items)
-            one.collation.listed(page.items, version)
-        one.collation.list_ended(version)
-        one.went_back = any(is_older(version, than) for than in reached)
-        one.version, one.size, one.listed_at = version, size, began
+            collection.collation.listed(page.items, version)
+        collection.collation.list_ended(version)
+        collection.went_back = any(is_older(version, than) for than in reached)
+        collection.version, collection.size, collection.listed_at = version, size, began
         return True
 
 

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 _JOBS_KEY = ""
 """The key in the schedule for the comparison of the set of all jobs. All other keys are UIDs of jobs."""
 
-_Found = Mapping[str, Mapping[str, Difference]]
+_DifferencesByResource = Mapping[str, Mapping[str, Difference]]
 """The differences of one owner's objects, by resource and by key."""
 
 
@@ -211,17 +211,17 @@ class Reconciler:
         self._compare_jobs(look, uids, lost, outlived=bool(left - self._left))
         self._left = left
         # Jobs with differences are compared, too, even if they are not due.
-        odd = {owner for found in look.owned.values() for owner in found}
-        known = [job for job in jobs if job.metadata.namespace not in look.closed]
+        odd = {owner for differences in look.owned.values() for owner in differences}
+        readable = [job for job in jobs if job.metadata.namespace not in look.closed]
         wanted = due | odd
-        compared = [job for job in known if job.metadata.uid in wanted]
+        compared = [job for job in readable if job.metadata.uid in wanted]
         for job in compared:
             uid = job.metadata.uid
             self._compare(job, look.found_of(uid), lost, record_in=records.get(uid))
         for resource, group in {TFJOBS: self._informers.jobs, **owned}.items():
             self._repair(group, lost[resource.plural])
         uids.add(_JOBS_KEY)
-        self._suspicions = {uid: one for uid, one in self._suspicions.items() if uid in uids}
+        self._suspicions = {uid: suspicion for uid, suspicion in self._suspicions.items() if uid in uids}
         now = self._clock.monotonic()
         with self._lock:
             self._schedule.keep_only(uids)
@@ -273,26 +273,31 @@ class Reconciler:
         It also finds differences of objects whose owner is not a job in the cache. `outlived` means that there are new
         Workloads without a job. In this case, the next look comes after the shortest interval.
         """
-        found = {
+        differences = {
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned
         }
-        found[TFJOBS.plural] = look.jobs
-        missed = self._suspicions.pop(_JOBS_KEY, Suspicion()).confirmed(found)
+        differences[TFJOBS.plural] = look.jobs
+        missed = self._suspicions.pop(_JOBS_KEY, Suspicion()).confirmed(differences)
         lost.update({kind: len(keys) for kind, keys in missed.items()})
-        left = {kind: {key: one for key, one in found[kind].items() if key not in missed[kind]} for kind in found}
+        left = {
+            kind: {key: difference for key, difference in differences[kind].items() if key not in missed[kind]}
+            for kind in differences
+        }
         if any(left.values()):
             self._suspicions[_JOBS_KEY] = Suspicion(left)
         now = self._clock.monotonic()
         with self._lock:
-            self._schedule.compared(_JOBS_KEY, now, matched=not (outlived or any(found.values())))
+            self._schedule.compared(_JOBS_KEY, now, matched=not (outlived or any(differences.values())))
 
-    def _compare(self, job: TFJob, found: _Found, lost: Counter[str], *, record_in: float | None) -> None:
+    def _compare(
+        self, job: TFJob, differences: _DifferencesByResource, lost: Counter[str], *, record_in: float | None
+    ) -> None:
         uid, key = job.metadata.uid, job.metadata.key
         before = self._suspicions.pop(uid, Suspicion())
-        certain = before.confirmed(found)
+        certain = before.confirmed(differences)
         lost.update({kind: len(keys) for kind, keys in certain.items()})
         missed = set().union(*certain.values())
-        right = not found
+        right = not differences
         waiting = right and bool(self._expectations.outstanding(uid))
         wedged = waiting and before.waiting
         for name in sorted(missed):
@@ -304,7 +309,7 @@ class Reconciler:
         elif not missed and (not right or waiting):
             # Expectations are not forgotten here: if a change was missed, the next list fulfils them. Until then, the
             # controller must not trust the cache.
-            self._suspicions[uid] = Suspicion(found, waiting)
+            self._suspicions[uid] = Suspicion(differences, waiting)
         now = self._clock.monotonic()
         with self._lock:
             self._schedule.compared(uid, now, matched=right and not waiting)

@@ -187,8 +187,8 @@ class Schedule:
 
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget all jobs except these."""
-        known = set(uids)
-        for uid in [uid for uid in self._jobs if uid not in known]:
+        kept = set(uids)
+        for uid in [uid for uid in self._jobs if uid not in kept]:
             del self._jobs[uid]
 
     def _interval(self, job: _Job, compared: float | None = None) -> float:

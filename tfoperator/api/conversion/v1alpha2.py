@@ -63,9 +63,9 @@ class _Direction(msgspec.Struct, frozen=True):
     statuses: Mapping[str, str]
 
 
-def _both_ways(one: str, other: str) -> Mapping[str, str]:
+def _both_ways(name: str, counterpart: str) -> Mapping[str, str]:
     # Both directions, so that a member with the wrong version's name is converted, too.
-    return {one: other, other: one}
+    return {name: counterpart, counterpart: name}
 
 
 _STATUSES = _both_ways(_STATUSES_V1, _STATUSES_V1ALPHA2)

@@ -103,7 +103,7 @@ class Declared(typing.NamedTuple):
 def declared(struct: type[msgspec.Struct]) -> Mapping[str, Declared]:
     """Return the fields of a struct by their names in JSON, in the order of the struct. Raises NotDeclared."""
     hints = typing.get_type_hints(struct, include_extras=True)
-    found = {}
+    fields = {}
     for member in msgspec.structs.fields(struct):
         notes = (
             typing.get_args(hints[member.name])[1:] if typing.get_origin(hints[member.name]) is typing.Annotated else ()
@@ -111,8 +111,8 @@ def declared(struct: type[msgspec.Struct]) -> Mapping[str, Declared]:
         declarations = [note for note in notes if isinstance(note, Field)]
         if not declarations:
             raise NotDeclared(struct, member.name)
-        found[member.encode_name] = Declared(member.name, declarations[0], _is_demanding(declarations[0]))
-    return found
+        fields[member.encode_name] = Declared(member.name, declarations[0], _is_demanding(declarations[0]))
+    return fields
 
 
 def _is_demanding(field: Field) -> bool:

@@ -32,10 +32,10 @@ def parse_signed_quantity(value: object) -> Fraction:
     Raises ValueError for any other value.
     """
     text = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
-    found = _NUMBER.fullmatch(text) if text.isascii() and len(text) <= _MAX_LENGTH else None
-    if found is None:
+    match = _NUMBER.fullmatch(text) if text.isascii() and len(text) <= _MAX_LENGTH else None
+    if match is None:
         raise ValueError("must be a quantity such as 4, 500m or 8Gi")
-    sign, digits, suffix = found.groups()
+    sign, digits, suffix = match.groups()
     number = Fraction(digits)
     if suffix in _BINARY_SUFFIXES:
         number *= _BINARY_SUFFIXES[suffix]

@@ -102,11 +102,18 @@ def uncounted_devices(job: TFJob) -> tuple[str, ...]:
     resources = board.resources or {}
     kinds = [amounts for kind in ("limits", "requests") if isinstance(amounts := resources.get(kind), dict)]
     return tuple(
-        sorted({name for amounts in kinds for name, value in amounts.items() if not is_native(name) and _asks(value)})
+        sorted(
+            {
+                name
+                for amounts in kinds
+                for name, value in amounts.items()
+                if not is_native(name) and _is_requested(value)
+            }
+        )
     )
 
 
-def _asks(value: object) -> bool:
+def _is_requested(value: object) -> bool:
     try:
         return parse_quantity(value) > 0
     except ValueError:

@@ -93,8 +93,8 @@ def parse_manifests(data: bytes | str, source: str = "<manifest>") -> list[Manif
 
 
 def _template_hint(data: bytes | str) -> str:
-    found = template_expression(data if isinstance(data, str) else data.decode(errors="replace"))
-    return f". Line {found[0]} has `{found[1]}`: {RENDER_FIRST}" if found is not None else ""
+    expression = template_expression(data if isinstance(data, str) else data.decode(errors="replace"))
+    return f". Line {expression[0]} has `{expression[1]}`: {RENDER_FIRST}" if expression is not None else ""
 
 
 def _manifest(document: Document, source: str) -> Manifest:

@@ -18,8 +18,8 @@ RENDER_FIRST = "this file is a Helm template, not a manifest. Render it first: h
 
 def template_expression(text: str) -> tuple[int, str] | None:
     """Return the line (from 1) and the text of the first expression of a Helm template; None if there is none."""
-    found = _EXPRESSION.search(text)
-    return None if found is None else (text.count("\n", 0, found.start()) + 1, found[0][:_MAX_SHOWN])
+    match = _EXPRESSION.search(text)
+    return None if match is None else (text.count("\n", 0, match.start()) + 1, match[0][:_MAX_SHOWN])
 
 
 def templated_fields(value: Any, path: str = "") -> Iterator[str]:

@@ -49,15 +49,15 @@ def cluster_findings(facts: ClusterFacts) -> tuple[Finding, ...]:
 
     If a fact could not be read, the finding reports this; it does not report that the fact is absent.
     """
-    found = [*_operators(facts), *_webhooks(facts), *_crd(facts)]
+    findings = [*_operators(facts), *_webhooks(facts), *_crd(facts)]
     roles = "removing the Go operator also removes its aggregated roles (kubeflow-training-edit, ...)"
     todo = "apply manifests/base/user-roles.yaml, which gives the same rights to edit, admin and view"
-    found.append(Finding(Effort.NOTE, "RBAC", roles, todo))
-    found += [
+    findings.append(Finding(Effort.NOTE, "RBAC", roles, todo))
+    findings += [
         Finding(Effort.NOTE, unread.what, f"could not be checked: {unread.reason}", "look yourself")
         for unread in facts.unread
     ]
-    return tuple(found)
+    return tuple(findings)
 
 
 def _operators(facts: ClusterFacts) -> Iterator[Finding]:

@@ -41,22 +41,22 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
     if version is not None:
         what = f"is {version}, which the Go operator for v1 does not run"
         return (Finding(Effort.ACTION, "apiVersion", what, "convert it: tfoperator convert FILE"),)
-    found = []
+    findings = []
     misplaced = [f"spec.{name}" for name in misplaced_policies(obj)]
     for problem in check(obj)[1]:
         if problem.field in misplaced:
             todo = _how_to_move(obj) if problem.field == misplaced[0] else ""  # one command moves all
-            found.append(Finding(Effort.ACTION, problem.field, _MISPLACED, todo))
+            findings.append(Finding(Effort.ACTION, problem.field, _MISPLACED, todo))
         elif problem.severity is Severity.ERROR:
-            found.append(Finding(Effort.ACTION, problem.field, problem.message, _FIX))
+            findings.append(Finding(Effort.ACTION, problem.field, problem.message, _FIX))
         else:
-            found.append(Finding(Effort.CHANGE, problem.field, problem.message))
+            findings.append(Finding(Effort.CHANGE, problem.field, problem.message))
     # The job as it will be when its policies have been moved.
     decoded = decode_tfjob(msgspec.json.encode(drop_wrong(move_policies(obj).obj, TFJob)))
     if decoded.decode_error:
-        return tuple(found)
+        return tuple(findings)
     job = default(decoded)
-    return (*found, *_by_others(job)) if _is_others(job) else (*found, *_of_job(job, pods, now))
+    return (*findings, *_by_others(job)) if _is_others(job) else (*findings, *_of_job(job, pods, now))
 
 
 _MISPLACED = (
@@ -209,8 +209,8 @@ def _sidecars(job: TFJob) -> Iterator[Finding]:
 
 
 def _containers(replica: ReplicaSpec) -> Sequence[Any]:
-    found = readable_spec(replica.template).get("containers")
-    return found if isinstance(found, list) else ()
+    containers = readable_spec(replica.template).get("containers")
+    return containers if isinstance(containers, list) else ()
 
 
 def _name_of(container: Any) -> str:
@@ -290,8 +290,8 @@ def _is_running(job: TFJob) -> bool:
 
 def owned(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:
     """Return pods by the UID of the object that controls them; pods without a controller are left out."""
-    found: dict[str, list[Pod]] = {}
+    pods_by_owner: dict[str, list[Pod]] = {}
     for pod in pods:
         if (owner := pod.metadata.controller) is not None:
-            found.setdefault(owner.uid, []).append(pod)
-    return found
+            pods_by_owner.setdefault(owner.uid, []).append(pod)
+    return pods_by_owner

@@ -21,8 +21,8 @@ _MAX_NAME = 255
 
 def image_problem(image: str) -> str:
     """Return why a kubelet can't read an image name, in the form "must be ..."; empty for a valid name."""
-    if found := _PLACEHOLDER.search(image):
-        return f"must be the name of an image: {found[0]} is a placeholder, so replace it first"
+    if match := _PLACEHOLDER.search(image):
+        return f"must be the name of an image: {match[0]} is a placeholder, so replace it first"
     name, at, digest = image.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         return "must have a digest such as sha256:... after the @"

@@ -52,8 +52,8 @@ class PodType(msgspec.Struct, frozen=True):
 @cache
 def pod_types() -> Mapping[str, PodType]:
     """Return the types by their names in Kubernetes, such as `Container`."""
-    found = msgspec.json.decode(TYPES.read_bytes(), type=dict[str, PodType])
-    return {**found, VOLUME_SOURCE: PodType(found[_VOLUME].fields)}
+    types_by_name = msgspec.json.decode(TYPES.read_bytes(), type=dict[str, PodType])
+    return {**types_by_name, VOLUME_SOURCE: PodType(types_by_name[_VOLUME].fields)}
 
 
 @cache
@@ -63,9 +63,10 @@ def _descriptions() -> Mapping[str, Mapping[str, str]]:
 
 def description(type_name: str, field: str) -> str:
     """Return the meaning of a field. Raises KeyError for a field without a description."""
-    found = _descriptions()
+    descriptions = _descriptions()
     return (
-        found.get(_VOLUME if type_name == VOLUME_SOURCE else type_name, {}).get(field) or found[_FOR_ALL_TYPES][field]
+        descriptions.get(_VOLUME if type_name == VOLUME_SOURCE else type_name, {}).get(field)
+        or descriptions[_FOR_ALL_TYPES][field]
     )
 
 

@@ -74,8 +74,8 @@ def member_suffix(member: DataServiceMember) -> str:
 
 def started_members(status: DataServiceStatus) -> set[DataServiceMember]:
     """Return the members that have run, by the status: if one has no pod now, its pod was deleted or evicted."""
-    found: set[DataServiceMember] = {(DataServiceRole.WORKER, n) for n in parse_indexes(status.started_indexes)}
-    return found | {DISPATCHER} if status.dispatcher_started else found
+    members: set[DataServiceMember] = {(DataServiceRole.WORKER, n) for n in parse_indexes(status.started_indexes)}
+    return members | {DISPATCHER} if status.dispatcher_started else members
 
 
 _START = """\

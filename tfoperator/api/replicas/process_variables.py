@@ -80,5 +80,5 @@ class ProcessVariables:
 
     def of_process(self, number: int) -> dict[str, str]:
         """Return the variables of the process with this number, from 0."""
-        found = {**self._common, KERAS_INDEX: str(number), JAX_INDEX: str(number), INDEX: str(number)}
-        return {name: found[name] for name in PROCESS_VARIABLES}
+        variables = {**self._common, KERAS_INDEX: str(number), JAX_INDEX: str(number), INDEX: str(number)}
+        return {name: variables[name] for name in PROCESS_VARIABLES}

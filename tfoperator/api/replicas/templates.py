@@ -118,10 +118,10 @@ def is_absent(raw: msgspec.Raw) -> bool:
     data = bytes(raw)
     if not data or data == b"null":
         return True
-    return len(data) <= _MAX_EMPTY_SIZE and b"null" in data and _says_nothing(_decode_any(data))
+    return len(data) <= _MAX_EMPTY_SIZE and b"null" in data and _has_no_content(_decode_any(data))
 
 
-def _says_nothing(template: object) -> bool:
+def _has_no_content(template: object) -> bool:
     """Return whether a template has no content except nulls, with `containers: null` in its spec."""
     if not isinstance(template, dict) or not template.keys() <= {"metadata", "spec"}:
         return False

@@ -178,9 +178,9 @@ def _scale(statuses: str) -> dict[str, str]:
 
 
 def _column(column: PrinterColumn) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    entry: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
     if column.wide:
-        found["priority"] = 1
+        entry["priority"] = 1
     if column.description:
-        found["description"] = column.description
-    return found
+        entry["description"] = column.description
+    return entry

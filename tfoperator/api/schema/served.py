@@ -32,10 +32,10 @@ class FieldTree(msgspec.Struct, frozen=True):
 
     def field(self, name: str) -> FieldTree | None:
         """Return the field of this name, or the field of a map's values; None if there is none."""
-        found = self.properties.get(name)
-        if found is None and self.additional:
+        child = self.properties.get(name)
+        if child is None and self.additional:
             return self.additional if isinstance(self.additional, FieldTree) else _OPEN
-        return found
+        return child
 
 
 _OPEN = FieldTree(is_open=True)

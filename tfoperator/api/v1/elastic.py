@@ -140,7 +140,7 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     def with_resize(self, resize: Resize) -> Self:
         """Return the state after one more change; an earlier change without a cost gets its cost until now."""
-        ended = tuple(one.closed(resize.untrained_before) for one in self.resizes)
+        ended = tuple(earlier.closed(resize.untrained_before) for earlier in self.resizes)
         return msgspec.structs.replace(self, resizes=(*ended, resize)[-MAX_RESIZES:])
 
     def closed(self, untrained: int) -> Self:
@@ -148,9 +148,9 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
         `untrained` is the job's total number of seconds without training until now.
         """
-        if all(one.untrained_seconds is not None for one in self.resizes):
+        if all(resize.untrained_seconds is not None for resize in self.resizes):
             return self
-        return msgspec.structs.replace(self, resizes=tuple(one.closed(untrained) for one in self.resizes))
+        return msgspec.structs.replace(self, resizes=tuple(resize.closed(untrained) for resize in self.resizes))
 
     def text(self) -> str:
         """Return a text with the number of workers and the reason of the last change; empty if no number is chosen."""

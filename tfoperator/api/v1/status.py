@@ -66,14 +66,14 @@ def final_of(status: "TFJobStatus") -> JobCondition | None:
 
     If both Succeeded and Failed are true, Failed counts.
     """
-    true = {found.type: found for found in status.conditions if found.status == "True"}
+    true = {condition.type: condition for condition in status.conditions if condition.status == "True"}
     return true.get(ConditionType.FAILED) or true.get(ConditionType.SUCCEEDED)
 
 
 def status_of(conditions: Sequence[JobCondition], kind: str) -> str:
     """Return the status of the condition of that type: True, False or Unknown; empty if there is no such condition."""
-    found = find_condition(conditions, kind)
-    return "" if found is None else found.status
+    condition = find_condition(conditions, kind)
+    return "" if condition is None else condition.status
 
 
 class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -338,11 +338,11 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         The numbers are never negative, even for a wrong status.
         """
         current = seconds_since(self.since, now)
-        found = {
+        by_phase = {
             str(phase): max(self.seconds.get(phase, 0), 0) + (current if phase == self.phase else 0)
             for phase in UsagePhase
         }
-        return {phase: seconds for phase, seconds in found.items() if seconds or phase == self.phase}
+        return {phase: seconds for phase, seconds in by_phase.items() if seconds or phase == self.phase}
 
     def untrained(self, now: datetime) -> int:
         """Return the seconds up to `now` in which the job did not train."""
@@ -513,17 +513,17 @@ def parse_indexes(text: str) -> frozenset[int]:
 
     It skips parts that are not `n` or `n-m` (n <= m), and everything after the first `MAX_INDEXES` indexes.
     """
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         low = _number(first)
         high = _number(last) if dash else low
         if low is None or high is None:
             continue
-        found.update(range(low, min(high + 1, low + MAX_INDEXES - len(found))))
-        if len(found) >= MAX_INDEXES:
+        indexes.update(range(low, min(high + 1, low + MAX_INDEXES - len(indexes))))
+        if len(indexes) >= MAX_INDEXES:
             break
-    return frozenset(found)
+    return frozenset(indexes)
 
 
 def _range(first: int, last: int) -> str:

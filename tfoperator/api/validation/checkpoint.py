@@ -33,8 +33,8 @@ def _validate_volume(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
         yield warning(member(path, "name"), "has no effect: the operator sets the name of the volume")
     kinds = volume_sources(volume)
     if len(kinds) != 1:
-        found = f", but has {' and '.join(kinds)}" if kinds else ""
-        yield Problem(path, f"must have exactly one kind of volume, {example}{found}")
+        actual = f", but has {' and '.join(kinds)}" if kinds else ""
+        yield Problem(path, f"must have exactly one kind of volume, {example}{actual}")
     elif kinds == ["emptyDir"]:
         yield warning(
             path,

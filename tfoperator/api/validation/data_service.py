@@ -64,7 +64,9 @@ def _validate_port(data_service: DataService) -> Iterator[Problem]:
         return  # reported as a problem of the template
     port = DEFAULT_DATA_SERVICE_PORT if data_service.port is None else data_service.port
     for container in template.spec.containers:
-        if container.name != DEFAULT_CONTAINER_NAME and any(one.container_port == port for one in container.ports):
+        if container.name != DEFAULT_CONTAINER_NAME and any(
+            declared.container_port == port for declared in container.ports
+        ):
             text = f"port {port} is used by container {shown(container.name)} of the template: choose another port"
             yield Problem(member(_PATH, "port"), text)
     if readable_spec(data_service.template).get("hostNetwork") is True:
@@ -81,14 +83,17 @@ def _validate_work_dir(spec: TFJobSpec, data_service: DataService) -> Iterator[P
     if not work_dir or not work_dir.startswith("/") or not WORK_DIR.fits(work_dir):
         return
     places = [spec.checkpoint.mount_path] if spec.checkpoint is not None else []
-    for raw in (data_service.template, *(one.template for one in spec.tf_replica_specs.values() if one is not None)):
+    for raw in (
+        data_service.template,
+        *(replica.template for replica in spec.tf_replica_specs.values() if replica is not None),
+    ):
         if is_absent(raw):
             continue
         if is_hash(raw):
             return
         for container in readable_spec(raw).get("containers") or ():
             mounts = container.get("volumeMounts") if isinstance(container, dict) else None
-            places += [str(one.get("mountPath")) for one in mounts or () if isinstance(one, dict)]
+            places += [str(mount.get("mountPath")) for mount in mounts or () if isinstance(mount, dict)]
     folder = work_dir.rstrip("/") + "/"
     if not any(folder.startswith(place.rstrip("/") + "/") for place in places if place):
         text = f"{shown(work_dir)} is not on a volume, so the journal is lost with the dispatcher's pod"

@@ -26,13 +26,13 @@ def field_problems(
     `rules` maps the name of a field to the problems that concern several fields; these problems are reported after the
     problems of that field. If a field is a struct and has no rules, its own fields are checked in the same way.
     """
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for name, attribute, good, field, has_rules in _steps(type(struct), tuple(rules)):
         if attribute and (value := getattr(struct, attribute)) is not None and value not in good:
-            found += _problems_of_value(member(path, name), value, field)
+            problems += _problems_of_value(member(path, name), value, field)
         if has_rules:
-            found += rules[name]
-    return found
+            problems += rules[name]
+    return problems
 
 
 _Step = tuple[str, str, Container[Any], Field, bool]

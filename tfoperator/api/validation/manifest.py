@@ -43,10 +43,10 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     if len(problems) == len(wrong):
         # Encoded and decoded again, because a TFJob keeps its pod templates as undecoded JSON.
         job = decode_tfjob(msgspec.json.encode(drop_wrong(obj, TFJob)))
-        found = (*validate(job), *validate_grace(job), *validate_tf_config(job))
+        job_problems = (*validate(job), *validate_grace(job), *validate_tf_config(job))
         problems += [
             problem
-            for problem in found
+            for problem in job_problems
             if not any(_follows(problem.field, type_problem.field) for type_problem in wrong)
         ]
     for path, template in _templates(manifest):
@@ -170,11 +170,11 @@ def _proper(lower: str) -> str:
 
 @cache
 def _spec_members() -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    paths: dict[str, list[str]] = {}
 
     def visit(struct: type, path: str) -> None:
         for name, field in members(struct).items():
-            found.setdefault(name, []).append(path)
+            paths.setdefault(name, []).append(path)
             for option in field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,):
                 descend(option, member(path, name))
 
@@ -194,5 +194,5 @@ def _spec_members() -> Mapping[str, list[str]]:
         ("VolumeMount", f"{spec}.containers[...].volumeMounts[...]", {"name"}),
     ):
         for name in pod_types()[kind].fields.keys() - ambiguous:
-            found.setdefault(name, []).append(path)
-    return found
+            paths.setdefault(name, []).append(path)
+    return paths

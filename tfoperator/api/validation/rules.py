@@ -62,8 +62,8 @@ class Contradiction(msgspec.Struct, frozen=True):
     def is_in(self, struct: msgspec.Struct) -> bool:
         """Return whether the two fields of the struct contradict each other."""
         attributes = declared(type(struct))
-        found = ((getattr(struct, attributes[name].attribute), value) for name, value in self._fields)
-        return all(has is not None and value in ("", has) for has, value in found)
+        pairs = ((getattr(struct, attributes[name].attribute), value) for name, value in self._fields)
+        return all(has is not None and value in ("", has) for has, value in pairs)
 
     @property
     def _fields(self) -> tuple[tuple[str, str], ...]:

@@ -70,8 +70,8 @@ def _validate_volumes(tensorboard: TensorBoard) -> Iterator[Problem]:
         names.add(name)
         kinds = volume_sources(volume)
         if len(kinds) != 1:
-            found = f", but has {' and '.join(kinds)}" if kinds else ""
-            yield Problem(f"{path}[{position}]", f"must have exactly one kind of volume{found}")
+            actual = f", but has {' and '.join(kinds)}" if kinds else ""
+            yield Problem(f"{path}[{position}]", f"must have exactly one kind of volume{actual}")
         elif kinds == ["emptyDir"]:
             yield warning(
                 f"{path}[{position}]",
@@ -123,10 +123,10 @@ def _validate_resources(tensorboard: TensorBoard) -> Iterator[Problem]:
 
 def _text(path: str, value: Mapping[str, Any], name: str) -> Generator[Problem, None, str]:
     """Return a required string of an object, or "" if the object does not have it; yield the problems of the string."""
-    found = value.get(name)
-    if isinstance(found, str) and found:
-        return found
+    text = value.get(name)
+    if isinstance(text, str) and text:
+        return text
     yield Problem(
-        member(path, name), "is required" if found in (None, "") else f"must be a string, but is {shown(found)}"
+        member(path, name), "is required" if text in (None, "") else f"must be a string, but is {shown(text)}"
     )
     return ""

@@ -120,10 +120,10 @@ def _of_failing(container: ContainerStatus, template: msgspec.Raw | None) -> Rea
     if waiting.reason in _CRASHES:
         return _of_crash(container.name, container.last_state.terminated if container.last_state is not None else None)
     if waiting.reason == "ErrImageNeverPull":
-        said = f"{waiting.reason}: image {image or 'of the container'} is not on the pod's node"
-        return Reason(ReasonKind.OTHER, said, "load the image onto the node, or set another imagePullPolicy")
-    said = words(waiting.message) if waiting.reason in _REASONS_WITH_MESSAGE else ""
-    return reason_by_name(waiting.reason, said, _remedy(waiting.reason, waiting.message))
+        message = f"{waiting.reason}: image {image or 'of the container'} is not on the pod's node"
+        return Reason(ReasonKind.OTHER, message, "load the image onto the node, or set another imagePullPolicy")
+    message = words(waiting.message) if waiting.reason in _REASONS_WITH_MESSAGE else ""
+    return reason_by_name(waiting.reason, message, _remedy(waiting.reason, waiting.message))
 
 
 def _remedy(reason: str, message: str) -> str:
@@ -143,7 +143,7 @@ def _of_pull(message: str, image: str) -> Reason:
     Each text with a cause begins with the general text. So if a later message does not show the cause, the condition
     can keep the text that has it.
     """
-    said = f"image {image} {NOT_PULLED}" if image else f"its image {NOT_PULLED}"
+    statement = f"image {image} {NOT_PULLED}" if image else f"its image {NOT_PULLED}"
     if _NO_CREDENTIALS.search(message):
         why, remedy = (
             ": the registry denies access, so the pod needs credentials, or the image does not exist",
@@ -161,7 +161,7 @@ def _of_pull(message: str, image: str) -> Reason:
         )
     else:
         why, remedy = "", "to see the kubelet's report: kubectl describe pod"
-    return Reason(ReasonKind.IMAGE, said + why, remedy, detail=words(message))
+    return Reason(ReasonKind.IMAGE, statement + why, remedy, detail=words(message))
 
 
 def _of_crash(name: str, last: ContainerStateTerminated | None) -> Reason:

@@ -161,7 +161,7 @@ def waiting_for(
     If a kubelet names the cause of an image that can't be pulled only in every second message, the cause is taken from
     the present entry.
     """
-    known = reasons_of(before) if before else {}
+    old_reasons = reasons_of(before) if before else {}
     groups: dict[Reason, list[tuple[str, int]]] = {}
     since: dict[Reason, datetime] = {}
     in_full: dict[Reason, Reason] = {}
@@ -170,8 +170,8 @@ def waiting_for(
         groups.setdefault(bare, []).append((kind, index))
         if reason.since is not None:
             since[bare] = min(since.get(bare, reason.since), reason.since)
-        if known and bare.message.endswith(NOT_PULLED):
-            reason_before = known.get((kind, index))
+        if old_reasons and bare.message.endswith(NOT_PULLED):
+            reason_before = old_reasons.get((kind, index))
             if reason_before is not None and _names_cause_of(reason_before, bare):
                 in_full[bare] = reason_before
     entries = [

@@ -40,29 +40,29 @@ def refused_by(noun: str, error: KubeError) -> Reason | None:
     """
     if not isinstance(error, ApiError):
         return None
-    what, said = _WHOSE.get(noun, f"the {noun} of its job"), error.status.message
+    what, message = _WHOSE.get(noun, f"the {noun} of its job"), error.status.message
     for find in (_by_resources, _by_policy, _by_name):
-        if (reason := find(what, said)) is not None:
+        if (reason := find(what, message)) is not None:
             return reason
-    if found := _WEBHOOK_FAILS.search(said):
+    if match := _WEBHOOK_FAILS.search(message):
         return Reason(
             ReasonKind.WEBHOOK_FAILS,
-            f"the admission webhook {words(found['who'])} does not answer, and the API server can't create {what} "
+            f"the admission webhook {words(match['who'])} does not answer, and the API server can't create {what} "
             "without its answer",
             "ask an administrator to repair the webhook, or to remove its configuration",
         )
     if not isinstance(error, ForbiddenError | InvalidError | BadRequestError):
         return None
-    if found := _NO_RIGHT.search(said):
+    if match := _NO_RIGHT.search(message):
         return Reason(
             ReasonKind.NO_RIGHTS,
-            f"the operator has no right to create {words(found['what'])} in this namespace",
+            f"the operator has no right to create {words(match['what'])} in this namespace",
             "ask an administrator to apply the operator's ClusterRole again, and to check that the operator serves "
             "this namespace",
         )
     return Reason(
         ReasonKind.REFUSED,
-        f"the API server refuses {what}: {words(_FORBIDDEN.sub('', said))}",
+        f"the API server refuses {what}: {words(_FORBIDDEN.sub('', message))}",
         "correct the field in the job, or ask an administrator to change the rule",
     )
 
@@ -73,12 +73,12 @@ def refused_because_taken(message: str, *, leaves: bool) -> Reason:
     `message` names that object and the remedy. `leaves` means that the other object is being deleted, and that this
     takes too long.
     """
-    said, _, remedy = message.partition(". ")
+    statement, _, remedy = message.partition(". ")
     if leaves:
         return Reason(
-            ReasonKind.NAME_LEAVING, words(said), "remove the object's finalizer, or delete the object by force"
+            ReasonKind.NAME_LEAVING, words(statement), "remove the object's finalizer, or delete the object by force"
         )
-    return Reason(ReasonKind.NAME_TAKEN, words(said), words(remedy[:1].lower() + remedy[1:]))
+    return Reason(ReasonKind.NAME_TAKEN, words(statement), words(remedy[:1].lower() + remedy[1:]))
 
 
 def same_words(one: Reason, other: Reason) -> bool:
@@ -94,22 +94,22 @@ def _plain_words(text: str) -> list[str]:
     return sorted(word for word in re.split(r"[\s,:()\[\]]+", text) if word and not any(map(str.isdigit, word)))
 
 
-def _by_resources(what: str, said: str) -> Reason | None:
-    if found := _QUOTA.search(said):
+def _by_resources(what: str, message: str) -> Reason | None:
+    if match := _QUOTA.search(message):
         return Reason(
             ReasonKind.QUOTA,
-            f"ResourceQuota {found['quota']} has no room for {what}: it needs {words(found['asks'])}, and the quota "
-            f"allows {words(found['has'])} in total",
+            f"ResourceQuota {match['quota']} has no room for {what}: it needs {words(match['asks'])}, and the quota "
+            f"allows {words(match['has'])} in total",
             "wait until other pods end, request less, or ask an administrator for a larger quota",
         )
-    if found := _QUOTA_NEEDS.search(said):
+    if match := _QUOTA_NEEDS.search(message):
         return Reason(
             ReasonKind.QUOTA,
-            f"ResourceQuota {found['quota']} needs values that {what} does not have: {words(found['what'])}",
+            f"ResourceQuota {match['quota']} needs values that {what} does not have: {words(match['what'])}",
             "set these resources in the replica's template, or ask an administrator for a LimitRange with defaults",
         )
-    if _LIMIT.search(said):
-        limits = sorted(_LIMITS.split(_FORBIDDEN.sub("", said).strip("[] .")))
+    if _LIMIT.search(message):
+        limits = sorted(_LIMITS.split(_FORBIDDEN.sub("", message).strip("[] .")))
         return Reason(
             ReasonKind.LIMIT_RANGE,
             f"a LimitRange of the namespace refuses {what}: {words(', '.join(limits))}",
@@ -118,44 +118,44 @@ def _by_resources(what: str, said: str) -> Reason | None:
     return None
 
 
-def _by_policy(what: str, said: str) -> Reason | None:
-    if found := _SECURITY.search(said):
+def _by_policy(what: str, message: str) -> Reason | None:
+    if match := _SECURITY.search(message):
         return Reason(
             ReasonKind.POD_SECURITY,
-            f"the namespace's pod security level {found['level']} refuses {what}: {words(found['what'], 600)}",
+            f"the namespace's pod security level {match['level']} refuses {what}: {words(match['what'], 600)}",
             "correct these fields in the replica's template, or ask an administrator for another level of the "
             "namespace (label pod-security.kubernetes.io/enforce)",
         )
-    if found := _WEBHOOK.search(said) or _POLICY.search(said):
-        why = f": {words(found['what'])}" if found["what"] else ", without a reason"
-        who = "the admission policy" if "Policy" in said[: found.end()] else "the admission webhook"
+    if match := _WEBHOOK.search(message) or _POLICY.search(message):
+        why = f": {words(match['what'])}" if match["what"] else ", without a reason"
+        who = "the admission policy" if "Policy" in message[: match.end()] else "the admission webhook"
         return Reason(
             ReasonKind.DENIED,
-            f"{who} {words(found['who'])} refuses {what}{why}",
+            f"{who} {words(match['who'])} refuses {what}{why}",
             "change the job as the policy demands, or ask the people who manage the policy",
         )
     return None
 
 
-def _by_name(what: str, said: str) -> Reason | None:
+def _by_name(what: str, message: str) -> Reason | None:
     """Return the reason if the pod names an object that does not exist."""
-    if found := _ACCOUNT.search(said):
-        namespace, _, name = found["who"].rpartition("/")
+    if match := _ACCOUNT.search(message):
+        namespace, _, name = match["who"].rpartition("/")
         return Reason(
             ReasonKind.NO_SERVICE_ACCOUNT,
             f"{what} needs ServiceAccount {name}, which does not exist in namespace {namespace}",
             "create the ServiceAccount, or correct serviceAccountName in the replica's template",
         )
-    if found := _PRIORITY.search(said):
+    if match := _PRIORITY.search(message):
         return Reason(
             ReasonKind.NO_PRIORITY_CLASS,
-            f"{what} needs PriorityClass {found['who']}, which does not exist",
+            f"{what} needs PriorityClass {match['who']}, which does not exist",
             "create the PriorityClass, or correct priorityClassName in the replica's template",
         )
-    if found := _RUNTIME_CLASS.search(said):
+    if match := _RUNTIME_CLASS.search(message):
         return Reason(
             ReasonKind.NO_RUNTIME_CLASS,
-            f"{what} needs RuntimeClass {found['who']}, which does not exist",
+            f"{what} needs RuntimeClass {match['who']}, which does not exist",
             "create the RuntimeClass, or correct runtimeClassName in the replica's template",
         )
     return None

@@ -106,13 +106,13 @@ def _reason(condition: PodCondition) -> Reason:
             "controller's log",
         )
     obstacles = unschedulable_reasons(condition.message)
-    said = words(", ".join(obstacles))
+    message = words(", ".join(obstacles))
     if condition.reason not in ("", ReasonKind.UNSCHEDULABLE):
-        return reason_by_name(condition.reason, said, remedy_for(said))
+        return reason_by_name(condition.reason, message, remedy_for(message))
     if not obstacles and condition.message:
         return Reason(
             ReasonKind.UNSCHEDULABLE,
             "the scheduler can't find nodes for enough pods of its gang",
             "read why the other replicas wait",
         )
-    return Reason(ReasonKind.UNSCHEDULABLE, said, remedy_for(said))
+    return Reason(ReasonKind.UNSCHEDULABLE, message, remedy_for(message))

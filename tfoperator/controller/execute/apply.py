@@ -85,7 +85,7 @@ class ActionRunner:
         except BaseException:
             self._cache_lag.forget_creations(job, phase.actions)
             raise
-        applied = [one for chain in done for one in chain]
+        applied = [attempt for chain in done for attempt in chain]
         if len(done) < len(phase.chains) or not all(map(_may_go_on, applied)):
             incomplete.add(phase.name)
         return applied
@@ -118,9 +118,9 @@ class ActionRunner:
                         applied[position].append(self._succeeded(job, action, answer))
                 left[position] = chain[len(answers) :]
             left, rest = {}, left
-            for position, one in zip(failed, self._look_into(job, [*failed.values()]), strict=True):
-                applied[position].append(one)
-                if not _may_go_on(one):
+            for position, attempt in zip(failed, self._look_up(job, [*failed.values()]), strict=True):
+                applied[position].append(attempt)
+                if not _may_go_on(attempt):
                     self._not_done(job, rest[position])
                 elif rest[position]:
                     left[position] = rest[position]
@@ -162,51 +162,51 @@ class ActionRunner:
                 logger.info("deleted %s %s: %s", noun, action.name, action.reason, extra=extra)
         return Applied(action, Result.DONE, warnings=answer.texts if isinstance(answer, Warned) else ())
 
-    def _look_into(self, job: TFJob, failed: Sequence[tuple[Action, KubeError]]) -> list[Applied]:
+    def _look_up(self, job: TFJob, failed: Sequence[tuple[Action, KubeError]]) -> list[Applied]:
         """Return the results of failed actions.
 
         If an action may have had its effect despite the failure, its object is looked up.
         """
         asked = [number for number, (action, error) in enumerate(failed) if is_open(action, error)]
         lookups = [Lookup(self._resources[failed[n][0].kind], job.metadata.namespace, failed[n][0].name) for n in asked]
-        found = dict(zip(asked, self._client.send([[one] for one in lookups]) if lookups else [], strict=True))
+        answers = dict(zip(asked, self._client.send([[lookup] for lookup in lookups]) if lookups else [], strict=True))
         return [
-            self._failed(job, action, error, found[number][0] if number in found else None)
+            self._failed(job, action, error, answers[number][0] if number in answers else None)
             for number, (action, error) in enumerate(failed)
         ]
 
-    def _failed(self, job: TFJob, action: Action, error: KubeError, found: Answer) -> Applied:
+    def _failed(self, job: TFJob, action: Action, error: KubeError, answer: Answer) -> Applied:
         """Return the result of a failed action.
 
-        If its object was looked up, `found` is the live object or the error of the lookup.
+        If its object was looked up, `answer` is the live object or the error of the lookup.
         """
         match action:
             case Create():
-                return self._not_created(job, action, error, found)
+                return self._not_created(job, action, error, answer)
             case Delete():
-                return self._not_deleted(job, action, error, found)
+                return self._not_deleted(job, action, error, answer)
         # The object is gone or has changed, or another object has its name. The next sync sees that in the cache.
         leaving = isinstance(error, NotFoundError | ConflictError)
         return Applied(action, Result.LEAVING) if leaving else Applied(action, Result.FAILED, error)
 
-    def _not_created(self, job: TFJob, action: Create, error: KubeError, found: Answer) -> Applied:
+    def _not_created(self, job: TFJob, action: Create, error: KubeError, answer: Answer) -> Applied:
         self._cache_lag.expect_no_more(job, action)
         if not isinstance(error, AlreadyExistsError):
             return Applied(action, Result.FAILED, error)
-        if isinstance(found, NotFoundError):
+        if isinstance(answer, NotFoundError):
             return Applied(action, Result.LEAVING)
-        if not isinstance(found, ObjectMeta):
-            return Applied(action, Result.FAILED, found if isinstance(found, KubeError) else error)
+        if not isinstance(answer, ObjectMeta):
+            return Applied(action, Result.FAILED, answer if isinstance(answer, KubeError) else error)
         try:
-            return found_instead(self._claims, job, self._resources[action.kind], action, found, self._clock.now())
+            return found_instead(self._claims, job, self._resources[action.kind], action, answer, self._clock.now())
         except KubeError as second:
             return Applied(action, Result.FAILED, second)
 
-    def _not_deleted(self, job: TFJob, action: Delete, error: KubeError, found: Answer) -> Applied:
+    def _not_deleted(self, job: TFJob, action: Delete, error: KubeError, answer: Answer) -> Applied:
         if isinstance(error, ConflictError) and action.resource_version:
             self._cache_lag.expect_no_more(job, action)
             return Applied(action, Result.LEAVING)
-        gone = was_deleted(action, error, found)
+        gone = was_deleted(action, error, answer)
         # The watch will report the deletion only if the cache still shows the object alive. Otherwise expect no
         # event.
         if not gone or not self._cache_lag.shows_alive(action.kind, job.metadata.namespace, action.name, action.uid):
@@ -218,18 +218,18 @@ class ActionRunner:
             self._cache_lag.expect_no_more(job, action)
 
 
-def _may_go_on(one: Applied) -> bool:
+def _may_go_on(attempt: Applied) -> bool:
     """Return whether the rest of the chain may be sent after this action.
 
     It may not be sent if a creation left no object of the job, or if a deletion failed.
     """
-    match one.action:
+    match attempt.action:
         case Create():
-            return one.result in (Result.DONE, Result.OURS)
+            return attempt.result in (Result.DONE, Result.OURS)
         case Delete():
-            return one.result is Result.DONE
+            return attempt.result is Result.DONE
     return True
 
 
 def _has_no_failure(applied: Sequence[Applied]) -> bool:
-    return Result.FAILED not in [one.result for one in applied]
+    return Result.FAILED not in [attempt.result for attempt in applied]

@@ -123,8 +123,8 @@ def found_instead(
     return _in_the_way(wanted, resource, meta, "does not belong to this job")
 
 
-def _stands_for_the_same(one: dict[str, str], other: dict[str, str]) -> bool:
-    return replica_of(one) == replica_of(other) and _is_beside(one) == _is_beside(other)
+def _stands_for_the_same(labels: dict[str, str], other_labels: dict[str, str]) -> bool:
+    return replica_of(labels) == replica_of(other_labels) and _is_beside(labels) == _is_beside(other_labels)
 
 
 def _is_beside(labels: dict[str, str]) -> tuple[bool, DataServiceMember | None]:

@@ -144,5 +144,5 @@ def requeue_after_errors(errors: Sequence[KubeError]) -> Requeue:
     """
     if all(namespace_is_ending(error) for error in errors):
         return Requeue(errors=tuple(errors))
-    wishes = [one.retry_after for one in errors if isinstance(one, ApiError) and one.retry_after is not None]
+    wishes = [error.retry_after for error in errors if isinstance(error, ApiError) and error.retry_after is not None]
     return Requeue(retry=True, at_least=max(wishes, default=0.0), errors=tuple(errors))

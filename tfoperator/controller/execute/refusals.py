@@ -18,20 +18,20 @@ def refusals_after(before: Refusals, applied: Sequence[Applied]) -> Refusals:
     concern the request itself, such as an outage, changes no reason.
     """
     after = dict(before)
-    for one in applied:
-        action = one.action
+    for attempt in applied:
+        action = attempt.action
         if not isinstance(action, Create) or not action.required or action.kind == "tfjobs":
             continue
         key = action.kind if action.replica is None else action.replica
-        if one.result in (Result.DONE, Result.OURS) or (one.result is Result.LEAVING and not one.message):
+        if attempt.result in (Result.DONE, Result.OURS) or (attempt.result is Result.LEAVING and not attempt.message):
             after.pop(key, None)
-        elif (reason := _reason(one, action)) is not None:
-            known = before.get(key)
-            after[key] = known if known is not None and same_words(known, reason) else reason
+        elif (reason := _reason(attempt, action)) is not None:
+            reason_before = before.get(key)
+            after[key] = reason_before if reason_before is not None and same_words(reason_before, reason) else reason
     return after
 
 
-def _reason(one: Applied, action: Create) -> Reason | None:
-    if one.message:
-        return refused_because_taken(one.message, leaves=one.result is Result.LEAVING)
-    return None if one.error is None else refused_by(NOUNS[action.kind], one.error)
+def _reason(attempt: Applied, action: Create) -> Reason | None:
+    if attempt.message:
+        return refused_because_taken(attempt.message, leaves=attempt.result is Result.LEAVING)
+    return None if attempt.error is None else refused_by(NOUNS[action.kind], attempt.error)

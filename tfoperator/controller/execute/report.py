@@ -88,7 +88,9 @@ class JobEvents:
         Errors on the operator's side are left out: the job's owner can't fix them. The owner must not read them either,
         because the error of a credential plugin may contain anything.
         """
-        answers = [one for one in failures if isinstance(one, ApiError) and not namespace_is_ending(one)]
+        answers = [
+            failure for failure in failures if isinstance(failure, ApiError) and not namespace_is_ending(failure)
+        ]
         message = f"{what}: {_summary(answers)}" if answers else ""
         if answers and once:
             self.warn_once(job, reason, message, about=reason)
@@ -118,13 +120,13 @@ class OutcomeReporter:
 
     def of(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
         """Report on one phase, and add to `outcome` the errors to retry and the obstacles to wait for."""
-        required = [one for one in applied if one.action.required]
+        required = [attempt for attempt in applied if attempt.action.required]
         self._count(required)
         self._report_required(job, required, outcome)
-        optional = [one for one in applied if not one.action.required]
-        self._report_stops(job, [one for one in optional if one.action.kind == "pods"], outcome)
-        self._report_tensorboard(job, [one for one in optional if one.action.kind != "pods"], outcome)
-        if any(True for one in applied if one.result in (Result.OURS, Result.LEAVING)):
+        optional = [attempt for attempt in applied if not attempt.action.required]
+        self._report_stops(job, [attempt for attempt in optional if attempt.action.kind == "pods"], outcome)
+        self._report_tensorboard(job, [attempt for attempt in optional if attempt.action.kind != "pods"], outcome)
+        if any(True for attempt in applied if attempt.result in (Result.OURS, Result.LEAVING)):
             outcome.waiting = True
 
     def unclaimed(self, job: TFJob, refused: Mapping[str, str], outcome: Outcome) -> None:
@@ -136,7 +138,11 @@ class OutcomeReporter:
     def _count(self, applied: Sequence[Applied]) -> None:
         deletions = _done(applied, Delete)
         for kind in _COUNTED_KINDS:
-            created = [one.result for one in applied if one.action.kind == kind and isinstance(one.action, Create)]
+            created = [
+                attempt.result
+                for attempt in applied
+                if attempt.action.kind == kind and isinstance(attempt.action, Create)
+            ]
             if created:
                 missing = sum(result not in (Result.DONE, Result.OURS) for result in created)
                 self._metrics.objects_created(kind, created.count(Result.DONE), missing)
@@ -146,8 +152,8 @@ class OutcomeReporter:
     def _report_required(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
         failures: dict[tuple[JobReason, str], list[KubeError]] = {}
         lags = self._quota_lags(job, applied)
-        for one in applied:
-            action, error, message = one.action, one.error, one.message
+        for attempt in applied:
+            action, error, message = attempt.action, attempt.error, attempt.message
             if message:
                 self._events.warn_once(job, _reason("Create", action), message)
                 outcome.errors.append(NameTaken(message))
@@ -173,10 +179,10 @@ class OutcomeReporter:
         The API server has created the pods without these fields.
         """
         dropped: dict[str, Create] = {}
-        for one in applied:
-            for text in one.warnings:
-                if isinstance(one.action, Create) and one.action.kind == "pods" and text.startswith(_DROPPED):
-                    dropped.setdefault(text.removeprefix(_DROPPED).strip('"'), one.action)
+        for attempt in applied:
+            for text in attempt.warnings:
+                if isinstance(attempt.action, Create) and attempt.action.kind == "pods" and text.startswith(_DROPPED):
+                    dropped.setdefault(text.removeprefix(_DROPPED).strip('"'), attempt.action)
         if not dropped:
             return
         action, named = next(iter(dropped.values())), ", ".join(dropped)
@@ -188,21 +194,21 @@ class OutcomeReporter:
 
     def _note_refusals(self, job: TFJob, applied: Sequence[Applied], *, lags: bool) -> None:
         """Record why objects could not be created; the next plan writes the reasons into the condition."""
-        told = [one for one in applied if not (lags and _waits_for_quota(one.action, one.error))]
-        if not any(isinstance(one.action, Create) for one in told):
+        reported = [attempt for attempt in applied if not (lags and _waits_for_quota(attempt.action, attempt.error))]
+        if not any(isinstance(attempt.action, Create) for attempt in reported):
             return
         uid = job.metadata.uid
         before = self._memory.not_created(uid)
-        if before or any(one.error is not None or one.message for one in told):
-            self._memory.note_not_created(uid, refusals_after(before or {}, told))
+        if before or any(attempt.error is not None or attempt.message for attempt in reported):
+            self._memory.note_not_created(uid, refusals_after(before or {}, reported))
         elif before is None:
             self._memory.note_not_created(uid, {})
 
     def _quota_lags(self, job: TFJob, applied: Sequence[Applied]) -> bool:
         """Return whether a quota may lack room for replacements only because it still counts the replaced pods."""
-        pods = [one for one in applied if one.action.kind == "pods" and isinstance(one.action, Create)]
-        failed = [one for one in pods if one.error is not None]
-        if any(_waits_for_quota(one.action, one.error) for one in failed):
+        pods = [attempt for attempt in applied if attempt.action.kind == "pods" and isinstance(attempt.action, Create)]
+        failed = [attempt for attempt in pods if attempt.error is not None]
+        if any(_waits_for_quota(attempt.action, attempt.error) for attempt in failed):
             return self._memory.no_room(job.metadata.uid, self._clock.monotonic()) < _QUOTA_LAG
         if pods and not failed:
             self._memory.has_room(job.metadata.uid)
@@ -214,7 +220,7 @@ class OutcomeReporter:
             if done:
                 event = PlannedEvent.of(JobReason(f"TensorBoard{verb}d"), f"{verb}d {' and '.join(done)}")
                 self._events.emit(job, (event,))
-        for action, error, message in ((one.action, one.error, one.message) for one in applied):
+        for action, error, message in ((attempt.action, attempt.error, attempt.message) for attempt in applied):
             if message:
                 self._events.warn_once(job, JobReason.FAILED_TENSORBOARD, message)
                 outcome.errors.append(NameTaken(message))
@@ -230,7 +236,7 @@ class OutcomeReporter:
 
     def _report_stops(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
         for with_replica, why in _STOPPED_BECAUSE.items():
-            chosen = [one for one in applied if _stops_rest(one.action) is with_replica]
+            chosen = [attempt for attempt in applied if _stops_rest(attempt.action) is with_replica]
             if stopped := _done(chosen, Patch).get("pods"):
                 message = (
                     f"Stopped {_listed('pod', stopped)}, because {why}; the pods stay, so that their logs can be read"
@@ -238,9 +244,13 @@ class OutcomeReporter:
                 self._events.emit(job, (PlannedEvent.of(JobReason.SUCCESSFUL_STOP_POD, message),))
         # A probe is a pod that tests whether the cluster has room for another worker. If it is refused, it is tried
         # again without a message, because the job runs without it.
-        refused = [one.error for one in applied if one.error is not None and isinstance(one.action, Create)]
+        refused = [
+            attempt.error for attempt in applied if attempt.error is not None and isinstance(attempt.action, Create)
+        ]
         outcome.errors += [AlreadyReported(str(error)) if is_refusal(error) else error for error in refused]
-        failures = [one.error for one in applied if one.error is not None and not isinstance(one.action, Create)]
+        failures = [
+            attempt.error for attempt in applied if attempt.error is not None and not isinstance(attempt.action, Create)
+        ]
         # One message for all pods: if a policy refuses to stop a pod, it usually refuses that for each pod of the
         # job.
         self._events.failed(job, JobReason.FAILED_STOP_POD, "Error stopping pods", failures, once=True)
@@ -282,9 +292,9 @@ def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> t
 def _done(applied: Sequence[Applied], kind: type[Action]) -> dict[ObjectKind, list[str]]:
     """Return the names of the objects for which an action of this type was executed, by the kind of the objects."""
     names: defaultdict[ObjectKind, list[str]] = defaultdict(list)
-    for one in applied:
-        if one.result is Result.DONE and isinstance(one.action, kind):
-            names[one.action.kind].append(one.action.name)
+    for attempt in applied:
+        if attempt.result is Result.DONE and isinstance(attempt.action, kind):
+            names[attempt.action.kind].append(attempt.action.name)
     return names
 
 

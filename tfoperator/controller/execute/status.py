@@ -60,8 +60,8 @@ class StatusWriter:
         except KubeError as error:
             if isinstance(error, InvalidError):
                 # The job violates rules that are newer than the job. The status can't report that.
-                said = error.status.message
-                message = f"The API server refuses the job's status until the job's spec is corrected: {said}"
+                refusal = error.status.message
+                message = f"The API server refuses the job's status until the job's spec is corrected: {refusal}"
                 self._events.warn_once(job, JobReason.STATUS_REFUSED, message, about="status")
             outcome.errors.append(error)
             return False
@@ -89,4 +89,4 @@ class StatusWriter:
 
 def _has_run(job: TFJob) -> bool:
     started = (ConditionType.RUNNING, ConditionType.RESTARTING)
-    return any(one.type in started and one.status != "Unknown" for one in job.status.conditions)
+    return any(condition.type in started and condition.status != "Unknown" for condition in job.status.conditions)

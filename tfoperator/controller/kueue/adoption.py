@@ -42,7 +42,9 @@ def agree(asked: Sequence[Json], needed: Sequence[Json], found: Mapping[str, Pla
 
     `found` has the values with which each set was admitted: the job's templates may contain these values, too.
     """
-    if [(one.get("name"), one.get("count", 1)) for one in asked] != [(one["name"], one["count"]) for one in needed]:
+    if [(pod_set.get("name"), pod_set.get("count", 1)) for pod_set in asked] != [
+        (pod_set["name"], pod_set["count"]) for pod_set in needed
+    ]:
         return False
     return all(
         _agrees(had, now, found.get(now["name"]) or Placement(0, {}, {}, {}, []))
@@ -55,7 +57,7 @@ def _agrees(asked: Json, needed: Json, place: Placement) -> bool:
     selectors = [had.get("nodeSelector") or {}]
     selectors.append({**selectors[0], **place.node_selector})
     given = set(map(_encode, place.tolerations))
-    tolerates, tolerated = (set(map(_encode, one.get("tolerations") or ())) - given for one in (now, had))
+    tolerates, tolerated = (set(map(_encode, spec.get("tolerations") or ())) - given for spec in (now, had))
     return (
         _requests(had) == _requests(now)
         and (now.get("nodeSelector") or {}) in selectors
@@ -73,9 +75,9 @@ def _spec(pod_set: Json) -> Json:
 def _requests(spec: Json) -> list[Any]:
     """Return the requests of a pod: for each container, and for the pod as a whole."""
     containers = [
-        (kind, one.get("name"), one.get("restartPolicy"), _amounts(one))
+        (kind, container.get("name"), container.get("restartPolicy"), _amounts(container))
         for kind in ("initContainers", "containers")
-        for one in spec.get(kind) or ()
+        for container in spec.get(kind) or ()
     ]
     return [*containers, _amounts(spec)]
 
@@ -111,8 +113,8 @@ def _wishes(pod_set: Json, place: Placement) -> Json:
 def _without_empty(value: Any) -> Any:
     """Return the value without empty members: Go programs may write such a member as `[]`, or leave it out."""
     if isinstance(value, dict):
-        members = {name: _without_empty(one) for name, one in value.items()}
-        return {name: one for name, one in members.items() if one not in (None, {}, [], "")} or None
+        members = {name: _without_empty(member) for name, member in value.items()}
+        return {name: member for name, member in members.items() if member not in (None, {}, [], "")} or None
     if isinstance(value, list):
-        return [_without_empty(one) for one in value] or None
+        return [_without_empty(item) for item in value] or None
     return value

@@ -66,8 +66,8 @@ def _read_of(data: bytes) -> Workload:
         # The Workload has owners, but none is its controller. `NOBODY` stands for them: without any owner, the
         # Workload would look like a Workload whose job is gone.
         force_setattr(meta, "owner_references", (NOBODY,))
-    ours = [one for one in meta.finalizers if one == IN_USE]
-    force_setattr(meta, "finalizers", (*ours[:1], *(one for one in meta.finalizers if one != IN_USE)))
+    ours = [finalizer for finalizer in meta.finalizers if finalizer == IN_USE]
+    force_setattr(meta, "finalizers", (*ours[:1], *(finalizer for finalizer in meta.finalizers if finalizer != IN_USE)))
     spec, status = workload.spec, _without_places(workload.status)
     if len(msgspec.json.encode((spec, status))) > MAX_WORKLOAD:
         spec, status = _bounded_spec(spec), _bounded_status(status)
@@ -97,11 +97,11 @@ def _without_places(status: WorkloadStatus) -> WorkloadStatus:
     The operator reads only whether a topology assigns nodes.
     """
     admission = status.admission
-    if admission is None or all(one.topology_assignment is None for one in admission.pod_set_assignments):
+    if admission is None or all(assignment.topology_assignment is None for assignment in admission.pod_set_assignments):
         return status
     without = tuple(
-        one if one.topology_assignment is None else replace(one, topology_assignment={})
-        for one in admission.pod_set_assignments
+        assignment if assignment.topology_assignment is None else replace(assignment, topology_assignment={})
+        for assignment in admission.pod_set_assignments
     )
     return replace(status, admission=replace(admission, pod_set_assignments=without))
 
@@ -111,7 +111,9 @@ def _bounded_spec(spec: WorkloadSpec) -> WorkloadSpec:
     return WorkloadSpec(
         queue_name=_cut(spec.queue_name),
         active=spec.active,
-        pod_sets=tuple(PodSet(_cut(one.name), one.count, one.min_count) for one in spec.pod_sets[:_MAX_LIST]),
+        pod_sets=tuple(
+            PodSet(_cut(pod_set.name), pod_set.count, pod_set.min_count) for pod_set in spec.pod_sets[:_MAX_LIST]
+        ),
         priority_class_ref=None if ref is None else PriorityClassRef(_cut(ref.group), _cut(ref.name)),
         maximum_execution_time_seconds=spec.maximum_execution_time_seconds,
     )
@@ -121,12 +123,12 @@ def _bounded_status(status: WorkloadStatus) -> WorkloadStatus:
     """Return a status that is too large with shortened messages or, if needed, without a usable admission."""
     conditions = tuple(
         WorkloadCondition(
-            _cut(one.type), _cut(one.status), _cut(one.reason), one.message[:MAX_MESSAGE],
-            _cut(one.last_transition_time), one.observed_generation,
+            _cut(condition.type), _cut(condition.status), _cut(condition.reason), condition.message[:MAX_MESSAGE],
+            _cut(condition.last_transition_time), condition.observed_generation,
         )
-        for one in status.conditions[:_MAX_LIST]
+        for condition in status.conditions[:_MAX_LIST]
     )  # fmt: skip
-    checks = tuple(replace(one, message=one.message[:MAX_MESSAGE]) for one in status.admission_checks)
+    checks = tuple(replace(check, message=check.message[:MAX_MESSAGE]) for check in status.admission_checks)
     shorter = replace(status, conditions=conditions, admission_checks=checks)
     if len(msgspec.json.encode(replace(shorter, conditions=()))) <= MAX_WORKLOAD:
         return shorter
@@ -136,7 +138,9 @@ def _bounded_status(status: WorkloadStatus) -> WorkloadStatus:
     return WorkloadStatus(
         conditions=conditions,
         admission=admission,
-        reclaimable_pods=tuple(replace(one, name=_cut(one.name)) for one in status.reclaimable_pods[:_MAX_LIST]),
+        reclaimable_pods=tuple(
+            replace(reclaimable, name=_cut(reclaimable.name)) for reclaimable in status.reclaimable_pods[:_MAX_LIST]
+        ),
         accumulated_past_execution_time_seconds=status.accumulated_past_execution_time_seconds,
         requeue_state=status.requeue_state,
         cluster_name=_cut(status.cluster_name),

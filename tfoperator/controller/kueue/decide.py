@@ -93,7 +93,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
 
     def reclaimed(self, workload: Workload) -> dict[str, int]:
         """Return for how many pods of each set the Workload's quota was given back, as far as this process knows."""
-        shown = {one.name: one.count for one in workload.status.reclaimable_pods}
+        shown = {reclaimable.name: reclaimable.count for reclaimable in workload.status.reclaimable_pods}
         return {name: max(shown.get(name, 0), self.given_back.get(name, 0)) for name in {**shown, **self.given_back}}
 
 
@@ -138,14 +138,14 @@ def _with_growth(facts: QueueFacts, made: Decision, now: datetime) -> Decision:
     job, gate, workload, later = facts.job, made.gate, facts.workload, Wish()
     if workload is not None and gate is not None and gate.admitted and not facts.spent:
         later = wish(job, workload, gate.quota.get(WORKERS, 0), now)
-    first = [write for one in facts.spent for write in removal(one)]
+    first = [write for spent in facts.spent for write in removal(spent)]
     last: tuple[Write, ...] = ()
     if workload is not None and gate is not None and later.workers:
         sets = pod_sets(job, facts.default_ps_image)
         last = writes_for(job, workload, facts.larger, later.workers, gate.quota.get(WORKERS, 0), sets)
     elif facts.larger is not None:
         first += removal(facts.larger)
-    times = [one for one in (made.look_again, later.look_again) if one is not None]
+    times = [seconds for seconds in (made.look_again, later.look_again) if seconds is not None]
     writes = (*first, *made.writes, *last)
     return msgspec.structs.replace(made, writes=writes, look_again=min(times, default=None))
 
@@ -162,7 +162,7 @@ def _decide(facts: QueueFacts, now: datetime) -> Decision:
         return Decision(writes=() if workload is None else _ended(facts, workload, occupied, now))
     suspended = job.spec.suspended
     if workload is None:
-        return Decision() if suspended or not facts.usable else _asked(facts, occupied)
+        return Decision() if suspended or not facts.usable else _without_workload(facts, occupied)
     return _with_workload(facts, workload, now, occupied=occupied, wanted=bool(queue) and not suspended)
 
 
@@ -207,10 +207,10 @@ def _with_pod_sets(
     gone: tuple[Write, ...],
 ) -> Decision:
     """Return the decision about a job that needs these pod sets; `gone` are the writes that delete its Workload."""
-    asks = _asks_for(facts, workload, sets)
-    if isinstance(asks, str):
-        return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {asks} does not exist"))
-    if not asks:
+    fits = _fits(facts, workload, sets)
+    if isinstance(fits, str):
+        return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {fits} does not exist"))
+    if not fits:
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
             return Decision(
                 closed_gate("JobChanged", "the job was changed; its pods are deleted, and it waits in the queue again"),
@@ -239,7 +239,7 @@ def _with_pod_sets(
     return driven
 
 
-def _asked(facts: QueueFacts, occupied: bool) -> Decision:
+def _without_workload(facts: QueueFacts, occupied: bool) -> Decision:
     """Return what to do about a job without a Workload."""
     if occupied:
         return Decision(
@@ -265,7 +265,7 @@ def closed_gate(reason: str, message: str) -> QueueGate:
     return QueueGate(reason or "Pending", text[:MAX_MESSAGE] or "Kueue has not processed its Workload yet")
 
 
-def _asks_for(facts: QueueFacts, workload: Workload, sets: list[dict[str, Any]]) -> bool | str:
+def _fits(facts: QueueFacts, workload: Workload, sets: list[dict[str, Any]]) -> bool | str:
     """Return whether the Workload requests what the job needs.
 
     If this depends on an unknown flavor, return the flavor's name.
@@ -279,10 +279,10 @@ def _asks_for(facts: QueueFacts, workload: Workload, sets: list[dict[str, Any]])
     if not is_to_be_compared(workload):
         return workload.mark == mark_of(job, sets, adopted=workload.is_adopted) and _has_counts(job, workload, sets)
     try:
-        found = placements(workload, facts.flavors)
+        places = placements(workload, facts.flavors)
     except PlacementError:
-        found = {}
-    return found if isinstance(found, str) else agree(facts.asked, sets, found)
+        places = {}
+    return places if isinstance(places, str) else agree(facts.asked, sets, places)
 
 
 def _has_counts(job: TFJob, workload: Workload, sets: list[dict[str, Any]]) -> bool:
@@ -292,8 +292,8 @@ def _has_counts(job: TFJob, workload: Workload, sets: list[dict[str, Any]]) -> b
     """
     if job.spec.elastic_policy is None or workload.is_true("QuotaReserved") or workload.is_true("Finished"):
         return True
-    counts = {one["name"]: (one["count"], one.get("minCount")) for one in sets}
-    return counts == {one.name: (one.count, one.min_count) for one in workload.spec.pod_sets}
+    counts = {pod_set["name"]: (pod_set["count"], pod_set.get("minCount")) for pod_set in sets}
+    return counts == {pod_set.name: (pod_set.count, pod_set.min_count) for pod_set in workload.spec.pod_sets}
 
 
 def _renewed(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> Write:
@@ -357,10 +357,10 @@ def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datet
     if not admitted:
         return Decision(_why_closed(workload), (*status.writes(), *reprice))
     try:
-        found = placements(workload, facts.flavors)
-        if isinstance(found, str):
-            return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {found} does not exist"), status.writes())
-        copy = admitted_job(job, found, facts.default_ps_image)
+        places = placements(workload, facts.flavors)
+        if isinstance(places, str):
+            return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {places} does not exist"), status.writes())
+        copy = admitted_job(job, places, facts.default_ps_image)
     except PlacementError as error:
         if not occupied:
             status.set("Finished", "True", "FailedToStart", str(error))
@@ -385,8 +385,8 @@ def _why_closed(workload: Workload) -> QueueGate:
     if workload.spec.active is False:
         return closed_gate("Inactive", f"Workload {workload.metadata.name} is not active. {evicted.message}")
     if quota.status == "True":
-        checks = (one for one in workload.status.admission_checks if one.state != "Ready")
-        waits = ", ".join(f"admission check {one.name} is {one.state} {one.message}".rstrip() for one in checks)
+        checks = (check for check in workload.status.admission_checks if check.state != "Ready")
+        waits = ", ".join(f"admission check {check.name} is {check.state} {check.message}".rstrip() for check in checks)
         return closed_gate("Checking", waits or quota.message)
     before = f"; evicted before ({evicted.reason})" if evicted.status == "True" else ""
     return closed_gate(quota.reason, (quota.message or "Kueue has not processed its Workload yet") + before)
@@ -414,12 +414,14 @@ def _run_again(facts: QueueFacts, workload: Workload) -> bool:
 def _quota(facts: QueueFacts, workload: Workload, status: NextStatus) -> dict[str, int]:
     """Return for how many pods of each set the job has quota after this status is written, as Kueue computes it."""
     admission = workload.status.admission
-    given = {} if admission is None else {one.name: one.count for one in admission.pod_set_assignments}
+    given = (
+        {} if admission is None else {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
+    )
     reclaimed, left = facts.reclaimed(workload), {}
-    for one in workload.spec.pod_sets:
-        count = given.get(one.name)
-        needed = one.count - max(reclaimed.get(one.name, 0), status.reclaimed.get(one.name, 0))
-        left[one.name] = needed if count is None else min(needed, count)
+    for pod_set in workload.spec.pod_sets:
+        count = given.get(pod_set.name)
+        needed = pod_set.count - max(reclaimed.get(pod_set.name, 0), status.reclaimed.get(pod_set.name, 0))
+        left[pod_set.name] = needed if count is None else min(needed, count)
     return left
 
 
@@ -442,13 +444,15 @@ def _left_out(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: 
         return {}
     busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
     admission = workload.status.admission
-    given = {} if admission is None else {one.name: one.count for one in admission.pod_set_assignments}
+    given = (
+        {} if admission is None else {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
+    )
     kind = ReplicaType.WORKER
-    for one in workload.spec.pod_sets:
-        if one.name == kind.lower():
-            admitted = admitted_count(one, given.get(one.name))
+    for pod_set in workload.spec.pod_sets:
+        if pod_set.name == kind.lower():
+            admitted = admitted_count(pod_set, given.get(pod_set.name))
             count = sum((kind, index) not in busy for index in range(size, admitted))
-            return {one.name: count + one.count - admitted} if count else {}
+            return {pod_set.name: count + pod_set.count - admitted} if count else {}
     return {}
 
 
@@ -461,24 +465,29 @@ def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool
     """
     busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
     admission = workload.status.admission
-    given = {} if admission is None else {one.name: one.count for one in admission.pod_set_assignments}
+    given = (
+        {} if admission is None else {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
+    )
     statuses = {kind.lower(): (kind, status) for kind, status in job.status.replica_statuses.items()}
     done = {}
-    for one in workload.spec.pod_sets:
-        if one.name not in statuses or (one.min_count is not None and not reserved):
+    for pod_set in workload.spec.pod_sets:
+        if pod_set.name not in statuses or (pod_set.min_count is not None and not reserved):
             continue
-        kind, status = statuses[one.name]
-        size = admitted_count(one, given.get(one.name))
+        kind, status = statuses[pod_set.name]
+        size = admitted_count(pod_set, given.get(pod_set.name))
         ended = parse_indexes(status.completed_indexes) | parse_indexes(status.failed_indexes)
         count = sum(index < size and (kind, index) not in busy for index in ended)
-        done[one.name] = count + one.count - size if count else 0
+        done[pod_set.name] = count + pod_set.count - size if count else 0
     return done
 
 
 def _without_pods(workload: Workload, pods: Sequence[Pod]) -> dict[str, int]:
     """Return the number of pods of each pod set that don't run and will not run again, because the job has ended."""
     busy = [_pod_set_of(pod) for pod in pods if occupies(pod)]
-    return {one.name: one.count - sum(name in (None, one.name) for name in busy) for one in workload.spec.pod_sets}
+    return {
+        pod_set.name: pod_set.count - sum(name in (None, pod_set.name) for name in busy)
+        for pod_set in workload.spec.pod_sets
+    }
 
 
 def _pod_set_of(pod: Pod) -> str | None:

@@ -67,19 +67,19 @@ class Roles(NamedTuple):
 
 def roles_of(found: Sequence[Workload]) -> Roles:
     """Return the roles of a job's Workloads."""
-    ordered = sorted(found, key=lambda one: one.metadata.name)
-    if len(ordered) < 2 or not all(one.mark for one in ordered):
-        others = [one for one in ordered if not one.mark] or ordered
+    ordered = sorted(found, key=lambda workload: workload.metadata.name)
+    if len(ordered) < 2 or not all(workload.mark for workload in ordered):
+        others = [workload for workload in ordered if not workload.mark] or ordered
         return Roles(others[0] if others else None)
-    keys = {one.metadata.key for one in ordered}
-    larger = next((one for one in ordered if one.replaces in keys), None) or next(
-        (one for one in reversed(ordered) if one.replaces), None
+    keys = {workload.metadata.key for workload in ordered}
+    larger = next((workload for workload in ordered if workload.replaces in keys), None) or next(
+        (workload for workload in reversed(ordered) if workload.replaces), None
     )
     if larger is None:
         return Roles(ordered[0])
-    first = next((one for one in ordered if one.metadata.key == larger.replaces), None)
+    first = next((workload for workload in ordered if workload.metadata.key == larger.replaces), None)
     if first is None:
-        first = next(one for one in ordered if one is not larger)
+        first = next(workload for workload in ordered if workload is not larger)
     return Roles(larger, None, (first,)) if _takes_over(larger, first) else Roles(first, larger)
 
 
@@ -97,13 +97,13 @@ def lacks_reservation(found: Sequence[Workload]) -> bool:
     Kueue finishes a Workload as replaced only after it has reserved quota for the second Workload. So the cache has
     missed an event, and the job would lose its pods if the operator trusted it.
     """
-    replaced = {one.metadata.key for one in found if one.condition("Finished").reason == REPLACED}
+    replaced = {workload.metadata.key for workload in found if workload.condition("Finished").reason == REPLACED}
     return any(
-        one.replaces in replaced
-        and not one.is_true("QuotaReserved")
-        and not one.is_true("Evicted")
-        and one.metadata.deletion_timestamp is None
-        for one in found
+        workload.replaces in replaced
+        and not workload.is_true("QuotaReserved")
+        and not workload.is_true("Evicted")
+        and workload.metadata.deletion_timestamp is None
+        for workload in found
     )
 
 
@@ -138,11 +138,20 @@ def wish(job: TFJob, workload: Workload, quota: int, now: datetime) -> Wish:
 
 def held(workload: Workload) -> int:
     """Return for how many workers a Workload has quota, as Kueue computes it."""
-    asked = next((one for one in workload.spec.pod_sets if one.name == WORKERS), None)
+    asked = next((pod_set for pod_set in workload.spec.pod_sets if pod_set.name == WORKERS), None)
     if asked is None or workload.status.admission is None:
         return 0
-    spare = next((one.count for one in workload.status.reclaimable_pods if one.name == WORKERS), 0)
-    given = next((one.count for one in workload.status.admission.pod_set_assignments if one.name == WORKERS), None)
+    spare = next(
+        (reclaimable.count for reclaimable in workload.status.reclaimable_pods if reclaimable.name == WORKERS), 0
+    )
+    given = next(
+        (
+            assignment.count
+            for assignment in workload.status.admission.pod_set_assignments
+            if assignment.name == WORKERS
+        ),
+        None,
+    )
     needed = asked.count - spare
     return needed if given is None else min(needed, given)
 
@@ -170,8 +179,8 @@ def writes_for(
     `sets` are the pod sets for the size in the spec.
     """
     if larger is None:
-        return (_asking(job, current, _with_workers(sets, wanted), sets),)
-    asked = next((one.count for one in larger.spec.pod_sets if one.name == WORKERS), 0)
+        return (_second_workload(job, current, _with_workers(sets, wanted), sets),)
+    asked = next((pod_set.count for pod_set in larger.spec.pod_sets if pod_set.name == WORKERS), 0)
     body = workload_body(job, sets)
     is_same = larger.mark == body["metadata"]["annotations"][POD_SETS_ANNOTATION]
     is_going = larger.metadata.deletion_timestamp is not None
@@ -185,7 +194,7 @@ def writes_for(
     return (patch_of(larger, {"spec": {"podSets": _with_workers(sets, count)}}),)
 
 
-def _asking(job: TFJob, current: Workload, sets: list[dict[str, Any]], whole: list[dict[str, Any]]) -> Write:
+def _second_workload(job: TFJob, current: Workload, sets: list[dict[str, Any]], whole: list[dict[str, Any]]) -> Write:
     """Return the write that makes the second Workload, with a name of its own and the mark of the whole job."""
     body = workload_body(job, whole)
     body["spec"]["podSets"] = sets
@@ -204,9 +213,9 @@ def _name_after(job: TFJob, current: Workload) -> str:
 def _with_workers(sets: list[dict[str, Any]], workers: int) -> list[dict[str, Any]]:
     """Return the pod sets with exactly this number of workers, and without `minCount`."""
     made = []
-    for one in sets:
-        kept = {name: value for name, value in one.items() if name != "minCount"}
-        made.append(kept | {"count": workers} if one["name"] == WORKERS else one)
+    for pod_set in sets:
+        kept = {name: value for name, value in pod_set.items() if name != "minCount"}
+        made.append(kept | {"count": workers} if pod_set["name"] == WORKERS else pod_set)
     return made
 
 
@@ -228,7 +237,7 @@ def _is_bound(workload: Workload) -> bool:
     places = () if admission is None else admission.pod_set_assignments
     has_limit = workload.spec.maximum_execution_time_seconds is not None
     has_checks = bool(workload.status.admission_checks)
-    return has_limit or has_checks or any(one.topology_assignment is not None for one in places)
+    return has_limit or has_checks or any(place.topology_assignment is not None for place in places)
 
 
 def _has_completed(job: TFJob) -> bool:

@@ -135,7 +135,7 @@ class QueueKeeper:
         self._clock = clock
         self._enqueue_after = enqueue_after
         self._outage = Outage(clock, enqueue_after)
-        self._told = False
+        self._has_warned = False
 
     def forget(self, job: ObjectMeta) -> None:
         """Forget a job that is gone. `left` handles the job's Workload."""
@@ -169,7 +169,7 @@ class QueueKeeper:
             self._outage.leave(job.metadata.key)
             return Looked(observed)
         if facts.workload is not None and final_condition(job) is None:
-            self._tell_of_kueue(job, facts.workload)
+            self._warn_of_kueue(job, facts.workload)
         decision = decide(facts, self._clock.now())
         if decision.look_again is not None:
             self._enqueue_after(job.metadata.key, decision.look_again)
@@ -223,22 +223,22 @@ class QueueKeeper:
         Raises KubeError.
         """
         job, lag = observed.job, self._lag
-        found, ends = lag.shown(job), final_condition(job) is not None
+        workloads, ends = lag.shown(job), final_condition(job) is not None
         queued = bool(queue_name(job.metadata.labels))
         depends = observed.pods or observed.services if queued else lag.is_asked_for(job)
-        if lacks_reservation(found):
+        if lacks_reservation(workloads):
             lag.doubt(job)
-        if (found or depends) and not ends:
-            lag.verify_workloads(job, found)
-        if not found and not queued:
+        if (workloads or depends) and not ends:
+            lag.verify_workloads(job, workloads)
+        if not workloads and not queued:
             return None
-        workload, larger, spent = roles_of(found)
+        workload, larger, spent = roles_of(workloads)
         runs = queued and not ends and not job.spec.suspended
         return QueueFacts(
             job=job,
             workload=workload,
             pods=observed.pods,
-            flavors=self._flavors(job, found),
+            flavors=self._flavors(job, workloads),
             usable=not observed.problems and not job.decode_error,
             awaits_pods=any(kind == "pods" for _, kind in observed.unseen.awaited),
             default_ps_image=default_ps_image,
@@ -286,25 +286,25 @@ class QueueKeeper:
         for write in decision.writes:
             self._write(job, write)
 
-    def _tell_of_kueue(self, job: TFJob, workload: Workload) -> None:
+    def _warn_of_kueue(self, job: TFJob, workload: Workload) -> None:
         """Log a warning, once per process, if Kueue's own framework also handles a Workload of a TFJob."""
-        if not self._told and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
-            self._told = True
-            said = (
+        if not self._has_warned and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
+            self._has_warned = True
+            message = (
                 "Kueue's own integration kubeflow.org/tfjob manages Workload %s, and perhaps others: use either this "
                 "integration or --kueue"
             )
-            logger.warning(said, workload.metadata.name, extra={"job": job.metadata.key})
+            logger.warning(message, workload.metadata.name, extra={"job": job.metadata.key})
 
-    def _flavors(self, job: TFJob, found: Sequence[Workload]) -> dict[str, Flavor]:
+    def _flavors(self, job: TFJob, workloads: Sequence[Workload]) -> dict[str, Flavor]:
         """Return the flavors by name; if a flavor is missing, queue the job for another sync after some time.
 
         Raises KubeError.
         """
-        known = self._lag.flavors(found)
-        if missing_flavors(found, known):
+        flavors = self._lag.flavors(workloads)
+        if missing_flavors(workloads, flavors):
             self._enqueue_after(job.metadata.key, TRY_AGAIN)
-        return known
+        return flavors
 
     def _write(self, job: TFJob, write: Write) -> None:
         if write.prices:
@@ -329,7 +329,7 @@ class QueueKeeper:
         resource, name = (WORKLOAD_PRIORITIES, own) if own else (PRIORITY_CLASSES, _class_of_pods(job))
         if not name:
             classes = list_all(ListWatch(self._client, PRIORITY_CLASSES, "", decode_priority)).items
-            default = next((one for one in classes if one.global_default), None)
+            default = next((priority_class for priority_class in classes if priority_class.global_default), None)
             if default is None:
                 return {"priorityClassRef": None, "priority": 0}
             name, value = default.metadata.name, default.value
@@ -346,6 +346,6 @@ class QueueKeeper:
 def _class_of_pods(job: TFJob) -> str:
     """Return the PriorityClass of the job; without it, the first PriorityClass that a template names."""
     policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
-    templates = (template_dict(one.template) for one in job.spec.tf_replica_specs.values() if one is not None)
-    named = ((one.get("spec") or {}).get("priorityClassName") for one in templates)
+    templates = (template_dict(spec.template) for spec in job.spec.tf_replica_specs.values() if spec is not None)
+    named = ((template.get("spec") or {}).get("priorityClassName") for template in templates)
     return policy.priority_class or next(filter(None, named), "")

@@ -85,11 +85,15 @@ class WorkloadLag:
 
     def shown(self, job: TFJob) -> list[Workload]:
         """Return the job's Workloads in the cache, without Workloads that this process has deleted."""
-        uid, found = job.metadata.uid, self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
+        uid, cached = job.metadata.uid, self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         deleted = self._deleted.get(uid, ())
-        left = [one for one in found if one.metadata.uid not in deleted or one.metadata.deletion_timestamp is not None]
+        left = [
+            workload
+            for workload in cached
+            if workload.metadata.uid not in deleted or workload.metadata.deletion_timestamp is not None
+        ]
         unseen = self._unseen.get(uid)
-        if unseen is not None and any(one.metadata.name == unseen.name for one in left):
+        if unseen is not None and any(workload.metadata.name == unseen.name for workload in left):
             del self._unseen[uid]
             self._sure.add(uid)
         return left
@@ -103,7 +107,7 @@ class WorkloadLag:
         if not frees_some_quota(write):
             return before
         meta = write.body["metadata"]
-        counts = {one.name: one.count for one in write.body["status"]["reclaimablePods"]}
+        counts = {reclaimable.name: reclaimable.count for reclaimable in write.body["status"]["reclaimablePods"]}
         if before is not None and (before.uid, before.version) == (meta["uid"], meta["resourceVersion"]):
             counts = {
                 name: max(counts.get(name, 0), before.counts.get(name, 0)) for name in {**counts, **before.counts}
@@ -126,12 +130,12 @@ class WorkloadLag:
         """
         owner, meta = workload.metadata.controller, workload.metadata
         uid = "" if owner is None else owner.uid
-        if (known := self._given_back.get(uid)) is None:
+        if (record := self._given_back.get(uid)) is None:
             return {}
-        if known.uid != meta.uid or is_older(known.version, meta.resource_version) is not False:
+        if record.uid != meta.uid or is_older(record.version, meta.resource_version) is not False:
             del self._given_back[uid]
             return {}
-        return known.counts
+        return record.counts
 
     def written(self, job: TFJob, write: Write) -> None:
         """Record that the API server has executed this write."""
@@ -173,11 +177,13 @@ class WorkloadLag:
         if meta.uid in self._sure:
             return
         selection = by_name(shown[0].metadata.name if shown else workload_name(job))
-        if job.spec.elastic_policy is not None or len(shown) > 1 or any(one.replaces for one in shown):
+        if job.spec.elastic_policy is not None or len(shown) > 1 or any(workload.replaces for workload in shown):
             selection = Selection(label_selector=f"{JOB_UID_LABEL}={meta.uid}")
         there = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_partial, selection)).items
-        live = {one.metadata.resource_version for one in there if one.metadata.is_controlled_by(meta.uid)}
-        if live != {one.metadata.resource_version for one in shown}:
+        live = {
+            workload.metadata.resource_version for workload in there if workload.metadata.is_controlled_by(meta.uid)
+        }
+        if live != {workload.metadata.resource_version for workload in shown}:
             raise StaleCache("the job's Workload has changed, but the cache does not show it yet")
         self._sure.add(meta.uid)
 
@@ -185,10 +191,10 @@ class WorkloadLag:
         """Return the pod sets of a Workload with their pod templates, which the cache lacks. Costs a LIST."""
         meta = workload.metadata
         there = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_asked, by_name(meta.name))).items
-        found = [one for one in there if one.metadata.resource_version == meta.resource_version]
-        if not found:
+        same_version = [live for live in there if live.metadata.resource_version == meta.resource_version]
+        if not same_version:
             raise StaleCache("the job's Workload has changed, but the cache does not show it yet")
-        return found[0].spec.pod_sets
+        return same_version[0].spec.pod_sets
 
     def verify_job(self, job: TFJob) -> None:
         """Check that the cache shows the newest version of the job; raise StaleCache if it does not. Costs a GET.
@@ -223,11 +229,11 @@ class WorkloadLag:
 
         This needs a LIST if the cache lacks a flavor with which a Workload was admitted.
         """
-        known = {one.metadata.name: one for one in self._flavors.list() if one.is_whole}
-        if missing_flavors(workloads, known):
+        flavors_by_name = {flavor.metadata.name: flavor for flavor in self._flavors.list() if flavor.is_whole}
+        if missing_flavors(workloads, flavors_by_name):
             live = list_all(ListWatch(self._client, FLAVORS, "", decode_flavor)).items
-            known = {one.metadata.name: one for one in live}
-        return known
+            flavors_by_name = {flavor.metadata.name: flavor for flavor in live}
+        return flavors_by_name
 
 
 def is_of(pod: Pod, workload: Workload) -> bool:
@@ -244,6 +250,8 @@ def is_of(pod: Pod, workload: Workload) -> bool:
 
 def missing_flavors(workloads: Sequence[Workload], known: dict[str, Flavor]) -> bool:
     """Return whether a Workload was admitted with a flavor that is missing in `known`."""
-    admissions = (one.status.admission for one in workloads)
-    sets = (each for one in admissions if one is not None for each in one.pod_set_assignments)
-    return any(name not in known for one in sets for name in one.flavors.values())
+    admissions = (workload.status.admission for workload in workloads)
+    sets = (
+        assignment for admission in admissions if admission is not None for assignment in admission.pod_set_assignments
+    )
+    return any(name not in known for assignment in sets for name in assignment.flavors.values())

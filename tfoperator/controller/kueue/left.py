@@ -65,13 +65,13 @@ class WorkloadsLeft:
 
     def without_job(self, jobs: Lister[TFJob]) -> set[str]:
         """Return the keys of Workloads that the operator handles and whose jobs no longer exist."""
-        found = set()
+        keys = set()
         for workload in self._workloads.list():
             key, owner = key_of(workload), workload.metadata.controller
             job = jobs.find(key) if key else None
             if key and workload.mark and (owner is None or job is None or job.metadata.uid != owner.uid):
-                found.add(key)
-        return found
+                keys.add(key)
+        return keys
 
     def has(self, key: str) -> bool:
         """Return whether a Workload of a job with this key exists; the job itself may be deleted."""
@@ -85,7 +85,7 @@ class WorkloadsLeft:
             name = meta.annotations.get(WORKLOAD_ANNOTATION, "")
             of_owner = [] if owner is None else self._workloads.by_index(CONTROLLER_UID_INDEX, owner.uid)
             of_name = self._workloads.by_index(JOB_INDEX, object_key(meta.namespace, name)) if name else ()
-            for workload in (*(one for one in of_owner if one.metadata.deletion_timestamp is not None), *of_name):
+            for workload in (*(owned for owned in of_owner if owned.metadata.deletion_timestamp is not None), *of_name):
                 if key := key_of(workload):
                     enqueue(key)
 

@@ -113,7 +113,7 @@ def _without_doubles(container: dict[str, Any]) -> dict[str, Any]:
     variables = container.get("env")
     if not variables:
         return container
-    return container | {"env": list({one.get("name"): one for one in variables}.values())}
+    return container | {"env": list({variable.get("name"): variable for variable in variables}.values())}
 
 
 def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def mark_of(job: TFJob, sets: list[dict[str, Any]], *, adopted: bool = False) ->
     """
     if job.spec.elastic_policy is not None:
         workers = ReplicaType.WORKER.lower()
-        sets = [one if one["name"] != workers else one | {"count": 0, "minCount": 0} for one in sets]
+        sets = [pod_set if pod_set["name"] != workers else pod_set | {"count": 0, "minCount": 0} for pod_set in sets]
     digest = hashlib.sha256(_encode(sets)).hexdigest()[:16]
     return f"{ADOPTED}-{digest}" if adopted else digest
 
@@ -227,32 +227,32 @@ def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, P
     admission = workload.status.admission
     if admission is None:
         return {}
-    asked = {one.name: one for one in workload.spec.pod_sets}
-    found: dict[str, Placement] = {}
-    for one in admission.pod_set_assignments:
+    asked = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
+    places: dict[str, Placement] = {}
+    for assignment in admission.pod_set_assignments:
         labels = {
-            POD_SET_LABEL: one.name,
+            POD_SET_LABEL: assignment.name,
             "kueue.x-k8s.io/local-queue-name": workload.spec.queue_name,
             "kueue.x-k8s.io/cluster-queue-name": admission.cluster_queue,
         }
         # A queue's name may be longer than a label's value.
         labels = {key: value for key, value in labels.items() if len(value) <= 63}
-        count = admitted_count(asked.get(one.name, _NO_PODS), one.count)
+        count = admitted_count(asked.get(assignment.name, _NO_PODS), assignment.count)
         place = Placement(count, labels, {WORKLOAD_ANNOTATION: workload.metadata.name}, {}, [])
-        place.gated = one.topology_assignment is not None
-        for name in dict.fromkeys(one.flavors.values()):
+        place.gated = assignment.topology_assignment is not None
+        for name in dict.fromkeys(assignment.flavors.values()):
             if (flavor := flavors.get(name)) is None:
                 return name
             place.add("node selector", place.node_selector, flavor.spec.node_labels)
             place.tolerations += flavor.spec.tolerations
         for update in (each for check in workload.status.admission_checks for each in check.pod_set_updates):
-            if update.name == one.name:
+            if update.name == assignment.name:
                 place.add("label", place.labels, update.labels)
                 place.add("annotation", place.annotations, update.annotations)
                 place.add("node selector", place.node_selector, update.node_selector)
                 place.tolerations += update.tolerations
-        found[one.name] = place
-    return found
+        places[assignment.name] = place
+    return places
 
 
 def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: str) -> TFJob:
@@ -292,12 +292,12 @@ def _placed(template: dict[str, Any], place: Placement) -> msgspec.Raw:
         owner[member] = owner.get(member) or {}
         place.add(what, owner[member], more)
     if place.gated:
-        _ask_for_a_place(metadata["annotations"], pod)
+        _request_topology(metadata["annotations"], pod)
     pod["tolerations"] = _joined(pod.get("tolerations") or (), place.tolerations)
     return msgspec.Raw(msgspec.json.encode(template))
 
 
-def _ask_for_a_place(annotations: dict[str, str], pod: dict[str, Any]) -> None:
+def _request_topology(annotations: dict[str, str], pod: dict[str, Any]) -> None:
     """Add the members with which Kueue chooses a node for the pod before the pod is scheduled."""
     if not any(f"{_TOPOLOGY}{level}-topology" in annotations for level in ("required", "preferred", "unconstrained")):
         annotations[f"{_TOPOLOGY}unconstrained-topology"] = "true"
@@ -306,5 +306,5 @@ def _ask_for_a_place(annotations: dict[str, str], pod: dict[str, Any]) -> None:
 
 def _joined(first: Iterable[dict[str, Any]], more: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     joined = list(first)
-    joined += [one for one in more if one not in joined]
+    joined += [item for item in more if item not in joined]
     return joined

@@ -47,5 +47,5 @@ def _with_all_finalizers(client: ApiClient, namespace: str, write: Write) -> dic
     the version of the Workload.
     """
     live = client.get(WORKLOADS, namespace, write.name, decode_metadata).metadata
-    stay = [one for one in live.finalizers if one != IN_USE]
+    stay = [finalizer for finalizer in live.finalizers if finalizer != IN_USE]
     return write.body | {"metadata": write.body["metadata"] | {"finalizers": stay}}

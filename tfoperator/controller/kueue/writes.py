@@ -70,7 +70,7 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
     """
     if IN_USE not in workload.metadata.finalizers:
         return ()
-    finalizers = [one for one in workload.metadata.finalizers if one != IN_USE]
+    finalizers = [finalizer for finalizer in workload.metadata.finalizers if finalizer != IN_USE]
     write = patch_of(workload, {"metadata": {"finalizers": finalizers}})
     return (msgspec.structs.replace(write, reads_finalizers=len(finalizers) >= MAX_FINALIZERS),)
 
@@ -81,9 +81,9 @@ def is_reported_by_kueue(workload: Workload) -> bool:
     Then both handle TFJobs at the same time. For a Workload that an administrator gave to the operator, the result is
     False: the framework wrote its condition earlier.
     """
-    said = workload.condition("PodsReady").message
+    message = workload.condition("PodsReady").message
     ours = bool(workload.mark) and not workload.is_adopted
-    return ours and bool(said) and said not in (_READY, _NOT_READY, _READY_NO_MORE)
+    return ours and bool(message) and message not in (_READY, _NOT_READY, _READY_NO_MORE)
 
 
 def frees_quota(write: Write) -> bool:
@@ -92,7 +92,7 @@ def frees_quota(write: Write) -> bool:
     This is so if the write removes or finishes the Workload, or gives its quota back.
     """
     metadata, status = write.body.get("metadata", {}), write.body.get("status", {})
-    ends = any(one.type == "Finished" for one in status.get("conditions", ()))
+    ends = any(condition.type == "Finished" for condition in status.get("conditions", ()))
     return write.verb is Verb.DELETE or "finalizers" in metadata or "admission" in status or ends
 
 
@@ -116,7 +116,7 @@ class NextStatus:
         self._now = now
         self._conditions = list(workload.status.conditions)
         self._status: dict[str, Any] = {}
-        self.reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods}
+        self.reclaimed = {reclaimable.name: reclaimable.count for reclaimable in workload.status.reclaimable_pods}
         """The number of pods of each set that no longer need quota."""
 
     def set(self, kind: str, status: str, reason: str, message: str) -> None:
@@ -126,7 +126,7 @@ class NextStatus:
             return
         since = old.last_transition_time if old.status == status else self._now.strftime("%Y-%m-%dT%H:%M:%SZ")
         new = WorkloadCondition(kind, status, reason, message[:MAX_MESSAGE], since, self._workload.metadata.generation)
-        self._conditions = [one for one in self._conditions if one.type != kind] + [new]
+        self._conditions = [condition for condition in self._conditions if condition.type != kind] + [new]
         self._status["conditions"] = True
 
     def report_readiness(self, *, admitted: bool, ready: bool) -> None:
@@ -151,11 +151,11 @@ class NextStatus:
         While the Workload has quota, Kueue allows this number only to increase.
         """
         before, now = self.reclaimed, []
-        for one in self._workload.spec.pod_sets:
-            count = max(min(done.get(one.name, 0), one.count), before.get(one.name, 0) if reserved else 0)
+        for pod_set in self._workload.spec.pod_sets:
+            count = max(min(done.get(pod_set.name, 0), pod_set.count), before.get(pod_set.name, 0) if reserved else 0)
             if count > 0:
-                now.append(ReclaimablePod(one.name, count))
-        self.reclaimed = {one.name: one.count for one in now}
+                now.append(ReclaimablePod(pod_set.name, count))
+        self.reclaimed = {reclaimable.name: reclaimable.count for reclaimable in now}
         if self.reclaimed != before:
             self._status["reclaimablePods"] = now
 

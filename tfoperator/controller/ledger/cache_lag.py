@@ -252,12 +252,12 @@ class CacheLag:
         old = deciding_pods(observed, plan.status, self._since) if plan.write_status else ()
         if not unknown and not old and not (doubtful and plan.changes_objects):
             return
-        seen = {pod.metadata.uid for pod in observed.pods}
+        cached_uids = {pod.metadata.uid for pod in observed.pods}
         names = [*unknown, *(pod.name for pod in old)]
         namespace = job.metadata.namespace
         lookups = [*(Lookup(PODS, namespace, name) for name in names), Lookup(TFJOBS, namespace, job.metadata.name)]
-        *pods, live = [found_metadata(answer) for (answer,) in self._client.send([[one] for one in lookups])]
-        there = [name for name, pod in zip(unknown, pods, strict=False) if pod and self._misses(job, pod, seen)]
+        *pods, live = [found_metadata(answer) for (answer,) in self._client.send([[lookup] for lookup in lookups])]
+        there = [name for name, pod in zip(unknown, pods, strict=False) if pod and self._misses(job, pod, cached_uids)]
         missed = [f"pod {name} is there" for name in there]
         changed = [pod for pod, now in zip(old, pods[len(unknown) :], strict=True) if differs(pod, now)]
         missed += [f"pod {pod.name} has changed" for pod in changed]
@@ -280,9 +280,9 @@ class CacheLag:
             return False
         return seconds_between(created, self._since) > 0
 
-    def _misses(self, job: TFJob, meta: ObjectMeta, seen: Set[str]) -> bool:
+    def _misses(self, job: TFJob, meta: ObjectMeta, cached_uids: Set[str]) -> bool:
         """Return whether the caches will show this pod, which was found in the cluster. Raises KubeError."""
-        if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
+        if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in cached_uids:
             # The pod does not belong to this job, or the cache shows it already with other labels.
             return False
         if has_job_labels(meta.labels, job.metadata.name):

@@ -102,7 +102,7 @@ class Claims:
         """
         try:
             live = self._client.get(resource, meta.namespace, meta.name, decode_metadata).metadata
-            others = [msgspec.to_builtins(one) for one in live.owner_references if one.uid != uid]
+            others = [msgspec.to_builtins(reference) for reference in live.owner_references if reference.uid != uid]
             change = {
                 "metadata": {
                     "uid": meta.uid,

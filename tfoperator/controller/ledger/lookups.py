@@ -22,7 +22,7 @@ def found_metadata(found: Answer) -> ObjectMeta | None:
 
 def created_pods(plan: Plan) -> list[str]:
     """Return the names of the pods that the plan creates."""
-    return [one.name for one in plan.actions if isinstance(one, Create) and one.kind == "pods"]
+    return [action.name for action in plan.actions if isinstance(action, Create) and action.kind == "pods"]
 
 
 def differs(pod: ObjectMeta, now: ObjectMeta | None) -> bool:

@@ -108,9 +108,9 @@ class ControllerInformers(msgspec.Struct, frozen=True):
 
 def priorities_of(classes: Sequence[Priority]) -> dict[str, int]:
     """Return the priorities by the names of classes; the key "" has the priority of pods without a class."""
-    found = {one.metadata.name: one.value for one in classes}
-    found[""] = next((one.value for one in classes if one.global_default), 0)
-    return found
+    priorities = {priority_class.metadata.name: priority_class.value for priority_class in classes}
+    priorities[""] = next((priority_class.value for priority_class in classes if priority_class.global_default), 0)
+    return priorities
 
 
 def _owned_objects(factory: SharedInformerFactory, resource: Resource, decode: Decoder[T]) -> InformerGroup[T]:

@@ -44,7 +44,7 @@ def versions_of(job: str, owned: Iterable[HasMetadata]) -> frozenset[str]:
     After any later change of the job or an object, the result differs, because an API server never uses a version
     twice.
     """
-    return frozenset([job, *[one.metadata.resource_version for one in owned]])
+    return frozenset([job, *[obj.metadata.resource_version for obj in owned]])
 
 
 def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
@@ -121,14 +121,14 @@ class Observer:
     def versions(self, job: TFJob) -> frozenset[str]:
         """Return the versions of the job and of all objects that it controls, as the caches show them."""
         uid = job.metadata.uid
-        owned = [one for lister in self._listers.values() for one in lister.by_index(CONTROLLER_UID_INDEX, uid)]
+        owned = [obj for lister in self._listers.values() for obj in lister.by_index(CONTROLLER_UID_INDEX, uid)]
         return versions_of(job.metadata.resource_version, owned)
 
     def _claim_pod_group(self, job: TFJob, refused: dict[str, str]) -> PodGroup | None:
         if self._gang is None:
             return None
-        found = self._claim(job, self._gang.pod_groups, self._listers["podgroups"], decode_pod_group, refused)
-        return next((one for one in found if one.metadata.name == job.metadata.name), None)
+        pod_groups = self._claim(job, self._gang.pod_groups, self._listers["podgroups"], decode_pod_group, refused)
+        return next((pod_group for pod_group in pod_groups if pod_group.metadata.name == job.metadata.name), None)
 
     def _claim(
         self, job: TFJob, resource: Resource, lister: Lister[T], decode: Decoder[T], refused: dict[str, str]

@@ -82,7 +82,7 @@ def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]
     own = list_of_objects(template.spec.get("volumes"), f"{template.path}.spec.volumes")
     _keep_read_only(groups, used, {volume.get("name") for volume in own})
     template.use_containers(groups["containers"])
-    volumes = _joined(own, (one.volumes for one in used.values()), "name")
+    volumes = _joined(own, (accelerator.volumes for accelerator in used.values()), "name")
     template.spec = template.spec | {"volumes": volumes}
     if groups["initContainers"]:
         template.spec = template.spec | {"initContainers": groups["initContainers"]}
@@ -92,15 +92,18 @@ def _keep_read_only(
     groups: Mapping[str, list[dict[str, Any]]], used: Mapping[str, Accelerator], own: Set[object]
 ) -> None:
     """Make all mounts of a volume in the template read-only, if an accelerator mounts this volume read-only."""
-    mounts = (mount for one in used.values() for mount in one.volume_mounts)
+    mounts = (mount for accelerator in used.values() for mount in accelerator.volume_mounts)
     protected = {mount["name"] for mount in mounts if mount.get("readOnly")} - own
     if not protected:
         return
     for containers in groups.values():
         for position, container in enumerate(containers):
-            found = container.get("volumeMounts") or ()
-            if any(mount.get("name") in protected for mount in found):
-                kept = [{**mount, "readOnly": True} if mount.get("name") in protected else mount for mount in found]
+            container_mounts = container.get("volumeMounts") or ()
+            if any(mount.get("name") in protected for mount in container_mounts):
+                kept = [
+                    {**mount, "readOnly": True} if mount.get("name") in protected else mount
+                    for mount in container_mounts
+                ]
                 containers[position] = container | {"volumeMounts": kept}
 
 
@@ -108,20 +111,20 @@ def _with_accelerators(
     container: dict[str, Any], accelerators: Mapping[str, Accelerator], used: dict[str, Accelerator], path: str
 ) -> dict[str, Any]:
     """Return the container with the settings of its accelerators, and add these accelerators to `used`."""
-    wanted = {name: one for name, one in accelerators.items() if _asks_for(container, name)}
+    wanted = {name: accelerator for name, accelerator in accelerators.items() if _requests(container, name)}
     if not wanted:
         return container
     used |= wanted
     env = list_of_objects(container.get("env"), f"{path}.env")
     mounts = list_of_objects(container.get("volumeMounts"), f"{path}.volumeMounts")
-    ours = _joined(env, (one.env for one in wanted.values()), "name")[len(env) :]
+    ours = _joined(env, (accelerator.env for accelerator in wanted.values()), "name")[len(env) :]
     return container | {
         "env": [*ours, *env],
-        "volumeMounts": _joined(mounts, (one.volume_mounts for one in wanted.values()), "mountPath"),
+        "volumeMounts": _joined(mounts, (accelerator.volume_mounts for accelerator in wanted.values()), "mountPath"),
     }
 
 
-def _asks_for(container: dict[str, Any], resource: str) -> bool:
+def _requests(container: dict[str, Any], resource: str) -> bool:
     resources = container.get("resources")
     if not isinstance(resources, dict):
         return False
@@ -140,10 +143,10 @@ def _is_some(amount: object) -> bool:
 def _joined(own: _Objects, more: Any, key: str) -> list[dict[str, Any]]:
     """Return `own`, then the members of `more` whose `key` is new."""
     result = list(own)
-    seen = {_place(item.get(key)) for item in own}
+    keys = {_place(item.get(key)) for item in own}
     for item in (item for group in more for item in group):
-        if _place(item[key]) not in seen:
-            seen.add(_place(item[key]))
+        if _place(item[key]) not in keys:
+            keys.add(_place(item[key]))
             result.append(item)
     return result
 

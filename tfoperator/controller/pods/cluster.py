@@ -65,7 +65,7 @@ class Abbreviations:
         return f"{start}{self._reference(between).join(rest.removesuffix(end) for rest in rests)}{end}"
 
     def _reference(self, value: str) -> str:
-        name = next((name for name, known in self._values.items() if known == value), None)
+        name = next((name for name, known_value in self._values.items() if known_value == value), None)
         if name is None:
             name = self._name
             while name in self._taken or name in self._values:
@@ -157,5 +157,7 @@ def _whole_cluster(hosts: Mapping[str, Sequence[str]], abbreviations: Abbreviati
 
 def _common_start(texts: Sequence[str]) -> str:
     first, last = min(texts), max(texts)
-    differs = (position for position, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    differs = (
+        position for position, (of_first, of_last) in enumerate(zip(first, last, strict=False)) if of_first != of_last
+    )
     return first[: next(differs, len(first))]

@@ -143,7 +143,7 @@ class DataServiceManifests:
         container, port = template.containers[template.container], port_of(self._wanted)
         ours = self._environment(member)
         env = [variable for variable in template.env if str(variable.get("name")) not in ours]
-        others = [one for one in template.list_of_objects("ports") if one.get("containerPort") != port]
+        others = [entry for entry in template.list_of_objects("ports") if entry.get("containerPort") != port]
         command = {} if container.get("command") else {"command": ["python", "-u", "-c", PROGRAMS[member[0]]]}
         return {
             # If the program fails, the status then shows the end of its log, for example that the image has no
@@ -156,15 +156,15 @@ class DataServiceManifests:
         }
 
     def _environment(self, member: DataServiceMember) -> Mapping[str, str]:
-        found = {
+        variables = {
             DATA_SERVICE: data_service_url(self._job, self._options),
             DATA_SERVICE_ADDRESS: _host(self._job, self._options, member),
         }
         if member == DISPATCHER and self._wanted.work_dir:
             # The directory ends in the job's UID: a new job with the same name must not continue from the dispatcher's
             # journal of the earlier job.
-            found[DATA_SERVICE_WORK_DIR] = f"{self._wanted.work_dir.rstrip('/')}/{self._job.metadata.uid}"
-        return found
+            variables[DATA_SERVICE_WORK_DIR] = f"{self._wanted.work_dir.rstrip('/')}/{self._job.metadata.uid}"
+        return variables
 
 
 def port_of(wanted: DataService) -> int:
@@ -189,19 +189,21 @@ def _like(template: dict[str, Any]) -> dict[str, Any]:
     containers = spec.get("containers") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(containers, list) or not containers:
         return template
-    named = (one for one in containers if isinstance(one, dict) and one.get("name") == DEFAULT_CONTAINER_NAME)
+    named = (item for item in containers if isinstance(item, dict) and item.get("name") == DEFAULT_CONTAINER_NAME)
     container = next(named, containers[0])
     if not isinstance(container, dict):
         return template
     own = {key: value for key, value in container.items() if key not in _OF_TRAINING and key != "command"}
     env = own.get("env")
     if isinstance(env, list):
-        own["env"] = [one for one in env if not (isinstance(one, dict) and one.get("name") == TF_CONFIG)]
+        own["env"] = [
+            variable for variable in env if not (isinstance(variable, dict) and variable.get("name") == TF_CONFIG)
+        ]
     kept = {key: value for key, value in spec.items() if key not in _OF_TRAINING_PODS}
     kept["containers"] = [_without_devices(own)]
     init = kept.get("initContainers")
     if isinstance(init, list):
-        kept["initContainers"] = [_without_devices(one) if isinstance(one, dict) else one for one in init]
+        kept["initContainers"] = [_without_devices(item) if isinstance(item, dict) else item for item in init]
     return template | {"spec": kept}
 
 
@@ -218,4 +220,6 @@ def _without_devices(container: dict[str, Any]) -> dict[str, Any]:
         for kind in ("limits", "requests")
         if isinstance(resources.get(kind), dict)
     }
-    return container | {"resources": {kind: found for kind, found in amounts.items() if found}}
+    return container | {
+        "resources": {kind: amounts_of_kind for kind, amounts_of_kind in amounts.items() if amounts_of_kind}
+    }

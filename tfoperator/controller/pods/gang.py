@@ -218,10 +218,10 @@ def _changed_quantities(old: dict[str, str | int], new: dict[str, str | int]) ->
     return changed
 
 
-def _same_quantity(one: str | int, other: str | int) -> bool:
-    if one == other:
+def _same_quantity(quantity: str | int, other_quantity: str | int) -> bool:
+    if quantity == other_quantity:
         return True
     try:
-        return parse_quantity(one) == parse_quantity(other)
+        return parse_quantity(quantity) == parse_quantity(other_quantity)
     except ValueError:
         return False

@@ -107,16 +107,16 @@ class _Cluster(NamedTuple):
 
         If `own` contains one of the names that Keras and JAX use, the user sets their variables.
         """
-        found = {**self.variables}
+        variables = {**self.variables}
         if self.tf_config is not None:
-            found[TF_CONFIG] = self.tf_config.render(replica_type, index)
+            variables[TF_CONFIG] = self.tf_config.render(replica_type, index)
         first = self.first_process.get(replica_type)
         if self.processes is not None and first is not None:
             of_process = self.processes.of_process(first + index)
-            found |= {name: value for name, value in of_process.items() if name not in own}
+            variables |= {name: value for name, value in of_process.items() if name not in own}
         if self.data_service and replica_type is not ReplicaType.PS and DATA_SERVICE not in own:
-            found[DATA_SERVICE] = self.data_service
-        return found
+            variables[DATA_SERVICE] = self.data_service
+        return variables
 
     def arguments_of(self, replica_type: ReplicaType, index: int) -> tuple[str, ...]:
         """Return the arguments that the operator appends to the replica's own arguments."""

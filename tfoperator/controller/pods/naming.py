@@ -68,8 +68,8 @@ def naming_in_use(job: TFJob, objects: Iterable[HasMetadata], preferred: Naming)
     If there are none, or if their names follow no naming, return `preferred`.
     """
     of_whole_job = None
-    for one in objects:
-        name, replica = one.metadata.name, names.replica_of(one.metadata.labels)
+    for obj in objects:
+        name, replica = obj.metadata.name, names.replica_of(obj.metadata.labels)
         for naming in (preferred, *NAMINGS):
             if replica is not None and naming.replica(job, *replica) == name:
                 return naming

@@ -131,8 +131,8 @@ def _mark(key: str, value: str) -> bytes:
 def _bounded(data: bytes) -> PodGroup:
     group = _decode(data)
     annotations, spec, status = group.metadata.annotations, group.spec, group.status
-    known = len(annotations) <= MAX_ANNOTATIONS
-    reasons = [one for one in status.conditions if one.type == _WHY_NOT_ADMITTED][:_MAX_CONDITIONS]
+    keeps_marks = len(annotations) <= MAX_ANNOTATIONS
+    reasons = [condition for condition in status.conditions if condition.type == _WHY_NOT_ADMITTED][:_MAX_CONDITIONS]
     resources = spec.min_resources or {}
     return PodGroup(
         metadata=group.metadata,
@@ -150,11 +150,16 @@ def _bounded(data: bytes) -> PodGroup:
         status=PodGroupStatus(
             status.phase[:_MAX_PHASE],
             tuple(
-                PodCondition(one.type, one.status[:_MAX_PHASE], short_name(one.reason), one.message[:_MAX_MESSAGE])
-                for one in reasons
+                PodCondition(
+                    condition.type,
+                    condition.status[:_MAX_PHASE],
+                    short_name(condition.reason),
+                    condition.message[:_MAX_MESSAGE],
+                )
+                for condition in reasons
             ),
         ),
-        marks=b"".join(_mark(key, value) for key, value in annotations.items()) if known else None,
+        marks=b"".join(_mark(key, value) for key, value in annotations.items()) if keeps_marks else None,
     )
 
 

@@ -28,10 +28,10 @@ def as_probe(pod: dict[str, Any]) -> dict[str, Any]:
     volume = {"name": _VOLUME, "configMap": {"name": pod["metadata"]["name"] + "-probe"}}
     mount = {"name": _VOLUME, "mountPath": _PATH}
     containers = [
-        one | {"volumeMounts": [*(one.get("volumeMounts") or ()), mount]}
-        if one.get("name") == DEFAULT_CONTAINER_NAME
-        else one
-        for one in spec["containers"]
+        container | {"volumeMounts": [*(container.get("volumeMounts") or ()), mount]}
+        if container.get("name") == DEFAULT_CONTAINER_NAME
+        else container
+        for container in spec["containers"]
     ]
     held = spec | {"containers": containers, "volumes": [*(spec.get("volumes") or ()), volume]}
     return _annotated(pod | {"spec": held}, ANNOTATION_PROBE, "true")

@@ -118,11 +118,11 @@ def _apply_pod_level(total: ResourceAmounts, resources: object, path: str) -> No
 
 
 def _of_container(container: dict[str, Any], path: str) -> ResourceAmounts:
-    found = ResourceAmounts()
+    amounts = ResourceAmounts()
     path = f"{path}.resources"
     resources = an_object(container.get("resources"), path)
     for kind in ("requests", "limits"):
         for name, amount in an_object(resources.get(kind), f"{path}.{kind}").items():
-            if not found.has(name):
-                found.put(name, amount, f"{path}.{kind}")
-    return found
+            if not amounts.has(name):
+                amounts.put(name, amount, f"{path}.{kind}")
+    return amounts

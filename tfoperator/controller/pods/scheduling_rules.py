@@ -101,6 +101,6 @@ def _allows(allowed: tuple[str, ...], name: str, *, but: str = "") -> bool:
 
 
 def _refusal(field: str, name: str, namespace: str, allowed: tuple[str, ...], *, but: str = "") -> str:
-    names = [f"any but {but}*" if one == ANY and but else one for one in allowed]
+    names = [f"any but {but}*" if entry == ANY and but else entry for entry in allowed]
     listed = ", ".join(names[:_MAX_SHOWN_NAMES]) + (" and more" if len(names) > _MAX_SHOWN_NAMES else "")
     return f"{_POLICY}.{field}: {shown(name)} is not allowed in namespace {namespace}; allowed: {listed or 'none'}"

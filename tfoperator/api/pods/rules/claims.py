@@ -60,16 +60,16 @@ def _claim_faults(at: str, spec: Json) -> Faults:
 
 def device_claim_faults(spec: Json, path: str) -> Faults:
     """Yield the faults of the claims of devices (`resourceClaims`) of a pod."""
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for position, claim in enumerate(items(spec, "resourceClaims")):
         at, name = f"{path}.resourceClaims[{position}]", text(claim, "name")
         if not name:
             yield required(f"{at}.name")
-        elif name in seen:
+        elif name in seen_names:
             yield duplicate(f"{at}.name", name)
         else:
             yield from by_rule(f"{at}.name", name, name_rules.dns_label)
-            seen.add(name)
+            seen_names.add(name)
         sources = [
             source for source in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(source) is not None
         ]

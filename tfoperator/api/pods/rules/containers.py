@@ -146,12 +146,12 @@ def _host_port_faults(path: str, containers: Sequence[Json]) -> Faults:
 
 
 def _resize_faults(at: str, container: Json, restart_policy: str) -> Faults:
-    seen: set[str] = set()
+    seen_resources: set[str] = set()
     for position, resize in enumerate(items(container, "resizePolicy")):
         resource, policy = text(resize, "resourceName"), text(resize, "restartPolicy")
-        if resource in seen:
+        if resource in seen_resources:
             yield duplicate(f"{at}[{position}]", resource)
-        seen.add(resource)
+        seen_resources.add(resource)
         for value, options in ((resource, ("cpu", "memory")), (policy, ("NotRequired", "RestartContainer"))):
             if not value:
                 yield required(at)

@@ -64,13 +64,13 @@ def _source_faults(at: str, source: Json, has_value: bool) -> Faults:
             yield from name(f"{at}.{kind}.key", text(source[kind], "key"), name_rules.config_key)
     if source.get("fileKeyRef") is not None:
         yield from _file_key_faults(f"{at}.fileKeyRef", source["fileKeyRef"])
-    found = only_one(source, _SOURCES)
-    if not found:
+    kinds = only_one(source, _SOURCES)
+    if not kinds:
         yield invalid(at, "", f"must have one of {', '.join(_SOURCES)}")
     elif has_value:
         yield invalid(at, "", "must not be set beside a value")
-    elif len(found) > 1:
-        yield invalid(at, "", f"must have a single source, not {' and '.join(found)}")
+    elif len(kinds) > 1:
+        yield invalid(at, "", f"must have a single source, not {' and '.join(kinds)}")
 
 
 def _file_key_faults(at: str, reference: Json) -> Faults:
@@ -85,10 +85,10 @@ def _all_keys_faults(path: str, position: int, source: Json) -> Faults:
     at = f"{path}[{position}]"
     if text(source, "prefix"):
         yield from by_rule(f"{at}.prefix", source["prefix"], name_rules.environment_name)
-    found = only_one(source, ("configMapRef", "secretRef"))
-    for kind in found:
+    kinds = only_one(source, ("configMapRef", "secretRef"))
+    for kind in kinds:
         yield from name(f"{at}.{kind}.name", text(source[kind], "name"), name_rules.dns_subdomain_prefix)
-    if len(found) != 1:
+    if len(kinds) != 1:
         yield invalid(path, "", "must have one of configMapRef and secretRef in each item")
 
 

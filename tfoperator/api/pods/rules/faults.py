@@ -99,8 +99,8 @@ def not_negative(field: str, value: int | None) -> Faults:
 
 def items(parent: Json | None, field: str) -> Sequence[Any]:
     """Return a list, with empty objects for null items; return an empty list if it is absent or null."""
-    found = (parent or {}).get(field)
-    return [{} if item is None else item for item in found] if found else ()
+    values = (parent or {}).get(field)
+    return [{} if item is None else item for item in values] if values else ()
 
 
 def texts(parent: Json | None, field: str) -> Sequence[str]:

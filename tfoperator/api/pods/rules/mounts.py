@@ -27,7 +27,7 @@ def mount_faults(path: str, container: Json, volumes: Mapping[str, Json]) -> Fau
     """Yield the faults of mounts and devices of the container at `path`; `volumes` are the valid volumes, by name."""
     devices = {text(device, "name"): text(device, "devicePath") for device in items(container, "volumeDevices")}
     mounts = {text(mount, "name"): text(mount, "mountPath") for mount in items(container, "volumeMounts")}
-    seen: set[str] = set()
+    seen_places: set[str] = set()
     for position, mount in enumerate(items(container, "volumeMounts")):
         at, name, place = f"{path}.volumeMounts[{position}]", text(mount, "name"), text(mount, "mountPath")
         if not name:
@@ -36,9 +36,9 @@ def mount_faults(path: str, container: Json, volumes: Mapping[str, Json]) -> Fau
             yield not_found(f"{at}.name", name, "must be the name of a volume of the pod")
         if not place:
             yield required(f"{at}.mountPath")
-        if place in seen:
+        if place in seen_places:
             yield invalid(f"{at}.mountPath", place, "must be the path of a single mount")
-        seen.add(place)
+        seen_places.add(place)
         if name in devices:
             yield invalid(f"{at}.name", name, "must not be a device, too")
         if place in devices.values():

@@ -103,7 +103,7 @@ def _pod_term_faults(at: str, term: Json, pod_labels: Collection[str]) -> Faults
 
 def _label_key_faults(at: str, term: Json, pod_labels: Collection[str]) -> Faults:
     """Yield the faults of `matchLabelKeys` and `mismatchLabelKeys`, whose keys stand for labels of the pod itself."""
-    chosen, found = term.get("labelSelector"), texts(term, "matchLabelKeys")
+    chosen, match_keys = term.get("labelSelector"), texts(term, "matchLabelKeys")
     for field in ("matchLabelKeys", "mismatchLabelKeys"):
         keys = texts(term, field)
         if keys and chosen is None:
@@ -113,17 +113,17 @@ def _label_key_faults(at: str, term: Json, pod_labels: Collection[str]) -> Fault
             yield from by_rule(f"{at}.{field}[{position}]", key, name_rules.qualified_name)
     if chosen is not None:
         yield from _twice_named(at, term, chosen, pod_labels)
-    for position, key in enumerate(found):
+    for position, key in enumerate(match_keys):
         if key in texts(term, "mismatchLabelKeys"):
             yield invalid(f"{at}.matchLabelKeys[{position}]", key, "must not be one of mismatchLabelKeys, too")
 
 
 def _twice_named(at: str, term: Json, chosen: Json, pod_labels: Collection[str]) -> Faults:
-    found = texts(term, "matchLabelKeys")
-    places = {key: position for position, key in enumerate(found)}
+    match_keys = texts(term, "matchLabelKeys")
+    places = {key: position for position, key in enumerate(match_keys)}
     named = set(part(chosen, "matchLabels"))
     # API servers add an expression for each key that the pod has a label for.
-    added = [key for key in (*found, *texts(term, "mismatchLabelKeys")) if key in pod_labels]
+    added = [key for key in (*match_keys, *texts(term, "mismatchLabelKeys")) if key in pod_labels]
     for key in (*(text(expression, "key") for expression in items(chosen, "matchExpressions")), *added):
         if key in places and key in named:
             yield invalid(f"{at}[{places[key]}]", key, "must not be in both matchLabelKeys and labelSelector")

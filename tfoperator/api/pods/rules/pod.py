@@ -158,13 +158,13 @@ def _gate_faults(spec: Json, at: str) -> Faults:
     for position, gate in enumerate(items(spec, "readinessGates")):
         kind = text(gate, "conditionType")
         yield from by_rule(f"{at}.readinessGates[{position}].conditionType", kind, name_rules.qualified_name)
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for position, gate in enumerate(items(spec, "schedulingGates")):
         field, name = f"{at}.schedulingGates[{position}]", text(gate, "name")
         yield from by_rule(field, name, name_rules.qualified_name)
-        if name in seen:
+        if name in seen_names:
             yield Fault(field, Kind.DUPLICATE, name)
-        seen.add(name)
+        seen_names.add(name)
 
 
 def _name_faults(spec: Json, at: str) -> Faults:

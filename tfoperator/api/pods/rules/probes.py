@@ -51,13 +51,13 @@ def lifecycle_faults(path: str, container: Json, grace: int) -> Faults:
 
 
 def _handler_faults(at: str, handler: Json, kinds: tuple[str, ...], grace: int) -> Faults:
-    found = only_one(handler, kinds)
-    if not found:
+    used_kinds = only_one(handler, kinds)
+    if not used_kinds:
         yield required(at, f"must have one of {', '.join(kinds)}")
         return
-    for kind in found[1:]:
-        yield forbidden(f"{at}.{kind}", f"must not be set beside {found[0]}")
-    kind, action = found[0], handler[found[0]]
+    for kind in used_kinds[1:]:
+        yield forbidden(f"{at}.{kind}", f"must not be set beside {used_kinds[0]}")
+    kind, action = used_kinds[0], handler[used_kinds[0]]
     field = f"{at}.{kind}"
     if kind == "exec" and not action.get("command"):
         yield required(f"{field}.command")

@@ -130,21 +130,21 @@ def _pod_name_faults(field: str, name: str) -> Faults:
 
 
 def _claim_faults(path: str, claims: Collection[Json], of_pod: Collection[str]) -> Faults:
-    seen: set[str] = set()
+    seen_keys: set[str] = set()
     for position, claim in enumerate(claims):
         at, name, request = f"{path}[{position}]", text(claim, "name"), text(claim, "request")
         if not name:
             yield required(at)
             continue
-        if name in seen:
+        if name in seen_keys:
             yield duplicate(at, name)
         else:
             key = f"{name}/{request}" if request else name
             if request:
                 yield from by_rule(f"{at}.request", request, name_rules.dns_label)
-            if key in seen or (not request and any(requested.startswith(f"{name}/") for requested in seen)):
+            if key in seen_keys or (not request and any(requested.startswith(f"{name}/") for requested in seen_keys)):
                 yield duplicate(at, key)
-            seen.add(key)
+            seen_keys.add(key)
         if name not in of_pod:
             yield not_found(at, name, "must be one of resourceClaims of the pod")
 

@@ -107,21 +107,21 @@ def _profile_type_faults(field: str, profile: Json, *, others: Collection[str]) 
 
 
 def _sysctl_faults(path: str, context: Json, spec: Json) -> Faults:
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for position, sysctl in enumerate(items(context, "sysctls")):
         at, name = f"{path}[{position}].name", text(sysctl, "name")
         if not name:
             yield required(at)
         elif len(name) > _MAX_SYSCTL or not _SYSCTL.fullmatch(name):
             yield invalid(at, name, f"must be a kernel parameter of at most {_MAX_SYSCTL} characters")
-        elif name in seen:
+        elif name in seen_names:
             yield duplicate(at, name)
         dotted = name.replace("/", ".")
         if spec.get("hostNetwork") and dotted.startswith("net."):
             yield invalid(at, name, "must not be set beside hostNetwork")
         elif spec.get("hostIPC") and dotted.startswith(_OF_IPC):
             yield invalid(at, name, "must not be set beside hostIPC")
-        seen.add(name)
+        seen_names.add(name)
 
 
 def host_user_faults(spec: Json, path: str) -> Faults:

@@ -73,14 +73,14 @@ def volume_faults(spec: Json, path: str, pod_name: str = "") -> Generator[Fault,
 
 
 def _source_faults(at: str, volume: Json, pod_name: str) -> Faults:
-    found = [kind for kind in _ORDER if volume.get(kind) is not None]
-    for kind in found[1:]:
+    kinds = [kind for kind in _ORDER if volume.get(kind) is not None]
+    for kind in kinds[1:]:
         yield forbidden(
-            f"{at}.{_SHOWN_AS.get(kind, kind)}", f"must not be set beside {found[0]}: a volume has one kind"
+            f"{at}.{_SHOWN_AS.get(kind, kind)}", f"must not be set beside {kinds[0]}: a volume has one kind"
         )
-    if not found:
+    if not kinds:
         return  # an emptyDir, by default
-    kind, source = found[0], volume[found[0]]
+    kind, source = kinds[0], volume[kinds[0]]
     yield from _CHECKS[kind](f"{at}.{_CHECKED_AS.get(kind, kind)}", source)
     name = text(volume, "name")
     if (

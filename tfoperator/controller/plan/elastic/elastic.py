@@ -153,7 +153,7 @@ def _index(pod: Pod) -> int:
 def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
     replicas = [(group, replica) for group in facts.groups for replica in group.replicas]
     reasons = [*_reasons(facts)]
-    found = sum(bool(pod.spec.node_name) for pod in probes)
+    placed = sum(bool(pod.spec.node_name) for pod in probes)
     slow = [pod for pod in probes if not pod.spec.node_name and not _is_refused(pod)]
     late = all(seconds_between(pod.metadata.creation_timestamp or facts.now, facts.now) >= _ANSWER_TIME for pod in slow)
     return Room(
@@ -161,7 +161,7 @@ def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
         why=next(filter(None, reasons), ""),
         is_placed=all(_has_room(replica) for _, replica in replicas),
         is_complete=all(replica.state is ReplicaState.RUNNING for _, replica in replicas),
-        found=found,
+        found=placed,
         is_answered=late,
     )
 
@@ -200,8 +200,8 @@ def _refusal(facts: Facts, group: ReplicaGroup) -> str | None:
         for replica in group.replicas
         if replica.state in STATES_WITHOUT_POD and replica.held_until is None
     )
-    found = (refusals.get((group.type, index)) for index in missing)
-    return next((str(reason) for reason in found if reason is not None and reason.kind in _NO_ROOM), None)
+    reasons = (refusals.get((group.type, index)) for index in missing)
+    return next((str(reason) for reason in reasons if reason is not None and reason.kind in _NO_ROOM), None)
 
 
 def _is_refused(pod: Pod) -> bool:

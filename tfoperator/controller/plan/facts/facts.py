@@ -175,15 +175,15 @@ class Facts(msgspec.Struct, frozen=True):
 
     def condition(self, condition: ConditionType) -> JobCondition | None:
         """Return the condition of that type that the job has, or None."""
-        for found in self.conditions:
-            if found.type == condition:
-                return found
+        for present in self.conditions:
+            if present.type == condition:
+                return present
         return None
 
     def is_true(self, condition: ConditionType) -> bool:
         """Return whether the job has the condition, and it is true."""
-        found = self.condition(condition)
-        return found is not None and found.status == "True"
+        present = self.condition(condition)
+        return present is not None and present.status == "True"
 
     @property
     def failures_of_replicas(self) -> int:

@@ -123,9 +123,9 @@ def time_to_live_left(job: TFJob, now: datetime) -> float | None:
     ended = job.status.completion_time
     for condition in (ConditionType.SUCCEEDED, ConditionType.FAILED):
         # The Go operator can leave completionTime empty.
-        found = find_condition(job.status.conditions, condition)
-        if ended is None and found is not None and found.status == "True":
-            ended = found.last_transition_time
+        present = find_condition(job.status.conditions, condition)
+        if ended is None and present is not None and present.status == "True":
+            ended = present.last_transition_time
     return 0.0 if ended is None else max(ttl, 0) - seconds_between(ended, now)
 
 

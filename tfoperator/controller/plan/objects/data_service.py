@@ -83,22 +83,22 @@ def see_data_service(observed: Observed, now: datetime, options: PlanOptions) ->
 
 def plan_data_service(facts: Facts) -> Iterator[Want]:
     """Create, delete and restart parts of an active job's data service as its spec requires, and report its state."""
-    seen, job, wanted = facts.data_service, facts.job, facts.job.spec.data_service
-    if seen is None:
+    data_service, job, wanted = facts.data_service, facts.job, facts.job.spec.data_service
+    if data_service is None:
         return
-    for pod in seen.surplus:
+    for pod in data_service.surplus:
         yield from delete("pods", pod, DeleteReason.SCALE_DOWN if wanted is not None else DeleteReason.NOT_WANTED)
-    yield from _unwanted_services(facts, seen)
+    yield from _unwanted_services(facts, data_service)
     if wanted is None:
         yield StatusPart({"data_service": None})
         yield RemoveCondition(ConditionType.DATA_SERVICE_READY)
         return
     gang = facts.gang
     manifests = DataServiceManifests(job, wanted, facts.options, None if gang is None else gang.scheduler)
-    may_create = (gang is None or gang.may_create) and _has_quota(facts, seen)
+    may_create = (gang is None or gang.may_create) and _has_quota(facts, data_service)
     services = {member_of(service.metadata.labels) for service in facts.observed.services}
     per_job = facts.options.network is Network.PER_JOB
-    for member in seen.members:
+    for member in data_service.members:
         has_service = per_job or member.member in services
         yield from _bring(manifests, member, may_create=may_create, has_service=has_service, replace=gang is None)
         if (
@@ -107,7 +107,7 @@ def plan_data_service(facts: Facts) -> Iterator[Want]:
             and (left := look_again(member.pod, facts.now)) is not None
         ):
             yield LookAgain(left)
-    yield from _report(facts, seen, data_service_url(job, facts.options))
+    yield from _report(facts, data_service, data_service_url(job, facts.options))
 
 
 def rest_data_service(facts: Facts) -> Iterator[Want]:
@@ -189,12 +189,12 @@ def _precedence(pod: Pod) -> tuple[bool, bool, float, str]:
     return (meta.deletion_timestamp is not None, has_ended, epoch_seconds(meta.creation_timestamp), meta.name)
 
 
-def _has_quota(facts: Facts, seen: DataServiceFacts) -> bool:
+def _has_quota(facts: Facts, data_service: DataServiceFacts) -> bool:
     """Return whether the job's quota is enough for the members and for the pods that belong to no member."""
     gate = facts.observed.gate
     if gate is None:
         return True
-    needed = len(seen.members) + sum(pod.status.phase not in ENDED_PHASES for pod in seen.surplus)
+    needed = len(data_service.members) + sum(pod.status.phase not in ENDED_PHASES for pod in data_service.surplus)
     return needed <= gate.quota.get(DATA_SERVICE_POD_SET, needed)
 
 
@@ -240,33 +240,33 @@ def _creation(kind: str, member: Member, body: Mapping[str, object]) -> Create:
     )
 
 
-def _unwanted_services(facts: Facts, seen: DataServiceFacts) -> Iterator[Act]:
+def _unwanted_services(facts: Facts, data_service: DataServiceFacts) -> Iterator[Act]:
     """Delete the services of members that are not wanted.
 
     If the whole job has one service, delete the services of all members.
     """
-    wanted = set() if facts.options.network is Network.PER_JOB else {member.member for member in seen.members}
+    wanted = set() if facts.options.network is Network.PER_JOB else {member.member for member in data_service.members}
     for service in facts.observed.services:
         member = member_of(service.metadata.labels)
         if member is not None and member not in wanted:
             yield from delete("services", service, DeleteReason.SCALE_DOWN)
 
 
-def _counts(seen: DataServiceFacts, job: TFJob) -> dict[str, int]:
+def _counts(data_service: DataServiceFacts, job: TFJob) -> dict[str, int]:
     """Return the restarts by member.
 
     Restarts of members that are no longer wanted are kept, because they have happened.
     """
     before = (job.status.data_service or _NO_STATUS).restart_counts
-    now = {member_suffix(member.member): member.restarts for member in seen.members}
+    now = {member_suffix(member.member): member.restarts for member in data_service.members}
     return {name: count for name, count in sorted({**before, **now}.items()) if count > 0}
 
 
-def _report(facts: Facts, seen: DataServiceFacts, address: str) -> Iterator[Want]:
+def _report(facts: Facts, data_service: DataServiceFacts, address: str) -> Iterator[Want]:
     """Report the state of the data service in the status and in its condition, and report restarts in events."""
-    counts, members = _counts(seen, facts.job), seen.members
+    counts, members = _counts(data_service, facts.job), data_service.members
     ready = sum(member.ready for member in members)
-    message = _why_not_all(facts, seen)
+    message = _why_not_all(facts, data_service)
     yield StatusPart(
         {
             "data_service": DataServiceStatus(
@@ -313,11 +313,11 @@ def _cause(member: Member) -> str:
     return member.pod.status.reason or "its pod has failed"
 
 
-def _why_not_all(facts: Facts, seen: DataServiceFacts) -> str:
+def _why_not_all(facts: Facts, data_service: DataServiceFacts) -> str:
     """Return why members do not run; the order and the texts change only when the reasons change."""
     refusal = None if facts.observed.not_created is None else facts.observed.not_created.get("pods")
     reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for member in seen.members:
+    for member in data_service.members:
         if member.ready:
             continue
         reason = why_it_waits(member.pod, refusal if member.state in _WITHOUT_POD else None, facts.now)

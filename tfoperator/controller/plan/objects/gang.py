@@ -219,11 +219,11 @@ def _gang_size(
 
 def _data_service_size(facts: Facts) -> tuple[int, Callable[[], Template]] | None:
     """Return the number and the template of the pods of the job's data service; None without a data service."""
-    wanted, seen = facts.job.spec.data_service, facts.data_service
-    if wanted is None or seen is None:
+    wanted, data_service = facts.job.spec.data_service, facts.data_service
+    if wanted is None or data_service is None:
         return None
     manifests = DataServiceManifests(facts.job, wanted, facts.options)
-    return len(seen.members), lambda: manifests.template
+    return len(data_service.members), lambda: manifests.template
 
 
 def _is_done(replica: Replica) -> bool:
@@ -278,9 +278,9 @@ def not_scheduled(
     if not refusals:
         return ""
     waits = f"{gang} waits for room"
-    said = _with_reasons(waits, refusals)
-    if said != waits:
-        return said
+    with_reasons = _with_reasons(waits, refusals)
+    if with_reasons != waits:
+        return with_reasons
     of_gang = (entry.message for entry in before if entry.reason == ReasonKind.GANG)
     return next((text for text in of_gang if text.startswith(f"{waits}: ")), "")
 

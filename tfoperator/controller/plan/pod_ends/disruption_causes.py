@@ -71,22 +71,22 @@ def _by_condition(pod: Pod) -> str:
 
     The result is empty if the pod does not have this condition.
     """
-    found = next((c for c in pod.status.conditions if (c.type, c.status) == ("DisruptionTarget", "True")), None)
-    if found is None:
+    condition = next((c for c in pod.status.conditions if (c.type, c.status) == ("DisruptionTarget", "True")), None)
+    if condition is None:
         return ""
     node = _node(pod)
-    if found.reason == PREEMPTED:
+    if condition.reason == PREEMPTED:
         return f"preempted by the scheduler: {PREEMPTED}"
-    if found.reason == "EvictionByEvictionAPI":
-        return f"evicted from {node} through the API, as a drain does: {found.reason}"
-    if found.reason == GC_REASON:
-        return f"{node} is gone: {found.reason}"
-    if found.reason == TAINT_REASON:
+    if condition.reason == "EvictionByEvictionAPI":
+        return f"evicted from {node} through the API, as a drain does: {condition.reason}"
+    if condition.reason == GC_REASON:
+        return f"{node} is gone: {condition.reason}"
+    if condition.reason == TAINT_REASON:
         lost = f"{node} is lost" if node_is_lost(pod) else f"evicted because of a taint of {node}"
-        return f"{lost}: {found.reason}"
-    if found.reason == _BY_KUBELET:
-        return f"ended by the kubelet of {node}: {found.reason}"
-    return f"disrupted{_with(found.reason)}"
+        return f"{lost}: {condition.reason}"
+    if condition.reason == _BY_KUBELET:
+        return f"ended by the kubelet of {node}: {condition.reason}"
+    return f"disrupted{_with(condition.reason)}"
 
 
 def _node(pod: Pod) -> str:

@@ -223,29 +223,29 @@ def _with_pod(of: _Type, index: int, pod: Pod, so_far: int, noted: int) -> Repli
     if index in record.completed:
         return Replica(index, pod, ReplicaState.SUCCEEDED, counted, counted)
     phase = pod.status.phase if len(pod.status.container_statuses) < 2 else _phase(of.spec, pod)
-    seen = Replica(index, pod, ReplicaState.LEAVING, counted, counted)
+    replica = Replica(index, pod, ReplicaState.LEAVING, counted, counted)
     if index in record.failed:
-        return _failed(seen, ending_of(pod) if phase == "Failed" else None)
+        return _failed(replica, ending_of(pod) if phase == "Failed" else None)
     if is_probe(pod.metadata.annotations) or (record.job_restarts and job_restarts_before(pod) < record.job_restarts):
-        return seen
+        return replica
     is_terminating = pod.metadata.deletion_timestamp is not None
     if is_terminating and (index not in record.started or phase not in ENDED_PHASES or ended_by_deletion(pod)):
-        return _terminating(record, seen, pod, so_far, noted)
+        return _terminating(record, replica, pod, so_far, noted)
     if phase in ("Failed", "Unknown"):
-        return _ended_badly(of, seen, pod, so_far, noted)
+        return _ended_badly(of, replica, pod, so_far, noted)
     if phase == "Succeeded":
         disruption = kubelet_ended(pod)
         if not disruption:
-            return msgspec.structs.replace(seen, state=ReplicaState.SUCCEEDED)
-        taken = restarting(seen, so_far, noted, disruption, disruption=disruption)
+            return msgspec.structs.replace(replica, state=ReplicaState.SUCCEEDED)
+        taken = restarting(replica, so_far, noted, disruption, disruption=disruption)
         return taken if is_terminating else msgspec.structs.replace(taken, wait=0.0)
     if phase == "Running":
-        waits = awaiting_kubelet(seen, pod, so_far, noted, of.now) if record.in_place else None
+        waits = awaiting_kubelet(replica, pod, so_far, noted, of.now) if record.in_place else None
         if waits is not None:
             return waits
         if noted > so_far and index not in record.started and _is_of_before(pod, record):
             # An earlier plan has recorded the replica's restart, but its pod was not deleted yet.
-            again = restarting(seen, so_far, noted, "is being started again")
+            again = restarting(replica, so_far, noted, "is being started again")
             return msgspec.structs.replace(again, wait=0.0)
         is_ready = _is_ready(pod)
         return Replica(index, pod, ReplicaState.RUNNING, counted, counted, is_started=True, ready=is_ready)
@@ -279,24 +279,24 @@ def _is_ready(pod: Pod) -> bool:
     return all(container.ready for container in pod.status.container_statuses)
 
 
-def _terminating(record: Record, seen: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
-    is_taken = seen.index in record.started
+def _terminating(record: Record, replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
+    is_taken = replica.index in record.started
     if not is_taken and noted <= so_far:
-        return msgspec.structs.replace(seen, lost_early=True)
+        return msgspec.structs.replace(replica, lost_early=True)
     disruption = deletion_of(pod) if is_taken else ""
-    return restarting(seen, so_far, noted, "its pod is being deleted", disruption=disruption)
+    return restarting(replica, so_far, noted, "its pod is being deleted", disruption=disruption)
 
 
-def _ended_badly(of: _Type, seen: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
+def _ended_badly(of: _Type, replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
     """Return a replica whose pod has failed, or was lost with its node.
 
     The replica has failed for good, or it restarts.
     """
     record, ending = of.record, ending_of(pod)
     if is_permanent(ending, of.policy):
-        return _failed(seen, ending)
+        return _failed(replica, ending)
     before = so_far
-    if noted > so_far and not pod.status.container_statuses and seen.index in record.started:
+    if noted > so_far and not pod.status.container_statuses and replica.index in record.started:
         # After an eviction, the kubelet may no longer report the containers, so `so_far` lacks the restarts in place.
         # The status has recorded these restarts, but not this end: that write would have removed the index from
         # `startedIndexes`.
@@ -306,10 +306,10 @@ def _ended_badly(of: _Type, seen: Replica, pod: Pod, so_far: int, noted: int) ->
     if pod.metadata.deletion_timestamp is None:
         # After a failure, the wait depends on the failures of this replica. After a disruption,
         # `restarts/disruptions.py` computes the wait for all replicas of the job.
-        failures = max(so_far - record.disruptions.get(seen.index, 0), 0)
+        failures = max(so_far - record.disruptions.get(replica.index, 0), 0)
         wait = 0.0 if disruption else restart_wait(pod, failures + 1, of.now, of.options)
     return msgspec.structs.replace(
-        restarting(seen, before, noted, str(ending), disruption=disruption),
+        restarting(replica, before, noted, str(ending), disruption=disruption),
         exit_code=ending.exit_code,
         unaided=record.in_place and was_left_alone(pod, ending),
         wait=wait,
@@ -325,10 +325,10 @@ def rests_on_its_pod(replica: Replica) -> bool:
     return replica.newly_restarting and replica.pod is not None and replica.counted > restarts_so_far(replica.pod)
 
 
-def _failed(seen: Replica, ending: Ending | None) -> Replica:
+def _failed(replica: Replica, ending: Ending | None) -> Replica:
     if ending is None:
-        return msgspec.structs.replace(seen, state=ReplicaState.FAILED)
-    return msgspec.structs.replace(seen, state=ReplicaState.FAILED, exit_code=ending.exit_code, cause=str(ending))
+        return msgspec.structs.replace(replica, state=ReplicaState.FAILED)
+    return msgspec.structs.replace(replica, state=ReplicaState.FAILED, exit_code=ending.exit_code, cause=str(ending))
 
 
 def _precedence(pod: Pod) -> tuple[bool, int, float, str, str]:

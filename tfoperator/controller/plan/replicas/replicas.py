@@ -436,8 +436,8 @@ def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
     refusal, the operator does not try to create them for some time.
     """
     missing = (replica.index for replica in group.replicas if replica.state in STATES_WITHOUT_POD)
-    found = (refusals.get((group.type, index)) for index in missing)
-    return next((reason for reason in found if reason is not None and reason.kind not in _OF_ONE_REPLICA), None)
+    reasons = (refusals.get((group.type, index)) for index in missing)
+    return next((reason for reason in reasons if reason is not None and reason.kind not in _OF_ONE_REPLICA), None)
 
 
 def _reason(

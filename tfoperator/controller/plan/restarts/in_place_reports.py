@@ -175,10 +175,10 @@ def _numbers(restarted: _Restarted) -> str:
 
 def _how(restarted: _Restarted) -> str:
     """Return how the container ended last, if its kubelet reports it: `, last exit code 137 (SIGKILL, OOMKilled)`."""
-    found = _last_end(restarted)
-    if found is None:
+    last_end = _last_end(restarted)
+    if last_end is None:
         return ""
-    container, end = found
+    container, end = last_end
     reason = "" if end.reason in _UNREMARKABLE_REASONS else end.reason
     detail = ", ".join(filter(None, (signal_of(end.exit_code), reason)))
     of = "" if container == DEFAULT_CONTAINER_NAME else f" of container {container}"

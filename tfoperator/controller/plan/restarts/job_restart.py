@@ -141,13 +141,13 @@ def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) 
     """
     ends = [None if replica.pod is None or _is_leaving(replica.pod) else finished_at(replica.pod) for replica in lost]
     first = None if None in ends else min(filter(None, ends), key=epoch_seconds)
-    found = []
+    failed = []
     for group in groups:
         for replica in group.newly_failed:
             end = None if replica.pod is None else finished_at(replica.pod)
             if first is None or end is None or seconds_between(first, end) >= 0:
-                found.append((group, replica))
-    return found
+                failed.append((group, replica))
+    return failed
 
 
 def _is_leaving(pod: Pod) -> bool:

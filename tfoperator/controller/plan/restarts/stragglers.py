@@ -137,7 +137,7 @@ def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
 
 def _slow(facts: Facts) -> tuple[str, ...]:
     """Return the names of the running replicas that are slow."""
-    reported, found = facts.observed.reported, []
+    reported, names = facts.observed.reported, []
     slow = {report.name: report for report in reported.slow} if reported is not None else {}
     for group in facts.groups if slow else ():
         for replica in group.replicas:
@@ -145,5 +145,5 @@ def _slow(facts: Facts) -> tuple[str, ...]:
             if report is not None and pod is not None and replica.state is ReplicaState.RUNNING:
                 created, time = pod.metadata.creation_timestamp, report.last_updated_time
                 if created is not None and time is not None and seconds_between(created, time) >= _MIN_AGE:
-                    found.append(report.name)
-    return tuple(found)
+                    names.append(report.name)
+    return tuple(names)

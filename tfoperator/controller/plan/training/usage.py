@@ -345,11 +345,11 @@ def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:
 
     Adjacent spans have different phases.
     """
-    found = [spans[0]]
+    ordered = [spans[0]]
     for phase, began in spans[1:]:
-        if phase is not found[-1][0]:
-            found.append((phase, min(max(began, found[-1][1]), now)))
-    return found
+        if phase is not ordered[-1][0]:
+            ordered.append((phase, min(max(began, ordered[-1][1]), now)))
+    return ordered
 
 
 def _added(seconds: Mapping[str, int], spans: Sequence[tuple[str, datetime]]) -> dict[str, int]:

@@ -224,8 +224,8 @@ def _not_started_message(facts: Facts, left: float) -> str:
     late = {(group.type, replica.index) for group, replica in facts.unstarted(left)}
     observed = facts.observed
     before = observed.job.status.waiting
-    found = waiting_reasons(facts.groups, observed.not_created, facts.now, before, gang=None)
-    reasons: list[tuple[str, int, Reason]] = [entry for entry in found if entry[:2] in late]
+    waiting = waiting_reasons(facts.groups, observed.not_created, facts.now, before, gang=None)
+    reasons: list[tuple[str, int, Reason]] = [entry for entry in waiting if entry[:2] in late]
     explained = {entry[:2] for entry in reasons}
     unknown = Reason(ReasonKind.OTHER, "its pod has not started")
     reasons += [(kind, index, unknown) for kind, index in sorted(late - explained)]
