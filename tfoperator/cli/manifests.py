@@ -69,9 +69,9 @@ def note_lines(manifest: Manifest, notes: Iterable[Note]) -> Iterator[str]:
 
     The line contains "warning" if v1 has no such field, and otherwise "note".
     """
-    for said in notes:
-        kind = "warning" if said.lost else "note"
-        yield f"{manifest.place(said.field)}: {kind}: {said}"
+    for remark in notes:
+        kind = "warning" if remark.lost else "note"
+        yield f"{manifest.place(remark.field)}: {kind}: {remark}"
 
 
 def checked_manifests(
@@ -157,19 +157,19 @@ def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") ->
     """
     if not _NAMESPACE.fullmatch(namespace):
         raise CliError(f"--namespace: {namespace!r} is not a valid name of a namespace", "Nothing was started.")
-    found = [*_wrong_places(manifests, namespace)]
-    found += [
+    reasons = [*_wrong_places(manifests, namespace)]
+    reasons += [
         f"{manifest.place(field)}: {field}: {title(manifest)} would never {what}"
         for manifest in manifests
         if is_tfjob(manifest.obj)
         for field, what in _obstacles(manifest.obj.get("spec") or {})
     ]
     missing = [*_missing_objects(manifests, namespace)]
-    found += [f"{place}: {said}" for place, kind, said in missing if kind != _CLAIM]
-    if found:
-        raise CliError("\n".join(found), "Nothing was started.")
-    for place, _, said in missing:
-        note(f"{place}: note: {said}")
+    reasons += [f"{place}: {reason}" for place, kind, reason in missing if kind != _CLAIM]
+    if reasons:
+        raise CliError("\n".join(reasons), "Nothing was started.")
+    for place, _, reason in missing:
+        note(f"{place}: note: {reason}")
 
 
 _CLAIM = "PersistentVolumeClaim"

@@ -56,18 +56,18 @@ def _options(group: type[msgspec.Struct]) -> list[inspect.Parameter]:
 
 def pairs(option: str, given: Iterable[str] | None) -> list[tuple[str, str]]:
     """Return the names and values of `NAME=VALUE` arguments. Raises CliError."""
-    found: list[tuple[str, str]] = []
+    name_values: list[tuple[str, str]] = []
     for text in given or ():
         name, equals, value = text.partition("=")
         if not name or not equals:
             raise CliError(f"{option} {text}: must have the form NAME=VALUE")
-        found.append((name, value))
-    return found
+        name_values.append((name, value))
+    return name_values
 
 
 def single_values(option: str, given: Iterable[str] | None) -> dict[str, str]:
     """Return the values of `NAME=VALUE` arguments; each name may occur only once. Raises CliError."""
-    found = pairs(option, given)
-    if len(dict(found)) < len(found):
+    name_values = pairs(option, given)
+    if len(dict(name_values)) < len(name_values):
         raise CliError(f"{option}: the same parameter is given twice")
-    return dict(found)
+    return dict(name_values)

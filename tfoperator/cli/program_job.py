@@ -28,8 +28,9 @@ valid service name.
 """
 
 LOCAL_GRACE = 10
-"""The grace period of a program on this machine, in seconds. It is shorter than Kubernetes' 30 s, because the user waits
-at the terminal, and some TensorFlow programs do not end before SIGKILL.
+"""The grace period of a program on this machine, in seconds.
+
+It is shorter than Kubernetes' 30 s: the user waits at the terminal, and some TensorFlow programs end only by SIGKILL.
 """
 
 _CHECKPOINT_PATH = "/checkpoint"  # not a path of this machine: $TFOPERATOR_CHECKPOINT_DIR names the real path

@@ -194,8 +194,8 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def given(self) -> list[str]:
         """Return the options that differ from their defaults, as the user types them, for example `--max-restarts`."""
-        said, default = msgspec.structs.asdict(self), msgspec.structs.asdict(ProgramOptions())
-        return ["--" + name.replace("_", "-") for name, value in said.items() if value != default[name]]
+        values, default = msgspec.structs.asdict(self), msgspec.structs.asdict(ProgramOptions())
+        return ["--" + name.replace("_", "-") for name, value in values.items() if value != default[name]]
 
 
 def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOptions = PROCESSES) -> ProgramJob | None:
@@ -273,13 +273,13 @@ def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None
         )
         raise CliError(f"{words[0]} and {programs[0]}: give either manifests or one program, not both", hint)
     if given := options.given():
-        says = (
+        explanation = (
             "this option is for a program; in a manifest, set the field instead"
             if len(given) == 1
             else "these options are for a program; in a manifest, set the fields instead"
         )
         hint = "To run a program: tfoperator run train.py --workers 2"
-        raise CliError(f"{', '.join(given)}: {says}", hint)
+        raise CliError(f"{', '.join(given)}: {explanation}", hint)
 
 
 def _command(file: str, options: ProgramOptions, pods: RuntimeOptions) -> list[str]:

@@ -32,11 +32,11 @@ def kept_runs(limit: int) -> tuple[list[KeptRun], int]:
     """
     _check_own(RUNS)
     try:
-        found = [path for path in RUNS.iterdir() if path.name[:1].isdecimal() and is_run(path)]
-        found.sort(key=lambda path: (path.name[:_STAMP], path.stat().st_mtime_ns), reverse=True)
+        folders = [path for path in RUNS.iterdir() if path.name[:1].isdecimal() and is_run(path)]
+        folders.sort(key=lambda path: (path.name[:_STAMP], path.stat().st_mtime_ns), reverse=True)
     except OSError:
         return [], 0
-    return [read_run(path) for path in found[:limit]], len(found)
+    return [read_run(path) for path in folders[:limit]], len(folders)
 
 
 def find_run(word: str) -> KeptRun:

@@ -71,8 +71,8 @@ def await_conditions(
 
         def show(job: TFJob, queue: JobQueue | None) -> None:
             state = job.state
-            said = f"queue {queue}" if queue is not None and (queue.waits or queue.cluster) else state.message
-            progress.update(f"{name} is {state.word}, {ready_text(job)} ready" + (f": {said}" if said else ""))
+            detail = f"queue {queue}" if queue is not None and (queue.waits or queue.cluster) else state.message
+            progress.update(f"{name} is {state.word}, {ready_text(job)} ready" + (f": {detail}" if detail else ""))
 
         with QueueLooks(client.api, show) as looks:
             return client.wait_for_job_conditions(name, namespace, expected, deadline.left, looks.saw_job)

@@ -105,7 +105,7 @@ class ComponentFile(msgspec.Struct, frozen=True):
         """
         problems: list[str] = []
         arguments = (("input", self.inputs, inputs or {}), ("output", self.outputs, outputs or {}))
-        chosen = [_artifacts(kind, known, given, problems) for kind, known, given in arguments]
+        chosen = [_artifacts(kind, defaults, given, problems) for kind, defaults, given in arguments]
         values = parameter_values(self.parameters, parameters or {}, problems)
         if problems:
             raise ComponentError("\n".join([f"{self.source}: component {self.name} can't be launched:", *problems]))
@@ -184,16 +184,16 @@ def platform_configs(platforms: Platforms) -> list[PlatformConfig]:
 
 
 def _artifacts(
-    kind: str, known: Mapping[str, str | None], given: Mapping[str, Sequence[str]], problems: list[str]
+    kind: str, defaults: Mapping[str, str | None], given: Mapping[str, Sequence[str]], problems: list[str]
 ) -> dict[str, tuple[Artifact, ...]]:
-    _check_names(kind, known, given, problems)
-    found: dict[str, tuple[Artifact, ...]] = {}
-    for name, default in known.items():
+    _check_names(kind, defaults, given, problems)
+    artifacts: dict[str, tuple[Artifact, ...]] = {}
+    for name, default in defaults.items():
         uris = given.get(name) or ([] if default is None else [default])
         if not uris:
             problems.append(f"{kind} {name!r} is missing: --{kind} {name}=URI")
-        found[name] = tuple([Artifact(uri) for uri in uris])
-    return found
+        artifacts[name] = tuple([Artifact(uri) for uri in uris])
+    return artifacts
 
 
 def parameter_values(known: Mapping[str, Any], given: Mapping[str, str], problems: list[str]) -> Json:
@@ -225,7 +225,7 @@ def parameter_values(known: Mapping[str, Any], given: Mapping[str, str], problem
     return values
 
 
-def _check_names(kind: str, known: Mapping[str, Any], given: Mapping[str, Any], problems: list[str]) -> None:
-    for name in sorted(given.keys() - known.keys()):
-        there = f"there are {', '.join(sorted(known))}" if known else f"the component has no {kind}s"
+def _check_names(kind: str, definitions: Mapping[str, Any], given: Mapping[str, Any], problems: list[str]) -> None:
+    for name in sorted(given.keys() - definitions.keys()):
+        there = f"there are {', '.join(sorted(definitions))}" if definitions else f"the component has no {kind}s"
         problems.append(f"it has no {kind} {name!r}; {there}")

@@ -58,5 +58,5 @@ def stacks_refused(error: KubeError, who: str) -> PodStacks:
     """
     if isinstance(error, ForbiddenError):
         return PodStacks(problem=f"{who} may not run a command in its pod (pods/exec): {error.status.message}")
-    said = error.status.message if isinstance(error, ApiError) else ""
-    return PodStacks(problem=f"a command can't be run in its container: {said or error}")
+    message = error.status.message if isinstance(error, ApiError) else ""
+    return PodStacks(problem=f"a command can't be run in its container: {message or error}")

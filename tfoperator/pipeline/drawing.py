@@ -64,13 +64,18 @@ def arrange(steps: Mapping[str, Sequence[str]], *, top: int = 0) -> Picture:
     sizes: Counter[int] = Counter()
     corner: dict[str, Box] = {}
     for name, after in steps.items():
-        column[name] = x = 1 + max((column.get(one, -1) for one in after), default=-1)
+        column[name] = x = 1 + max((column.get(predecessor, -1) for predecessor in after), default=-1)
         corner[name] = Box(name, _MARGIN + x * (_WIDTH + _GAP_X), _MARGIN + top + sizes[x] * (_HEIGHT + _GAP_Y))
         sizes[x] += 1
     rows = max(sizes.values(), default=0)
     width = 2 * _MARGIN + len(sizes) * _WIDTH + max(0, len(sizes) - 1) * _GAP_X
     height = 2 * _MARGIN + top + rows * _HEIGHT + max(0, rows - 1) * _GAP_Y
-    lines = [_line(corner[one], corner[name]) for name, after in steps.items() for one in after if one in corner]
+    lines = [
+        _line(corner[predecessor], corner[name])
+        for name, after in steps.items()
+        for predecessor in after
+        if predecessor in corner
+    ]
     return Picture(width, height, tuple(corner.values()), tuple(lines))
 
 
@@ -128,21 +133,26 @@ def states_of(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionSta
 
     `known` has the execution of each step that has begun, or only the state of the execution.
     """
-    found, not_begun = {}, "waiting" if run.state == "running" else "not run"
+    words, not_begun = {}, "waiting" if run.state == "running" else "not run"
     for name in run.steps:
-        one = known.get(name)
-        state = one.state if isinstance(one, ExecutionRecord) else one
+        execution = known.get(name)
+        state = execution.state if isinstance(execution, ExecutionRecord) else execution
         word = not_begun if state is None else _STATES.get(state, state.lower())
-        found[name] = "interrupted" if word == "running" and run.state != "running" else word
-    return found
+        words[name] = "interrupted" if word == "running" and run.state != "running" else word
+    return words
 
 
 def step_notes(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> dict[str, str]:
     """Return a text for each step: the word for its state (`states_of`), and the time that it took if it has ended."""
     notes = states_of(run, known)
-    for name, one in known.items():
-        if name in notes and one.began is not None and one.ended is not None and one.state != "CACHED":
-            notes[name] += f" {human_duration((one.ended - one.began).total_seconds())}"
+    for name, execution in known.items():
+        if (
+            name in notes
+            and execution.began is not None
+            and execution.ended is not None
+            and execution.state != "CACHED"
+        ):
+            notes[name] += f" {human_duration((execution.ended - execution.began).total_seconds())}"
     return notes
 
 

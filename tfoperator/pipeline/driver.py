@@ -82,22 +82,22 @@ class MetadataDriver:
         """
         step = self._step
         before = self._store.executions(self._run.id, step.after | {step.name})
-        if (known := before.get(step.name)) and known.state == "CACHED":  # a runner that was killed has decided this
-            return _execution(known)
+        if (begun := before.get(step.name)) and begun.state == "CACHED":  # a runner that was killed has decided this
+            return _execution(begun)
         try:
             lookup: Any = partial(looked_up, before=before, run=self._run, store=self._store, step=step.name)
-            found = {name: _resolved(source, lookup) for name, source in step.inputs.items()}
-            values = {name: evaluate(one, lookup) for name, one in step.exec_properties.items()}
-            changed, found_properties = _reported(evaluate(step.report, lookup))
+            input_records = {name: _resolved(source, lookup) for name, source in step.inputs.items()}
+            values = {name: evaluate(value, lookup) for name, value in step.exec_properties.items()}
+            changed, reported_properties = _reported(evaluate(step.report, lookup))
             values |= changed
-            _check_names(values, *found_properties.values())
+            _check_names(values, *reported_properties.values())
         except (ComponentError, LeftOut) as error:
             raise ComponentError(f"component {step.name}: {error}") from None
         inputs = {
-            name: tuple([one if one.id else self._store.external_artifact(one, now) for one in records])
-            for name, records in found.items()
+            name: tuple([record if record.id else self._store.external_artifact(record, now) for record in records])
+            for name, records in input_records.items()
         }
-        planned = {name: one.uri for name, (one,) in component.outputs.items()}
+        planned = {name: artifact.uri for name, (artifact,) in component.outputs.items()}
         outputs = {
             name: (
                 ArtifactRecord(
@@ -105,7 +105,7 @@ class MetadataDriver:
                     step.outputs[name],
                     uri,
                     "PENDING",
-                    {**step.properties.get(name, {}), **found_properties.get(name, {})},
+                    {**step.properties.get(name, {}), **reported_properties.get(name, {})},
                 ),
             )
             for name, uri in planned.items()
@@ -116,13 +116,13 @@ class MetadataDriver:
             0, self._run.id, step.name, step.kind, "RUNNING", "", key, "", values, inputs=inputs, outputs=outputs
         )
         usable = self._store.usable(self._run.pipeline, step.name, key) if key else ()
-        if earlier := next((one for one in usable if _still_there(one)), None):
+        if earlier := next((candidate for candidate in usable if _still_there(candidate)), None):
             new = msgspec.structs.replace(earlier, kind=step.kind, state="CACHED")
         try:
             # The component itself makes the output, a file or a folder. Its parent folder exists by then.
             for path in filter(None, map(local_path, () if earlier else planned.values())):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            if any(names_fact(one, WORKSPACE) for one in step.exec_properties.values()):
+            if any(names_fact(value, WORKSPACE) for value in step.exec_properties.values()):
                 workspace = workspace_of(self._run)
                 if leads_out(self._run.root, workspace):
                     raise ComponentError(
@@ -152,7 +152,7 @@ class MetadataDriver:
             return ""
         try:
             names = [name for name, source in step.inputs.items() if isinstance(source, FromOutside)]
-            versions = [version(one.uri) for name in names for one in resolved.inputs[name]]
+            versions = [version(artifact.uri) for name in names for artifact in resolved.inputs[name]]
         except ObjectStoreError as error:
             logger.warning("step %s: caching is disabled, because an input can't be read: %s", step.name, error)
             return ""
@@ -180,16 +180,16 @@ def looked_up(
     if value.op == NEWEST:
         kind, *fields = value.args
         wanted = dict(zip(fields[::2], fields[1::2], strict=True))
-        if not all(isinstance(one, str | int | float) for one in wanted.values()):
+        if not all(isinstance(expected, str | int | float) for expected in wanted.values()):
             return ()  # the value of a field is None: the filter uses a property that an artifact does not have
         return tuple(store.newest_artifacts(run, kind, wanted))
     if value.op == STATUS:
-        return _status([one for name in value.args if (one := before.get(name))])
+        return _status([execution for name in value.args if (execution := before.get(name))])
     maker, output = value.args
     made = before.get(maker)
     if made is None or made.state not in ("COMPLETE", "CACHED"):
         raise NotPutOut(f"this step reads the output of step {maker}, which has not succeeded")
-    live = tuple([one for one in made.outputs.get(output, ()) if one.state == "LIVE"])
+    live = tuple([record for record in made.outputs.get(output, ()) if record.state == "LIVE"])
     if not live or (content and "value" not in live[0].properties):
         raise ComponentError(f"{maker} has succeeded, but put out nothing as {output}" + ", a value" * content)
     return live[0].properties["value"] if content else live
@@ -220,10 +220,10 @@ def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
 
 def _status(ended: Sequence[ExecutionRecord]) -> Any:
     """Return how steps ended, as a cluster of Kubeflow Pipelines reports it: with the state names of ML Metadata."""
-    failed = [one for one in ended if one.state in ("FAILED", "CANCELED")]
+    failed = [execution for execution in ended if execution.state in ("FAILED", "CANCELED")]
     if not failed:
         return {"state": "COMPLETE", "error": {}}
-    message = "; ".join(f"{one.step}: {one.message}" for one in failed)
+    message = "; ".join(f"{execution.step}: {execution.message}" for execution in failed)
     return {"state": "FAILED", "error": {"code": _UNKNOWN, "message": message[:_MAX_STATUS]}}
 
 
@@ -275,7 +275,9 @@ def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecor
         if source.uri is not None:
             uri, properties = str(evaluate(source.uri, lookup)), evaluate(source.properties, lookup)
             artifacts = (Artifact(uri, artifacts[0].properties if properties is None else properties),)
-        return tuple([ArtifactRecord(0, source.type_name, one.uri, "LIVE", one.properties) for one in artifacts])
+        return tuple(
+            [ArtifactRecord(0, source.type_name, artifact.uri, "LIVE", artifact.properties) for artifact in artifacts]
+        )
     return tuple(flat(evaluate(source, partial(lookup, content=False))))
 
 
@@ -288,23 +290,23 @@ def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: M
     """
     outputs, problem = {}, ""
     try:
-        artifacts_made = [one for artifacts in execution.outputs.values() for one in artifacts]
-        _check_names(execution.exec_properties, *[one.properties for one in artifacts_made])
+        artifacts_made = [artifact for artifacts in execution.outputs.values() for artifact in artifacts]
+        _check_names(execution.exec_properties, *[artifact.properties for artifact in artifacts_made])
     except ComponentError as error:
         problem = f"component {execution.component}: {error}"
         execution = msgspec.structs.replace(execution, exec_properties={}, outputs={})
     for name, artifacts in execution.outputs.items():
         valued = []
-        for one in artifacts:
-            made, properties = _exists(one.uri, unknown=True), one.properties
+        for artifact in artifacts:
+            made, properties = _exists(artifact.uri, unknown=True), artifact.properties
             if (kind := types.get(name)) in VALUES:
-                own = made and one.uri == f"{run.root}/{execution.component}/{name}/{run.id}"
+                own = made and artifact.uri == f"{run.root}/{execution.component}/{name}/{run.id}"
                 try:
-                    raw = properties["value"] if "value" in properties else content(one.uri) if own else None
+                    raw = properties["value"] if "value" in properties else content(artifact.uri) if own else None
                     properties = properties if raw is None else {**properties, "value": value_of(kind, raw)}
                 except (OSError, ValueError) as error:
                     problem = f"component {execution.component}: its output {name} is not a valid {kind}: {error}"
-            valued.append(ArtifactRecord(0, "", one.uri, "LIVE", properties, made=made))
+            valued.append(ArtifactRecord(0, "", artifact.uri, "LIVE", properties, made=made))
         outputs[name] = tuple(valued)
     if problem:
         execution = msgspec.structs.replace(execution, state="failed", message=problem)
@@ -318,7 +320,10 @@ def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: M
 
 
 def _artifacts(side: Mapping[str, Iterable[ArtifactRecord]]) -> dict[str, tuple[Artifact, ...]]:
-    return {name: tuple([Artifact(one.uri, dict(one.properties)) for one in records]) for name, records in side.items()}
+    return {
+        name: tuple([Artifact(record.uri, dict(record.properties)) for record in records])
+        for name, records in side.items()
+    }
 
 
 def _execution(record: ExecutionRecord) -> Execution:
@@ -328,7 +333,7 @@ def _execution(record: ExecutionRecord) -> Execution:
     """
     cached, outputs = record.state == "CACHED", dict[str, list[ArtifactRecord]]()
     for name, records in record.outputs.items():
-        outputs[name] = [one for one in records if one.state == "LIVE" or not cached]
+        outputs[name] = [artifact for artifact in records if artifact.state == "LIVE" or not cached]
     return Execution(
         record.id,
         record.step,
@@ -348,8 +353,8 @@ def _still_there(earlier: ExecutionRecord) -> bool:
     Each output must have the state `LIVE`. If its file or object existed when the execution ended (`made`), it must
     still exist. Outputs in the state `ABANDONED` do not count.
     """
-    known = [one for records in earlier.outputs.values() for one in records if one.state != "ABANDONED"]
-    return all(one.state == "LIVE" and (not one.made or _exists(one.uri, unknown=False)) for one in known)
+    counted = [record for records in earlier.outputs.values() for record in records if record.state != "ABANDONED"]
+    return all(record.state == "LIVE" and (not record.made or _exists(record.uri, unknown=False)) for record in counted)
 
 
 def _exists(uri: str, *, unknown: bool) -> bool:
@@ -372,8 +377,8 @@ def content(uri: str) -> bytes:
     """Return the bytes of a file or an object. Raises OSError. Raises ValueError if the file or object is too large."""
     path = local_path(uri)
     if path is None:
-        found = Objects(uri).get("", limit=_MAX_VALUE)
-        return b"" if found is None else found[0]
+        fetched = Objects(uri).get("", limit=_MAX_VALUE)
+        return b"" if fetched is None else fetched[0]
     with open_regular(path) as stream:
         data = stream.read(_MAX_VALUE + 1)
     if len(data) > _MAX_VALUE:
@@ -391,7 +396,7 @@ def version(uri: str) -> str:
     if path is not None:
         return ";".join(_described(path))
     objects = islice(Objects(uri).here(), _MAX_FILES) if is_object_url(uri) else ()
-    return ";".join(f"{one.key},{one.size},{one.version.get('e_tag', one.modified)}" for one in objects)
+    return ";".join(f"{entry.key},{entry.size},{entry.version.get('e_tag', entry.modified)}" for entry in objects)
 
 
 def remove(uri: str) -> bool:
@@ -410,12 +415,12 @@ def remove(uri: str) -> bool:
 
 def _described(path: Path) -> Iterator[str]:
     with suppress(OSError):
-        found = path.stat()
-        yield f"{found.st_size},{found.st_mtime_ns}"
-        for one in islice(_files(path), _MAX_FILES):
+        status = path.stat()
+        yield f"{status.st_size},{status.st_mtime_ns}"
+        for file in islice(_files(path), _MAX_FILES):
             with suppress(OSError):
-                found = one.lstat()
-                yield f"{one.relative_to(path)},{found.st_size},{found.st_mtime_ns}"
+                status = file.lstat()
+                yield f"{file.relative_to(path)},{status.st_size},{status.st_mtime_ns}"
 
 
 def _files(path: Path) -> Iterator[Path]:

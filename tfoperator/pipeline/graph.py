@@ -106,8 +106,8 @@ class Step(msgspec.Struct, frozen=True):
         """The steps that must end before this step starts."""
         inputs = [
             value
-            for one in self.inputs.values()
-            for value in ((one.uri, one.properties) if isinstance(one, FromOutside) else (one,))
+            for source in self.inputs.values()
+            for value in ((source.uri, source.properties) if isinstance(source, FromOutside) else (source,))
         ]
         items = [] if self.at else [loop.items for loop in self.loops]
         values = (
@@ -118,7 +118,7 @@ class Step(msgspec.Struct, frozen=True):
             *self.settings.values(),
             self.report,
         )
-        return frozenset([*self.behind, *(one for value in values for one in sources(value))])
+        return frozenset([*self.behind, *(step for value in values for step in sources(value))])
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -141,8 +141,10 @@ class Graph(msgspec.Struct, frozen=True):
         """
         inputs = {name: self._expected(source, run_id) for name, source in step.inputs.items()}
         outputs = {name: (Artifact(self.output_uri(step.name, name, run_id)),) for name in step.outputs}
-        known = {name: str(one) if isinstance(one, Value) else one for name, one in step.exec_properties.items()}
-        return Component(step.name, step.executor_spec, inputs, outputs, known)
+        exec_properties = {
+            name: str(value) if isinstance(value, Value) else value for name, value in step.exec_properties.items()
+        }
+        return Component(step.name, step.executor_spec, inputs, outputs, exec_properties)
 
     def fingerprint(self) -> str:
         """Return a hash of everything that a run does.
@@ -163,7 +165,7 @@ def check_fixed(graph: Graph) -> None:
 
     Argo and Airflow get the list of steps before the run, so they can't run such a pipeline.
     """
-    steps = (one for one in graph.steps if one.when or one.loops or one.always or _is_late(one))
+    steps = (step for step in graph.steps if step.when or step.loops or step.always or _is_late(step))
     if step := next(steps, None):
         raise ComponentError(
             f"pipeline {graph.name}: step {step.name} has a condition or a loop, has settings that come from another "
@@ -172,7 +174,7 @@ def check_fixed(graph: Graph) -> None:
 
 
 def _is_late(step: Step) -> bool:
-    return any(isinstance(one, Value) for one in step.settings.values())
+    return any(isinstance(setting, Value) for setting in step.settings.values())
 
 
 def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: bool) -> Graph:
@@ -231,18 +233,18 @@ def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Co
     If a loop has a limit, an iteration can start only when fewer than `limit` of the earlier iterations are unfinished.
     """
     ended = frozenset(ended)
-    found = []
+    startable = []
     open_before: dict[tuple[str, tuple[int, ...]], set[int]] = {}
     for step in steps:
         late = False
         for depth, loop in enumerate(step.loops[: len(step.at)]):
             others = open_before.setdefault((loop.name, step.at[:depth]), set())
-            late = late or bool(loop.limit and sum(one < step.at[depth] for one in others) >= loop.limit)
+            late = late or bool(loop.limit and sum(other < step.at[depth] for other in others) >= loop.limit)
             if step.name not in ended:
                 others.add(step.at[depth])
         if step.name not in ended and not late and (step.at or not step.loops) and ended.issuperset(after[step.name]):
-            found.append(step)
-    return found
+            startable.append(step)
+    return startable
 
 
 class Unfolded:
@@ -297,20 +299,20 @@ class Unfolded:
     def _made_at(self, step: Step, path: tuple[int, ...]) -> Step:
         placed = partial(self._placed, loops=step.loops, path=path)
         inputs = {
-            name: msgspec.structs.replace(one, uri=placed(one.uri), properties=placed(one.properties))
-            if isinstance(one, FromOutside)
-            else placed(one)
-            for name, one in step.inputs.items()
+            name: msgspec.structs.replace(source, uri=placed(source.uri), properties=placed(source.properties))
+            if isinstance(source, FromOutside)
+            else placed(source)
+            for name, source in step.inputs.items()
         }
         return msgspec.structs.replace(
             step,
             name=_name(step.name, path),
             inputs=inputs,
-            exec_properties={name: placed(one) for name, one in step.exec_properties.items()},
-            when=tuple([placed(one) for one in step.when]),
-            settings={name: placed(one) for name, one in step.settings.items()},
+            exec_properties={name: placed(value) for name, value in step.exec_properties.items()},
+            when=tuple([placed(condition) for condition in step.when]),
+            settings={name: placed(value) for name, value in step.settings.items()},
             report=placed(step.report),
-            behind=tuple([made for one in step.behind for made in self._names(one, step.loops, path)]),
+            behind=tuple([made for predecessor in step.behind for made in self._names(predecessor, step.loops, path)]),
             pattern=step.name,
             at=path,
         )
@@ -318,19 +320,21 @@ class Unfolded:
     def _placed(self, value: Any, loops: tuple[Loop, ...], path: tuple[int, ...]) -> Any:
         """Return a value with the items and the step names of one iteration filled in."""
 
-        def change(one: Value) -> Any:
-            if one.op == ITEM:
-                depth = [loop.name for loop in loops].index(one.args[0])
+        def change(operation: Value) -> Any:
+            if operation.op == ITEM:
+                depth = [loop.name for loop in loops].index(operation.args[0])
                 return self._of(loops[:depth], loops[depth], path[:depth])[path[depth]]
-            if one.op == COLLECT:
-                depth, loop, inner = one.args
+            if operation.op == COLLECT:
+                depth, loop, inner = operation.args
                 outer, place = loops[:depth], path[:depth]
                 number = len(self._of(outer, loop, place))
                 return Value("all", tuple([self._placed(inner, (*outer, loop), (*place, at)) for at in range(number)]))
-            if one.op == STATUS:
-                return Value(STATUS, tuple([made for step in one.args for made in self._names(step, loops, path)]))
-            (name,) = self._names(one.args[0], loops, path)
-            return Value(OUTPUT, (name, *one.args[1:]))
+            if operation.op == STATUS:
+                return Value(
+                    STATUS, tuple([made for step in operation.args for made in self._names(step, loops, path)])
+                )
+            (name,) = self._names(operation.args[0], loops, path)
+            return Value(OUTPUT, (name, *operation.args[1:]))
 
         return mapped(value, change)
 
@@ -342,9 +346,9 @@ class Unfolded:
         """
         own, around, made = self._loops[pattern], [loop.name for loop in loops], self._made[pattern]
         shared = max(depth for depth in range(len(own) + 1) if own[:depth] == around[:depth])
-        if own and not all(one.at for one in made):
+        if own and not all(step.at for step in made):
             raise NotYet(pattern)
-        return [one.name for one in made if one.at[:shared] == path[:shared]]
+        return [step.name for step in made if step.at[:shared] == path[:shared]]
 
 
 def _name(pattern: str, path: tuple[int, ...]) -> str:

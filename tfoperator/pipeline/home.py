@@ -210,9 +210,9 @@ class Home:
             return
         types: dict[Path, str] = {}
         with suppress(OSError):  # if several file systems are mounted at the same path, the last of them is visible
-            types = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
+            types = {Path(partition.mountpoint): partition.fstype for partition in psutil.disk_partitions(all=True)}
         path = self.path.resolve()
-        kind = next((types[one] for one in (path, *path.parents) if one in types), "")
+        kind = next((types[folder] for folder in (path, *path.parents) if folder in types), "")
         if _NETWORK.fullmatch(kind):
             raise ComponentError(
                 f"--home {self.path} is on a network file system ({kind}), which can't have the records of a run "
@@ -222,11 +222,11 @@ class Home:
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
         """Return a run by its id. For `last`, return the newest run (of a pipeline). Raises NoSuchRun."""
-        found = next(iter(store.runs(pipeline)), None) if wanted == LAST else store.run(wanted)
-        if found is None:
+        run = next(iter(store.runs(pipeline)), None) if wanted == LAST else store.run(wanted)
+        if run is None:
             of = f" of {pipeline}" if pipeline else ""
             raise NoSuchRun(f"there is no run{of} yet" if wanted == LAST else f"there is no run {wanted}")
-        return self.seen(found)
+        return self.seen(run)
 
     def seen(self, run: RunRecord) -> RunRecord:
         """Return the run with its current state.

@@ -91,16 +91,16 @@ class RunLease:
         what, stop = f"run {self._name}", stop or StopSignal()
         first: RecordedLease | None = None
         while not self.take():
-            seen = self._store.lease(self._name)
-            until = f"until {seen.end:%Y-%m-%dT%H:%M:%SZ} unless renewed"
-            owner = f"held by {seen.host} (process {seen.process}), {until}" if seen.holder else "held by nobody"
-            renewed = first is not None and (seen.term, seen.until) != (first.term, first.until)
-            if not wait or stop.is_set() or (renewed and seen.holder):
+            lease = self._store.lease(self._name)
+            until = f"until {lease.end:%Y-%m-%dT%H:%M:%SZ} unless renewed"
+            owner = f"held by {lease.host} (process {lease.process}), {until}" if lease.holder else "held by nobody"
+            renewed = first is not None and (lease.term, lease.until) != (first.term, first.until)
+            if not wait or stop.is_set() or (renewed and lease.holder):
                 raise RunInProgress(f"{what} is under way: {owner}")
             if first is None:
-                tell(f"{what} was {owner}: waiting for {max(seen.left, 0.0):.0f} s until the lease has expired")
-            first = seen
-            stop.wait(self._clock, min(max(seen.left, 0.0) + 0.1, _CHECK_SECONDS))
+                tell(f"{what} was {owner}: waiting for {max(lease.left, 0.0):.0f} s until the lease has expired")
+            first = lease
+            stop.wait(self._clock, min(max(lease.left, 0.0) + 0.1, _CHECK_SECONDS))
 
     def take(self) -> bool:
         """Take the lease if it is free or expired; return whether this holder has it now. Raises StoreError."""

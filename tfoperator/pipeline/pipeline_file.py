@@ -50,12 +50,12 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
         Without `wanted`, return the configs of the only platform. For a file of Kubeflow Pipelines, which has configs
         for several platforms, return the configs of the platform `containers`, such as `docker`. Raises ComponentError.
         """
-        known = ", ".join(self.platforms)
+        names = ", ".join(self.platforms)
         wanted = wanted or (containers if isinstance(self.pipeline, Graph) else "")
         if not wanted and len(self.platforms) > 1:
-            raise ComponentError(f"the file has several platforms: choose one of {known} with --platform")
+            raise ComponentError(f"the file has several platforms: choose one of {names} with --platform")
         if wanted and wanted not in self.platforms:
-            raise ComponentError(f"there is no platform {wanted!r}; the platforms of the file are {known or 'none'}")
+            raise ComponentError(f"there is no platform {wanted!r}; the platforms of the file are {names or 'none'}")
         return self.platforms[wanted] if wanted else next(iter(self.platforms.values()), {})
 
 
@@ -79,11 +79,17 @@ def load_pipeline_file(
         raise ComponentError(f"{path} has no function {_FUNCTION}(...) that returns a Pipeline")
     problems, no_default = list[str](), inspect.Parameter.empty
     arguments = inspect.signature(make).parameters.values()
-    known = {one.name: one.default for one in arguments if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
-    optional = [name for name, default in known.items() if default is None]
+    defaults = {
+        argument.name: argument.default
+        for argument in arguments
+        if argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD)
+    }
+    optional = [name for name, default in defaults.items() if default is None]
     texts = {name: text for name, text in (given or {}).items() if text or not (blank_is_left_out and name in optional)}
     left_out = tuple([name for name in optional if name not in texts])
-    wanted = {name: None if one is no_default else one for name, one in known.items() if name not in left_out}
+    wanted = {
+        name: None if default is no_default else default for name, default in defaults.items() if name not in left_out
+    }
     parameters = parameter_values(wanted, texts, problems)
     if problems:
         raise ComponentError("\n".join([f"{path}: its parameters are not valid:", *problems]))

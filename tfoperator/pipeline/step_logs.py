@@ -128,9 +128,9 @@ class StepLogs:
                 self._fetch(self._objects, path)
                 self._unread.discard(path)
                 self._copied[path] = file_mark(path)
-                for one in self._objects.all(self._key(positions)):
-                    self._fetch(self._objects, self._folder / one.key)
-                    self._copied[self._folder / one.key] = None
+                for entry in self._objects.all(self._key(positions)):
+                    self._fetch(self._objects, self._folder / entry.key)
+                    self._copied[self._folder / entry.key] = None
             except OSError as error:
                 self._warn(error)
             with self._lock:
@@ -153,10 +153,12 @@ class StepLogs:
         gone = self.run_folder(run_id)
         with self._copying:  # a simultaneous `flush` could create the objects again
             if self._objects is not None:
-                self._objects.delete([one.key for one in self._objects.all(f"runs/{run_id}")])
+                self._objects.delete([entry.key for entry in self._objects.all(f"runs/{run_id}")])
             with self._lock:
-                self._written = {log: one for log, one in self._written.items() if not log.is_relative_to(gone)}
-                self._copied = {path: one for path, one in self._copied.items() if not path.is_relative_to(gone)}
+                self._written = {log: place for log, place in self._written.items() if not log.is_relative_to(gone)}
+                self._copied = {
+                    path: version for path, version in self._copied.items() if not path.is_relative_to(gone)
+                }
 
     def _log(self, run_id: str, step: str) -> Path:
         return self.run_folder(run_id) / "logs" / f"{step}.log"
@@ -167,20 +169,20 @@ class StepLogs:
         Raises OSError.
         """
         key = self._key(path)
-        found = objects.find(key)
-        if found is None:
+        entry = objects.find(key)
+        if entry is None:
             path.unlink(missing_ok=True)
             return
         here = file_mark(path)
-        if here is not None and here[0] == found.size:
+        if here is not None and here[0] == entry.size:
             return
-        known = here[0] if here is not None and here[0] < found.size else 0
-        got = objects.get(key, last=found.size - known, limit=_MAX_BYTES)
+        local_size = here[0] if here is not None and here[0] < entry.size else 0
+        got = objects.get(key, last=entry.size - local_size, limit=_MAX_BYTES)
         data, begin = (b"", 0) if got is None else (got[0], got[1].size - len(got[0]))
         with self._lock:
             make_folders(path.parent)
             now = path.stat().st_size if path.exists() else 0
-            if known == 0:
+            if local_size == 0:
                 path.write_bytes(data)
             elif begin <= now:  # otherwise the file was replaced meanwhile: the next call fetches it as a whole
                 with path.open("ab") as stream:
@@ -200,7 +202,7 @@ class StepLogs:
             failed = False
             for log, (objects, positions) in written.items():
                 try:
-                    self._copy_one(objects, log, positions)
+                    self._copy_log(objects, log, positions)
                 except OSError as error:
                     self._warn(error)
                     failed = True
@@ -209,9 +211,9 @@ class StepLogs:
             self._away = failed
             return _PERIOD if failed else max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
 
-    def _copy_one(self, objects: Objects, log: Path, positions: Path) -> None:
+    def _copy_log(self, objects: Objects, log: Path, positions: Path) -> None:
         # The positions are read before the log is copied. So the copy of the log has all lines up to these positions.
-        read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
+        read = {position: position.read_bytes() for position in sorted(positions.glob("log-position*"))}
         try:
             if version := file_mark(log):
                 self._put(objects, log, log, version)
@@ -224,7 +226,7 @@ class StepLogs:
                 del self._written[log]
             logger.warning("%s/%s has lines of an earlier runner, so new lines are not added", objects, self._key(log))
             return
-        for path in [one for one in list(self._copied) if one.parent == positions and one not in read]:
+        for path in [copied for copied in list(self._copied) if copied.parent == positions and copied not in read]:
             objects.delete([self._key(path)])
             del self._copied[path]
         for path, content in read.items():
@@ -238,9 +240,9 @@ class StepLogs:
 
     def _begins_with(self, objects: Objects, log: Path) -> bool:
         """Return whether the local log begins with the whole content of its object, or there is no object."""
-        found = objects.get(self._key(log), limit=_MAX_BYTES)
+        fetched = objects.get(self._key(log), limit=_MAX_BYTES)
         with log.open("rb") as lines:
-            return found is None or lines.read(len(found[0])) == found[0]
+            return fetched is None or lines.read(len(fetched[0])) == fetched[0]
 
     def _key(self, path: Path) -> str:
         return path.relative_to(self._folder).as_posix()

@@ -44,7 +44,7 @@ class NotYet(Exception):
 
 def _operation(op: str) -> Callable[[Value, Any], Value]:
     """Return a method `(value, other)` of Value that returns `Value(op, (value, other))`."""
-    return lambda one, other: Value(op, (one, other))
+    return lambda value, other: Value(op, (value, other))
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class Value(msgspec.Struct, frozen=True):
     weight: int = 1
 
     def __post_init__(self) -> None:
-        weight = 1 + sum(one.weight if isinstance(one, Value) else 1 for one in self.args)
+        weight = 1 + sum(argument.weight if isinstance(argument, Value) else 1 for argument in self.args)
         if weight > _MAX_WEIGHT:
             raise ComponentError(f"a value has more than {_MAX_WEIGHT} parts")
         msgspec.structs.force_setattr(self, "weight", weight)
@@ -117,7 +117,7 @@ def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
         return artifacts if what.op == "artifacts" else _fact_of(what, artifacts)
     if what.op in ("first", "all"):
         return _chosen(what, lookup)
-    args = [evaluate(one, lookup) for one in what.args]
+    args = [evaluate(argument, lookup) for argument in what.args]
     try:
         if what.op == NEWEST:
             return lookup(Value(NEWEST, tuple(args)))
@@ -131,19 +131,19 @@ def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
 
 def _chosen(what: Value, lookup: Callable[..., Any]) -> Any:
     """Return the first of several values that does not depend on a skipped step, or return all such values."""
-    found, missing = [], LeftOut(str(what))
-    for one in what.args:
+    values, missing = [], LeftOut(str(what))
+    for argument in what.args:
         try:
-            found.append(evaluate(one, lookup))
+            values.append(evaluate(argument, lookup))
         except NotPutOut as error:
             missing = error
         except LeftOut:
             continue
-        if found and what.op == "first":
-            return found[0]
+        if values and what.op == "first":
+            return values[0]
     if what.op == "first":
         raise missing
-    return found
+    return values
 
 
 def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
@@ -152,14 +152,14 @@ def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
         return what
     if what.op in (OUTPUT, STATUS, ITEM, COLLECT):
         return change(what)
-    return Value(what.op, tuple([mapped(one, change) for one in what.args]))
+    return Value(what.op, tuple([mapped(argument, change) for argument in what.args]))
 
 
 def flat(found: Any) -> Iterator[Any]:
     """Yield the members of nested lists and tuples, in order. Skip None. Yield any other value itself."""
     if isinstance(found, list | tuple):
-        for one in found:
-            yield from flat(one)
+        for member in found:
+            yield from flat(member)
     elif found is not None:
         yield found
 
@@ -168,15 +168,15 @@ def sources(what: Any) -> Iterator[Any]:
     """Yield the names of the steps on which a value depends. A name may come several times."""
     if isinstance(what, Value):
         yield from what.args[:1] if what.op == OUTPUT else what.args if what.op == STATUS else ()
-        for one in what.args:
-            yield from sources(one)
+        for argument in what.args:
+            yield from sources(argument)
 
 
 def names_fact(what: Any, fact: str) -> bool:
     """Return whether a value contains the operation `run` with this fact, such as WORKSPACE."""
     if not isinstance(what, Value):
         return False
-    return (what.op == RUN and what.args == (fact,)) or any(names_fact(one, fact) for one in what.args)
+    return (what.op == RUN and what.args == (fact,)) or any(names_fact(argument, fact) for argument in what.args)
 
 
 def _fact_of(what: Value, artifacts: list[Any]) -> Any:
@@ -207,16 +207,16 @@ def _object(*parts: Any) -> dict[str, Any]:
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "get": _get,
-    "at": lambda found, number: list(flat(found))[number],
-    "positions": lambda found: list(range(len(found))),
+    "at": lambda items, number: list(flat(items))[number],
+    "positions": lambda items: list(range(len(items))),
     "list": lambda *parts: list(parts),
     "object": _object,
     "text": lambda *parts: "".join(map(rendered_value, parts)),
     "int": int,
     "double": float,
     "!": operator.not_,
-    "&&": lambda one, other: one and other,
-    "||": lambda one, other: one or other,
+    "&&": lambda left, right: left and right,
+    "||": lambda left, right: left or right,
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,

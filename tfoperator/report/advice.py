@@ -98,13 +98,13 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
         yield f"{why} {bound}"
     yield from about_peers(facts, failed)
     yield from _about_stacks(facts)
-    told = (
+    remedy = (
         about_the_program(facts, failed, words)
         or _about_the_end(facts, exit_codes, words, repeated=bool(repeated))
         or _about_codes(facts, failed, words, repeated)
     )
-    if told:
-        yield told
+    if remedy:
+        yield remedy
 
 
 def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], *, repeated: bool) -> str:
@@ -209,8 +209,8 @@ def _words(failed: Iterable[FailedRun]) -> tuple[str, ...]:
 
 
 def _about_stacks(facts: JobFacts) -> Iterator[str]:
-    kept, ended = any(one.stacks for one in facts.replicas), facts.outcome != "Running"
-    why = next((one.no_stacks for one in facts.replicas if one.no_stacks), "")
+    kept, ended = any(replica.stacks for replica in facts.replicas), facts.outcome != "Running"
+    why = next((replica.no_stacks for replica in facts.replicas if replica.no_stacks), "")
     if why and not kept:
         yield f"The stacks of its threads could not be read: {why.rstrip('.')}."
     elif not facts.stalled:

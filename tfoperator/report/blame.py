@@ -76,17 +76,17 @@ class FailedRun(msgspec.Struct, frozen=True):
 
         It is empty if there is no traceback. It is equal for two runs that raised the same exception.
         """
-        found = self.traceback
-        if found is None:
+        traceback = self.traceback
+        if traceback is None:
             return ()
-        where = tuple((frame.file, frame.line) for frame in found.user_frames or found.frames[-1:])
-        return constant(found.exception), where
+        where = tuple((frame.file, frame.line) for frame in traceback.user_frames or traceback.frames[-1:])
+        return constant(traceback.exception), where
 
     @property
     def message(self) -> tuple[str, ...]:
         """The lines of the run's error: the exception, or the last lines of the log."""
-        found = self.traceback
-        return (found.exception, *found.more) if found is not None else self.run.tail[-LAST_LINES:]
+        traceback = self.traceback
+        return (traceback.exception, *traceback.more) if traceback is not None else self.run.tail[-LAST_LINES:]
 
     @property
     def peer(self) -> str:
@@ -104,10 +104,10 @@ class FailedRun(msgspec.Struct, frozen=True):
 
 def failed_runs(replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
     """Return a run for each replica that failed, first the run of the culprit."""
-    known = tuple(replicas)
-    failed = _by_blame([failed for failed in map(_last_failure, known) if failed is not None])
-    failed += _stopped_amid_the_same(failed, known)
-    lost = _lost_peer(failed, known)
+    all_replicas = tuple(replicas)
+    failed = _by_blame([failed for failed in map(_last_failure, all_replicas) if failed is not None])
+    failed += _stopped_amid_the_same(failed, all_replicas)
+    lost = _lost_peer(failed, all_replicas)
     return failed if lost is None else [lost, *failed]
 
 
@@ -122,11 +122,11 @@ def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
     They are the failed replicas that ended within `_SAME_MOMENT` of the first end, and replicas that failed before and
     were restarted. To find the culprit, the caller needs to read only their logs.
     """
-    known = tuple(replicas)
-    failed = failed_runs(known)
+    all_replicas = tuple(replicas)
+    failed = failed_runs(all_replicas)
     first = _first_end(failed)
-    names = [one.replica.name for one in failed if _at_once(one, first)]
-    lost = [one.name for one in known if failed and any(run.failed for run in one.runs[:-1])]
+    names = [bad.replica.name for bad in failed if _at_once(bad, first)]
+    lost = [replica.name for replica in all_replicas if failed and any(run.failed for run in replica.runs[:-1])]
     return [*names, *(name for name in lost if name not in names)]
 
 
@@ -149,7 +149,7 @@ def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[Repli
     """Return the last runs of replicas that raised the same exception as a failed replica and were then stopped."""
     alike = {bad.raised: bad.run for bad in reversed(failed) if bad.traceback is not None}
     names = {bad.replica.name for bad in failed}
-    found = []
+    stopped_runs = []
     for replica in replicas if alike else ():
         run = replica.last_run
         if replica.name in names or run is None or not run.stopped:
@@ -157,8 +157,8 @@ def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[Repli
         bad = FailedRun(replica, run, last_traceback(run.tail))
         if first := alike.get(bad.raised):
             as_first = msgspec.structs.replace(run, exit_code=first.exit_code, reason=first.reason, stopped=False)
-            found.append(msgspec.structs.replace(bad, run=as_first))
-    return found
+            stopped_runs.append(msgspec.structs.replace(bad, run=as_first))
+    return stopped_runs
 
 
 def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
@@ -180,10 +180,10 @@ def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) ->
         if replica.name not in names and run.failed and run.ended is not None
         if (run.ended - until).total_seconds() <= _SAME_MOMENT and (since is None or run.ended > since)
     ]
-    causes = [one for one in peers if one[2].run.exit_code == 137 or not one[2].is_consequence]
+    causes = [peer for peer in peers if peer[2].run.exit_code == 137 or not peer[2].is_consequence]
     if not causes:
         return None
-    lost = max(causes, key=lambda one: one[:2])[2]
+    lost = max(causes, key=lambda peer: peer[:2])[2]
     return msgspec.structs.replace(lost, lost_by=tuple(bad.replica.name for bad in failed if bad.is_consequence))
 
 
@@ -194,7 +194,9 @@ def _named(lines: Iterable[str], replicas: Iterable[ReplicaFacts]) -> set[str]:
         kind, _, index = name.rpartition("-")
         return _PROCESSES.index(kind), int(index)
 
-    processes = sorted((one.name for one in replicas if one.name.rpartition("-")[0] in _PROCESSES), key=place)
+    processes = sorted(
+        (replica.name for replica in replicas if replica.name.rpartition("-")[0] in _PROCESSES), key=place
+    )
     tasks = [task for line in lines for task in _TASK_PATTERN.finditer(line)]
     of_jax = {int(task["index"]) for task in tasks if task["type"] == "jax_worker"}
     return {f"{task['type']}-{task['index']}" for task in tasks} | {
@@ -205,21 +207,21 @@ def _named(lines: Iterable[str], replicas: Iterable[ReplicaFacts]) -> set[str]:
 def _by_blame(failed: Sequence[FailedRun]) -> list[FailedRun]:
     first = _first_end(failed)
 
-    def key(one: FailedRun) -> tuple[bool, bool, datetime, str]:
-        at_once = _at_once(one, first)
-        end = one.run.ended or datetime.max.replace(tzinfo=UTC)
-        return not at_once, at_once and one.is_consequence, end, one.replica.name
+    def key(bad: FailedRun) -> tuple[bool, bool, datetime, str]:
+        at_once = _at_once(bad, first)
+        end = bad.run.ended or datetime.max.replace(tzinfo=UTC)
+        return not at_once, at_once and bad.is_consequence, end, bad.replica.name
 
     return sorted(failed, key=key)
 
 
 def _first_end(failed: Iterable[FailedRun]) -> datetime | None:
-    return min((one.run.ended for one in failed if one.run.ended is not None), default=None)
+    return min((bad.run.ended for bad in failed if bad.run.ended is not None), default=None)
 
 
-def _at_once(one: FailedRun, first: datetime | None) -> bool:
+def _at_once(bad: FailedRun, first: datetime | None) -> bool:
     """Return whether a run ended within `_SAME_MOMENT` of the first end, or the time of its end is unknown."""
-    ended = one.run.ended
+    ended = bad.run.ended
     return first is None or ended is None or (ended - first).total_seconds() <= _SAME_MOMENT
 
 

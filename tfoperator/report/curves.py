@@ -48,7 +48,7 @@ class Curves:
         """
         replica, when = progress.replica, progress.report_time or progress.last_updated_time
         step = -1 if progress.step is None else progress.step
-        values = [(one.name, number_of(one.value)) for one in progress.metrics]
+        values = [(metric.name, number_of(metric.value)) for metric in progress.metrics]
         report = (replica, when, step, values)
         if not values or report == self._reported:
             return

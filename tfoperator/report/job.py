@@ -73,10 +73,10 @@ def facts_of_job(job: TFJob) -> JobFacts:
     """Return the facts that the TFJob itself contains, such as its outcome. The caller adds `replicas`."""
     end = final_condition(job)
     stalled = condition_of(job, ConditionType.STALLED)
-    told = stalled.message if stalled is not None and stalled.status == "True" else ""
+    message = stalled.message if stalled is not None and stalled.status == "True" else ""
     if end is not None and end.reason == JobReason.PROGRESS_DEADLINE_EXCEEDED:
-        told = end.message
-    behind = _STATED_BEHIND.search(told)
+        message = end.message
+    behind = _STATED_BEHIND.search(message)
     running = has_condition(job, ConditionType.RUNNING)
     usage = job.status.usage
     return JobFacts(
@@ -84,7 +84,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
         name=job.metadata.name,
         outcome=end_word(end) if end is not None else "Running" if running else "Pending",
         message=end.message if end is not None else _held_because(job),
-        stalled=told,
+        stalled=message,
         behind=tuple(behind[1].split(", ")) if behind is not None else (),
         overdue=end is not None and end.type == ConditionType.FAILED and ACTIVE_TOO_LONG in end.message,
         late=end is not None and end.reason == JobReason.START_DEADLINE_EXCEEDED,
@@ -117,14 +117,16 @@ _HELD = ((ConditionType.SUSPENDED, "True"), (ConditionType.ADMITTED, "False"), (
 
 def is_held(job: TFJob) -> bool:
     """Return whether the job is suspended or waits in its queue. In both cases it has no pods."""
-    return any((found := condition_of(job, kind)) is not None and found.status == status for kind, status in _HELD[:2])
+    return any(
+        (condition := condition_of(job, kind)) is not None and condition.status == status for kind, status in _HELD[:2]
+    )
 
 
 def _held_because(job: TFJob) -> str:
     for kind, status in _HELD:
-        found = condition_of(job, kind)
-        if found is not None and found.status == status:
-            return found.message
+        condition = condition_of(job, kind)
+        if condition is not None and condition.status == status:
+            return condition.message
     return ""
 
 
@@ -142,8 +144,8 @@ def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:
     """
     for event in events:
         match = _DISRUPTION.search(event.message) if event.reason == JobReason.RESTARTING else None
-        for one in () if match is None else _TAKEN.finditer(match["one"] or match["all"]):
-            yield TakenReplica(f"{one['type'].lower()}-{one['index']}", one["cause"], event.last_seen)
+        for taken in () if match is None else _TAKEN.finditer(match["one"] or match["all"]):
+            yield TakenReplica(f"{taken['type'].lower()}-{taken['index']}", taken["cause"], event.last_seen)
 
 
 def _limit(template: msgspec.Raw) -> int | None:
@@ -151,7 +153,7 @@ def _limit(template: msgspec.Raw) -> int | None:
     try:
         pod: Any = msgspec.json.decode(template)
         containers = pod["spec"]["containers"]
-        one = next(container for container in containers if container["name"] == DEFAULT_CONTAINER_NAME)
-        return int(parse_quantity(one["resources"]["limits"]["memory"]))
+        training = next(container for container in containers if container["name"] == DEFAULT_CONTAINER_NAME)
+        return int(parse_quantity(training["resources"]["limits"]["memory"]))
     except (*UNDECODABLE, LookupError, TypeError, ValueError, StopIteration):
         return None  # no limit, or a limit that an API server has refused

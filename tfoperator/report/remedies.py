@@ -47,8 +47,8 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
     There are two cases: the program needs TF_CONFIG, which a job with a single replica does not have, or it did not
     accept its command-line arguments.
     """
-    found = failed[0].traceback if failed else None
-    code = next((frame.code for frame in reversed(found.user_frames)), "") if found is not None else ""
+    traceback = failed[0].traceback if failed else None
+    code = next((frame.code for frame in reversed(traceback.user_frames)), "") if traceback is not None else ""
     if len(facts.replicas) == 1 and any(
         _NO_TF_CONFIG.search(line) or (_NO_CLUSTER.search(line) and _READS_CLUSTER.search(code)) for line in words
     ):
@@ -100,7 +100,10 @@ shorter.
 def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
     """Yield a remedy if the cluster in TF_CONFIG contains an evaluator, and the other replicas seem to wait for it."""
     waits = any(
-        "/job:evaluator" in line for one in facts.replicas for run in one.runs[-1:] for line in run.tail[-LAST_LINES:]
+        "/job:evaluator" in line
+        for replica in facts.replicas
+        for run in replica.runs[-1:]
+        for line in run.tail[-LAST_LINES:]
     )
     if not facts.evaluator_in_cluster or not (waits or facts.stalled or (facts.quiet_seconds or 0) >= _QUIET):
         return
@@ -136,27 +139,27 @@ def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
     The first replica waits for the second forever, if both train together. Return None if there is no such pair, or if
     the job has parameter servers: then workers don't wait for each other.
     """
-    if any(one.name.startswith("ps-") for one in replicas):
+    if any(replica.name.startswith("ps-") for replica in replicas):
         return None
     ended = {
-        one.name: one.last_run.ended
-        for one in replicas
-        if one.state is FinalState.SUCCEEDED and one.last_run is not None and one.last_run.ended is not None
+        replica.name: replica.last_run.ended
+        for replica in replicas
+        if replica.state is FinalState.SUCCEEDED and replica.last_run is not None and replica.last_run.ended is not None
     }
-    for one in replicas:
-        lost = one.runs[-2].ended if len(one.runs) > 1 and one.name not in ended else None
+    for replica in replicas:
+        lost = replica.runs[-2].ended if len(replica.runs) > 1 and replica.name not in ended else None
         for other, end in ended.items():
             if lost is not None and not other.startswith("evaluator-") and end <= lost:
-                return one.name, other
+                return replica.name, other
     return None
 
 
 def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
     """Yield a note about replicas that were killed after the job had succeeded, because they did not end in time."""
     killed = [
-        one.name
-        for one in facts.replicas
-        if one.last_run is not None and one.last_run.outlasted_its_grace and not one.name.startswith("ps-")
+        replica.name
+        for replica in facts.replicas
+        if replica.last_run is not None and replica.last_run.outlasted_its_grace and not replica.name.startswith("ps-")
     ]
     if not killed:
         return

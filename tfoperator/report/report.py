@@ -113,7 +113,7 @@ def make_report(facts: JobFacts) -> Report:
     facts = quotable(facts)
     failed = failed_runs(facts.replicas)
     failures = tuple(_folded(failed))
-    taken = [Restart(one.replica, f"was taken: {one.cause}", one.when) for one in facts.taken]
+    taken = [Restart(loss.replica, f"was taken: {loss.cause}", loss.when) for loss in facts.taken]
     restarts = sorted((*_restarts(facts.replicas), *taken), key=_moment)
     report = Report(
         namespace=facts.namespace,
@@ -136,13 +136,13 @@ def make_report(facts: JobFacts) -> Report:
     repeated = 0
     if culprit is not None and policies[culprit.replica] in ("OnFailure", "Always"):
         repeated = max(culprit.times, _started_again(culprit, facts.replicas))
-    told = advice_for(
+    advice = advice_for(
         facts,
         failed,
         repeated=repeated if repeated >= IDENTICAL else 0,
         all_known=culprit is not None and culprit.times >= IDENTICAL,
     )
-    return msgspec.structs.replace(report, advice=tuple(told))
+    return msgspec.structs.replace(report, advice=tuple(advice))
 
 
 def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
@@ -150,9 +150,9 @@ def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
 
     A cluster keeps only the last runs of a replica, so earlier failures may be unknown.
     """
-    replica = next(one for one in replicas if one.name == culprit.replica)
-    known = sum(run.failed for run in replica.runs)
-    return replica.restarts if known == culprit.times and len(replica.runs) <= replica.restarts else 0
+    replica = next(replica for replica in replicas if replica.name == culprit.replica)
+    failures = sum(run.failed for run in replica.runs)
+    return replica.restarts if failures == culprit.times and len(replica.runs) <= replica.restarts else 0
 
 
 def _folded(failed: Iterable[FailedRun]) -> Iterator[Failure]:
@@ -204,7 +204,7 @@ def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Othe
     for (state, detail, _), group in alike.items():
         last = group[0].last_run
         log = last.log if last is not None else ""
-        yield Others(tuple(one.name for one in group), state, detail, _last_line(group[0]), log)
+        yield Others(tuple(replica.name for replica in group), state, detail, _last_line(group[0]), log)
 
 
 def _detail(replica: ReplicaFacts) -> str:
@@ -243,16 +243,16 @@ def _cause(replica: ReplicaFacts, run: RunFacts) -> str:
         return f"succeeded, but its restartPolicy is {replica.restart_policy or 'Always'}"
     bad = FailedRun(replica, run, last_traceback(run.tail))
     first = bad.traceback.exception.rstrip(": ") if bad.traceback is not None else ""
-    said = [bad.peer] if first in bad.peer else [first, bad.peer]
-    return ": ".join((f"exit code {run.exit_code}{_meaning(run)}", *filter(None, said)))
+    reasons = [bad.peer] if first in bad.peer else [first, bad.peer]
+    return ": ".join((f"exit code {run.exit_code}{_meaning(run)}", *filter(None, reasons)))
 
 
 def _meaning(run: RunFacts) -> str:
     if run.reason and run.reason not in ("Error", "Completed"):
         return f" ({run.reason})"
     code = run.exit_code
-    known = {126: "not executable", 127: "program not found, or can't be started", KILLED: "killed", 143: "terminated"}
-    if code in known:
-        return f" ({known[code]})"
+    words = {126: "not executable", 127: "program not found, or can't be started", KILLED: "killed", 143: "terminated"}
+    if code in words:
+        return f" ({words[code]})"
     name = "" if code is None else signal_of(code)
     return f" ({name})" if name else ""

@@ -61,8 +61,8 @@ def headline(report: Report) -> str:
         "Interrupted": "was interrupted",
         "Died": "ended when the run died",
     }
-    said = f": {report.message}" if report.message else ""
-    return f"TFJob {report.namespace}/{report.name} {words.get(report.outcome, f'is {report.outcome.lower()}')}{said}"
+    text = f": {report.message}" if report.message else ""
+    return f"TFJob {report.namespace}/{report.name} {words.get(report.outcome, f'is {report.outcome.lower()}')}{text}"
 
 
 def names_in_short(names: Sequence[str]) -> str:
@@ -74,12 +74,12 @@ def names_in_short(names: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def _in_a_row(one: tuple[int, str]) -> tuple[str, int]:
+def _in_a_row(numbered: tuple[int, str]) -> tuple[str, int]:
     """Return a key for `groupby` for a position in a list and the name there.
 
     If `worker-2` follows `worker-1` in the list, both have the same key.
     """
-    position, name = one
+    position, name = numbered
     match = _NUMBERED.match(name)
     return (match["type"], int(match["index"]) - position) if match is not None else ("", position)
 
@@ -127,33 +127,36 @@ def _memory(failure: Failure) -> Iterator[str]:
         yield f"Its memory limit is {_bytes(limit)}."
 
 
-def _traceback(found: Traceback) -> Iterator[str]:
-    before = found.before
+def _traceback(traceback: Traceback) -> Iterator[str]:
+    before = traceback.before
     if before is not None:
         yield from _traceback(before)
-        yield "which led to:" if found.relation == "cause" else "and while this exception was handled:"
-    for frame in folded(found.frames):
+        yield "which led to:" if traceback.relation == "cause" else "and while this exception was handled:"
+    for frame in folded(traceback.frames):
         if isinstance(frame, Frame):
             yield f'File "{frame.file}", line {frame.line}' + (f", in {frame.function}" if frame.function else "")
             if frame.code:
                 yield f"    {frame.code}"
         else:
             yield frame
-    yield found.exception
-    yield from found.more
+    yield traceback.exception
+    yield from traceback.more
 
 
 def _others(report: Report) -> Iterator[str]:
-    untold = report.outcome in (*_CUT_OFF, "Failed") and not report.failures  # only the last lines can show a reason
-    waits = report.outcome in _NOT_ENDED and any(one.detail or one.state is FinalState.WAITING for one in report.others)
-    killed = any(OUTLASTED in one.detail for one in report.others)
-    told = report.failures or report.stalled or report.outcome in _CUT_OFF or untold or waits or killed
-    if not report.others or not told:
+    # Only the last lines can show a reason.
+    unexplained = report.outcome in (*_CUT_OFF, "Failed") and not report.failures
+    waits = report.outcome in _NOT_ENDED and any(
+        other.detail or other.state is FinalState.WAITING for other in report.others
+    )
+    killed = any(OUTLASTED in other.detail for other in report.others)
+    shown = report.failures or report.stalled or report.outcome in _CUT_OFF or unexplained or waits or killed
+    if not report.others or not shown:
         return
     yield "The others:" if report.failures else "The replicas:"
     for other in report.others:
         yield f"  {_other(other)}"
-        if (report.outcome in _CUT_OFF or untold) and other.log:
+        if (report.outcome in _CUT_OFF or unexplained) and other.log:
             yield f"    {other.log}"
 
 
@@ -162,9 +165,9 @@ def _other(other: Others) -> str:
     if len(other.replicas) > 1:
         verb, space, rest = words.partition(" ")
         words = f"{_PLURAL[verb]}{space}{rest}"
-    said = _PLURAL_DETAIL.get(other.detail, other.detail) if len(other.replicas) > 1 else other.detail
+    note = _PLURAL_DETAIL.get(other.detail, other.detail) if len(other.replicas) > 1 else other.detail
     waits = other.state in (FinalState.WAITING, FinalState.RUNNING)
-    detail = (f": {said}" if waits else f" ({said})") if said else ""
+    detail = (f": {note}" if waits else f" ({note})") if note else ""
     line = f"; last line: {other.last_line}" if other.last_line else ""
     return f"{names_in_short(other.replicas)} {words}{detail}{line}"
 
@@ -172,8 +175,8 @@ def _other(other: Others) -> str:
 def _restarts(report: Report) -> Iterator[str]:
     if not report.restarts:
         return
-    untold = report.restarts_in_all - len(report.restarts)
-    yield "Restarts:" if untold <= 0 else f"Restarts (without {untold} earlier or unknown restarts):"
+    not_listed = report.restarts_in_all - len(report.restarts)
+    yield "Restarts:" if not_listed <= 0 else f"Restarts (without {not_listed} earlier or unknown restarts):"
     yield from (f"  {_restart(restart)}" for restart in report.restarts)
 
 

@@ -85,12 +85,12 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
     text = [line.rstrip() for line in text]
     offset = starts[0]
     blocks = [text[start - offset : end - offset] for start, end in pairwise((*starts, len(lines)))]
-    found: Traceback | None = None
+    traceback: Traceback | None = None
     relation = ""
     for block in blocks:
-        one, link = _read(block, found if relation else None, relation)
-        found, relation = one, link
-    return found
+        current, link = _read(block, traceback if relation else None, relation)
+        traceback, relation = current, link
+    return traceback
 
 
 def line_before_traceback(lines: Sequence[str]) -> str:

@@ -153,11 +153,11 @@ class JobFailed(JobEnded):
         self.condition = condition
         self.culprit = culprit
         why = f" ({condition.reason}): {condition.message}" if condition.message else f": {condition.reason}"
-        said = f"has failed{why}"
+        text = f"has failed{why}"
         if culprit is not None and culprit.last_lines:
-            said += f"\nThe last log lines of {culprit.replica}, which ended with exit code {culprit.exit_code}:"
-            said += "".join(f"\n  | {line}" for line in culprit.last_lines)
-        super().__init__(job, said)
+            text += f"\nThe last log lines of {culprit.replica}, which ended with exit code {culprit.exit_code}:"
+            text += "".join(f"\n  | {line}" for line in culprit.last_lines)
+        super().__init__(job, text)
 
 
 class WaitTimeout(_AboutJob, TimeoutError):

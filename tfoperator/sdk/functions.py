@@ -147,7 +147,7 @@ def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
     # An inner function is indented. Its lines stay unchanged, since they may be part of a string.
     header = "if True:\n" if text[:1].isspace() else ""
     tree = ast.parse(header + text)
-    node = next(found for found in ast.walk(tree) if isinstance(found, ast.FunctionDef))
+    node = next(statement for statement in ast.walk(tree) if isinstance(statement, ast.FunctionDef))
     lines = (header + text).splitlines()
     # Decorators are left out: their names do not exist in the script.
     return header + "\n".join(lines[node.lineno - 1 : node.end_lineno]), node
@@ -156,10 +156,10 @@ def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
 def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> None:
     code, defined = function.__code__, function.__globals__
     loaded = set(_globals(code, "LOAD")) | {
-        found.id
+        part.id
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults))
-        for found in ast.walk(default)
-        if isinstance(found, ast.Name)
+        for part in ast.walk(default)
+        if isinstance(part, ast.Name)
     }
     own = {function.__name__, *_globals(code, "STORE")}
     outside = set(code.co_freevars) - own
@@ -250,7 +250,9 @@ def _from_view(job: TFJob) -> dict[str, Any]:
 
 
 def _from_text(job: str | Path) -> dict[str, Any]:
-    found = parse_manifests(job) if isinstance(job, str) and "\n" in job else load_manifests(job)
-    if len(found) != 1:
-        raise ManifestError(found[0].source, f"contains {len(found)} objects, but must contain exactly one TFJob")
-    return found[0].obj
+    manifests = parse_manifests(job) if isinstance(job, str) and "\n" in job else load_manifests(job)
+    if len(manifests) != 1:
+        raise ManifestError(
+            manifests[0].source, f"contains {len(manifests)} objects, but must contain exactly one TFJob"
+        )
+    return manifests[0].obj

@@ -136,10 +136,10 @@ def cluster_of(client: ApiClient, job: TFJob) -> str:
     """
     meta = job.metadata
     try:
-        found = _workloads(client, meta.namespace, Selection(label_selector=f"{JOB_UID_LABEL}={meta.uid}"))
+        workloads = _workloads(client, meta.namespace, Selection(label_selector=f"{JOB_UID_LABEL}={meta.uid}"))
     except KubeError:
         return ""
-    return queue_of(job, found).cluster if found else ""
+    return queue_of(job, workloads).cluster if workloads else ""
 
 
 def _with_problems(client: ApiClient, states: dict[str, JobQueue]) -> dict[str, JobQueue]:
@@ -158,7 +158,7 @@ def _problem(client: ApiClient, cluster: str) -> str:
     """
     for resource in CLUSTER_VERSIONS:
         try:
-            found = client.get(resource, "", cluster, decode_cluster)
+            multikueue_cluster = client.get(resource, "", cluster, decode_cluster)
         except NotFoundError:
             continue
         except KubeError:
@@ -166,7 +166,7 @@ def _problem(client: ApiClient, cluster: str) -> str:
         lost = next(
             (
                 condition
-                for condition in found.status.conditions
+                for condition in multikueue_cluster.status.conditions
                 if condition.type == "Active" and condition.status == "False"
             ),
             None,
@@ -180,7 +180,7 @@ def _problem(client: ApiClient, cluster: str) -> str:
 def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[str, JobQueue]:
     selection = Selection(label_selector=f"{JOB_UID_LABEL} in ({','.join(jobs)})")
     try:
-        found = _workloads(client, namespace, selection)
+        workloads = _workloads(client, namespace, selection)
     except NotFoundError:
         return {
             uid: _without_workload(job, QueueState.NO_KUEUE, "the cluster has no Kueue, so jobs don't wait in queues")
@@ -195,7 +195,7 @@ def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[s
         message = f"its Workload can't be read: {why}"
         return {uid: _without_workload(job, QueueState.UNKNOWN, message) for uid, job in jobs.items()}
     by_job: dict[str, list[Workload]] = {}
-    for workload in found:
+    for workload in workloads:
         by_job.setdefault(workload.metadata.labels.get(JOB_UID_LABEL, ""), []).append(workload)
     return {uid: queue_of(job, by_job.get(uid, ())) for uid, job in jobs.items()}
 
@@ -223,10 +223,13 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
             "Kueue does not run, or neither kubeflow.org/tfjob is among Kueue's integrations nor has the operator "
             "--kueue"
         )
-        found = _without_workload(job, QueueState.UNKNOWN, message)
-        return msgspec.structs.replace(found, by_operator=not found.multikueue)
+        queue = _without_workload(job, QueueState.UNKNOWN, message)
+        return msgspec.structs.replace(queue, by_operator=not queue.multikueue)
     # An elastic job that requests more workers has a second Workload, which waits for quota.
-    workload = max(workloads, key=lambda one: (not one.is_true("Finished"), one.is_true("QuotaReserved"), *_age(one)))
+    workload = max(
+        workloads,
+        key=lambda candidate: (not candidate.is_true("Finished"), candidate.is_true("QuotaReserved"), *_age(candidate)),
+    )
     state, message = _state(workload)
     admission = workload.status.admission
     return JobQueue(
@@ -280,15 +283,15 @@ def _why_it_waits(workload: Workload, quota: WorkloadCondition, evicted: Workloa
 
     If Kueue has evicted the job before, the text also contains the reason of the eviction.
     """
-    said = [quota.message or "Kueue has not processed its Workload yet"]
+    reasons = [quota.message or "Kueue has not processed its Workload yet"]
     if evicted.status == "True" and evicted.message == quota.message:
-        said = [_sentence(evicted)]
+        reasons = [_sentence(evicted)]
     elif evicted.status == "True":
-        said.append(f"evicted before ({_sentence(evicted)})")
+        reasons.append(f"evicted before ({_sentence(evicted)})")
     requeue = workload.status.requeue_state
     if requeue is not None and requeue.requeue_at is not None and evicted.status == "True":
-        said.append(f"tried again at {requeue.requeue_at.isoformat(timespec='seconds')}")
-    return "; ".join(said)
+        reasons.append(f"tried again at {requeue.requeue_at.isoformat(timespec='seconds')}")
+    return "; ".join(reasons)
 
 
 def _sentence(condition: WorkloadCondition) -> str:

@@ -205,8 +205,8 @@ class JobReader(JobAccess):
         The result is empty if the cluster has no metrics API. Never raises. A pod that has just started, or has ended,
         may be missing.
         """
-        found = measured_pods(self._client, self._where(namespace), job_selector(name))
-        return {pod.name: pod.usage for pod in found}
+        measured = measured_pods(self._client, self._where(namespace), job_selector(name))
+        return {pod.name: pod.usage for pod in measured}
 
     def _culprit(self, job: TFJob) -> Culprit | None:
         try:

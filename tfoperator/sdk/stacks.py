@@ -33,14 +33,14 @@ def take_stacks(client: Client, pods: Sequence[Pod]) -> list[ReplicaStacks]:
     """
     running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
     with ThreadPoolExecutor(_PARALLEL_PODS, thread_name_prefix="stacks") as pool:
-        found = pool.map(lambda pod: _told(client, pod), running)
+        all_stacks = pool.map(lambda pod: _stacks_of_pod(client, pod), running)
         return [
             ReplicaStacks(replica_name(pod), stacks.text, stacks.problem)
-            for pod, stacks in zip(running, found, strict=True)
+            for pod, stacks in zip(running, all_stacks, strict=True)
         ]
 
 
-def _told(client: Client, pod: Pod) -> PodStacks:
+def _stacks_of_pod(client: Client, pod: Pod) -> PodStacks:
     meta, status = pod.metadata, container_status(pod)
     container = status.name if status is not None else ""
     try:

@@ -52,12 +52,12 @@ def assets(*, frames: bool = False) -> Mapping[str, Answer]:
     `/` is the path of index.html. With `frames`, the page may show a server of this machine, such as TensorBoard, in a
     frame.
     """
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     policy = f"{_POLICY}; {_FRAMES}" if frames else _POLICY
     headers = (("Content-Security-Policy", policy), *_HEADERS, ("Cache-Control", "no-cache"))
     for file in resources.files("tfoperator.ui").joinpath("static").iterdir():
         content_type = _TYPES.get(f".{file.name.rpartition('.')[2]}")
         if content_type is not None:
             path = "/" if file.name == "index.html" else f"/static/{file.name}"
-            found[path] = Answer(file.read_bytes(), content_type=content_type, headers=headers)
-    return found
+            answers[path] = Answer(file.read_bytes(), content_type=content_type, headers=headers)
+    return answers

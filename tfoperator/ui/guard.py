@@ -87,8 +87,8 @@ class Sessions:
             cookies = SimpleCookie(request.headers.get("cookie", ""))
         except CookieError:
             return ""
-        found = cookies.get(self._cookie_name)
-        return found.value if found is not None else ""
+        cookie = cookies.get(self._cookie_name)
+        return cookie.value if cookie is not None else ""
 
 
 def token_in(body: bytes) -> str:

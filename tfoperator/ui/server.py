@@ -209,7 +209,7 @@ class UiServer(HttpServer):
         if path == "/api/jobs":
             cluster.watch()
             return _stream(streams.job_list(cluster))
-        namespace, name = _one(query, "namespace"), _one(query, "name")
+        namespace, name = _first_value(query, "namespace"), _first_value(query, "name")
         if not namespace or not name:
             return _refuse(HTTPStatus.BAD_REQUEST, "the query must have namespace and name of a job")
         if path == "/api/job":
@@ -220,10 +220,10 @@ class UiServer(HttpServer):
         if path == "/api/report":
             return await self._call(lambda: job_report(client, archive, namespace, name, cluster.run))
         if path == "/api/archive" and archive is not None:
-            uid = _one(query, "uid") or None
+            uid = _first_value(query, "uid") or None
             return await self._call(lambda: archived_runs(archive, namespace, name, uid))
         if path == "/api/archive/log" and archive is not None:
-            wanted = {key: _one(query, key) for key in query}
+            wanted = {key: _first_value(query, key) for key in query}
             return await self._call(lambda: archived_log(archive, namespace, name, wanted, MAX_TAIL))
         return _refuse(HTTPStatus.NOT_FOUND, "this path does not exist")
 
@@ -236,9 +236,9 @@ class UiServer(HttpServer):
             return _refuse(HTTPStatus.NOT_FOUND, "no pipeline was run in this folder yet")
         if path == "/api/runs":
             return _stream(pages.runs())
-        wanted = _one(query, "id")
+        wanted = _first_value(query, "id")
         if path == "/api/run":
-            return _stream(pages.run(wanted, _one(query, "step"), _tail(query)))
+            return _stream(pages.run(wanted, _first_value(query, "step"), _tail(query)))
         return await self._call(lambda: pages.artifact(wanted))
 
     async def _pipeline_pages(self) -> PipelinePages | None:
@@ -255,8 +255,8 @@ class UiServer(HttpServer):
     def _make_pages(self, home: Path | str) -> PipelinePages | None:
         # This code does not import `Home` for the path of the store file, because the import needs SQLAlchemy. If
         # `home` is a URL, the user has given it explicitly, so it counts as existing.
-        there = self._cluster is None or isinstance(home, str) or (home / "metadata.db").exists()
-        if not there or find_spec("sqlalchemy") is None:
+        exists = self._cluster is None or isinstance(home, str) or (home / "metadata.db").exists()
+        if not exists or find_spec("sqlalchemy") is None:
             return None
         from tfoperator.launcher import ComponentError
         from tfoperator.pipeline import Home
@@ -272,11 +272,11 @@ class UiServer(HttpServer):
         if self._cluster is None:
             return None
         self._cluster.watch()
-        found = self._cluster.board.job_of_uid(uid)
-        return None if found is None else (found.metadata.namespace, found.metadata.name)
+        job = self._cluster.board.job_of_uid(uid)
+        return None if job is None else (job.metadata.namespace, job.metadata.name)
 
     def _feed(self, cluster: Cluster, query: Query) -> tuple[LogFeed | None, list[str]]:
-        replicas = [name for name in _one(query, "logs").split(",") if name][:MAX_REPLICAS]
+        replicas = [name for name in _first_value(query, "logs").split(",") if name][:MAX_REPLICAS]
         if not replicas:
             return None, []
         loop, attempts = asyncio.get_running_loop(), self._attempts if cluster.run is None else cluster.run.attempts
@@ -304,13 +304,13 @@ class UiServer(HttpServer):
             self._waiting -= 1
 
 
-def _one(query: Query, name: str) -> str:
+def _first_value(query: Query, name: str) -> str:
     return query.get(name, [""])[0]
 
 
 def _tail(query: Query) -> int:
     """Return the number of lines from the end of a log that the query requests."""
-    tail = _one(query, "tail")
+    tail = _first_value(query, "tail")
     lines = int(tail) if tail.isascii() and tail.isdigit() and len(tail) < 7 else _DEFAULT_TAIL
     return max(1, min(lines, MAX_TAIL))
 

@@ -100,7 +100,7 @@ def converted(manifest: Manifest) -> ConvertedManifest:
     for problem in errors(validate_manifest(plain.obj)):
         written = msgspec.structs.replace(problem, field=conversion.origin(moved.origin(problem.field)))
         wrong.append(f"{manifest.place(written.field)}: error: {written}")
-    is_lossless = not any(said.lost for said in (*conversion.notes, *moved.notes))
+    is_lossless = not any(remark.lost for remark in (*conversion.notes, *moved.notes))
     return ConvertedManifest(plain.obj, lines, tuple(wrong), is_lossless)
 
 

@@ -145,12 +145,12 @@ def launch(
         print(without_controls(line, keep="\r"), file=log, flush=True)
 
     try:
-        found = _load(file)
+        loaded = _load(file)
         records = LocalMetadata(Path(".tfoperator", "executions")) if cache else None
         made = _launcher(
-            found,
+            loaded,
             launcher,
-            found.component(_lists("--input", inputs), _lists("--output", outputs), single_values("--param", params)),
+            loaded.component(_lists("--input", inputs), _lists("--output", outputs), single_values("--param", params)),
             launching.context(
                 cluster,
                 work_dir=work_dir,
@@ -252,11 +252,11 @@ def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
                 log.error, f": component {launcher.component.name} was cancelled", hint, exit_code=code
             ) from None
         raise CliError(str(error) or f"component {launcher.component.name}: cancelled", exit_code=code) from None
-    _tell_result(result)
+    _report_result(result)
     return 0
 
 
-def _tell_result(result: LaunchResult) -> None:
+def _report_result(result: LaunchResult) -> None:
     how = "outputs of an earlier execution" if result.cached else f"{result.attempts} attempt"
     how += "s" if not result.cached and result.attempts != 1 else ""
     note(f"{result.component} succeeded (execution {result.execution_id}, {how})")
@@ -266,7 +266,7 @@ def _tell_result(result: LaunchResult) -> None:
 
 
 def _lists(option: str, given: list[str] | None) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values_by_name: dict[str, list[str]] = {}
     for name, value in pairs(option, given):
-        found.setdefault(name, []).append(value)
-    return found
+        values_by_name.setdefault(name, []).append(value)
+    return values_by_name

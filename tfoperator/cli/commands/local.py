@@ -114,8 +114,8 @@ def _started(state: StateDirectory, command: list[str]) -> DaemonState:
             f"the control plane was not ready after {_START_SECONDS:.0f} s:\n{_tail(state.log)}", exit_code=EXIT_FAILED
         )
     finally:
-        found = state.read()
-        if found is None or found.process.pid != process.pid:
+        control_plane = state.read()
+        if control_plane is None or control_plane.process.pid != process.pid:
             process.terminate()
             process.wait()
 
@@ -139,23 +139,23 @@ def down(
     from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
 
     state = StateDirectory(state_dir or default_state_directory())
-    found = state.read()
-    if found is not None and found.alive:
-        signal_process(found.process, signal.SIGTERM)
+    control_plane = state.read()
+    if control_plane is not None and control_plane.alive:
+        signal_process(control_plane.process, signal.SIGTERM)
         if now:
             # Not a second SIGTERM, because the system may merge two equal signals into one.
-            signal_process(found.process, signal.SIGINT)
-        if not _await_end(found):
+            signal_process(control_plane.process, signal.SIGINT)
+        if not _await_end(control_plane):
             note(f"the control plane has not stopped within {_STOP_SECONDS:.0f} s, so it is killed")
-            signal_process(found.process, signal.SIGKILL)
+            signal_process(control_plane.process, signal.SIGKILL)
         note("the control plane has stopped")
-    elif found is not None:
+    elif control_plane is not None:
         note("the control plane had crashed; its files and processes are removed")
     else:
         note("no control plane was running")
     for name in kill_recorded(state.run / RECORDS):
         note(f"killed the process {name}, which the control plane had left running")
-    if found is not None and found.runtime is RuntimeName.DOCKER:
+    if control_plane is not None and control_plane.runtime is RuntimeName.DOCKER:
         for name in _remove_containers():
             note(f"removed the container {name}, which the control plane had left")
     state.clear()
@@ -169,26 +169,26 @@ def status(
     from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
 
     state = StateDirectory(state_dir or default_state_directory())
-    found = state.read()
+    control_plane = state.read()
     report: dict[str, Any] = {
-        "running": found is not None and found.alive,
-        "stopping": found is not None and found.alive and found.stopping,
+        "running": control_plane is not None and control_plane.alive,
+        "stopping": control_plane is not None and control_plane.alive and control_plane.stopping,
         "crashed": False,
         "jobs": [],
     }
-    if found is not None and found.alive:
+    if control_plane is not None and control_plane.alive:
         report |= {
-            "url": found.url,
-            "pid": found.process.pid,
-            "since": found.since.isoformat(timespec="seconds"),
+            "url": control_plane.url,
+            "pid": control_plane.process.pid,
+            "since": control_plane.since.isoformat(timespec="seconds"),
             "kubeconfig": str(state.kubeconfig),
-            "workDirectory": found.work_directory,
-            "runtime": found.runtime.value,
+            "workDirectory": control_plane.work_directory,
+            "runtime": control_plane.runtime.value,
             "log": str(state.log),
             "page": state.page_link,
-            "jobs": [] if found.stopping else _jobs(state.kubeconfig),
+            "jobs": [] if control_plane.stopping else _jobs(state.kubeconfig),
         }
-    elif found is not None:
+    elif control_plane is not None:
         report["crashed"] = True
     if output is ReportFormat.JSON:
         typer.echo(json.dumps(report, indent=2))

@@ -270,9 +270,9 @@ def _execute(
     tracking: MlflowTracking | None,
     verbose: bool,
 ) -> int:
-    with ExitStack() as until_said:
+    with ExitStack() as until_reported:
         with Interruptions() as interruptions:  # also handles a Ctrl-C during the imports below, which take a second
-            until_said.enter_context(logging_to(log := run_dir / LOG))
+            until_reported.enter_context(logging_to(log := run_dir / LOG))
             from tfoperator.cli.views.run.choice import make_view
             from tfoperator.cli.views.run.summary import summary
             from tfoperator.local.run.lifecycle import ControlPlaneFailed

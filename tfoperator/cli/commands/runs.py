@@ -33,12 +33,12 @@ def runs(
     """
     if context.invoked_subcommand is not None:
         return
-    found, count = kept_runs(limit)
+    newest_runs, count = kept_runs(limit)
     if output is ReportFormat.JSON:
-        print_object([_plain(run) for run in found], output)
-    elif found:
+        print_object([_plain(run) for run in newest_runs], output)
+    elif newest_runs:
         now = SystemClock().now()
-        table(RUNS_HEADER, [run_row(run, now) for run in found], state_column=1)
+        table(RUNS_HEADER, [run_row(run, now) for run in newest_runs], state_column=1)
         if count > limit:
             note(f"and {count - limit} older runs; to list them: --limit {count}")
     else:

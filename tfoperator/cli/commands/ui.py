@@ -42,9 +42,9 @@ def ui(
             pass  # it exists and is readable
     home = checked_home(str(pipelines or DEFAULT_HOME))
     if run is not None:
-        found = find_run(run)
-        with opened(found) as recorded:
-            options = {"source": f"run {found.name}", "local": True, "run": recorded}
+        kept_run = find_run(run)
+        with opened(kept_run) as recorded:
+            options = {"source": f"run {kept_run.name}", "local": True, "run": recorded}
             serve_until_interrupted(recorded.client, port=port, pipelines=home, **options)
         return
     with cluster.connect() as client:

@@ -43,13 +43,13 @@ def validate(
     failures: list[ManifestError] = []
     for file in files:
         try:
-            found = [judged(manifest) for manifest in load_manifests(file)]
+            file_findings = [judged(manifest) for manifest in load_manifests(file)]
         except ManifestError as error:
             failures.append(error)
             continue
-        findings += found
-        if all(finding.problems is None for finding in found):
-            failures.append(ManifestError(found[0].manifest.source, "holds no TFJob"))
+        findings += file_findings
+        if all(finding.problems is None for finding in file_findings):
+            failures.append(ManifestError(file_findings[0].manifest.source, "holds no TFJob"))
     if output is ReportFormat.JSON:
         typer.echo(json.dumps(validation_report(findings, failures, strict=strict), indent=2))
     else:
@@ -94,8 +94,8 @@ def _lines(finding: CheckedObject, *, strict: bool) -> Iterator[str]:
         yield f"{manifest.place()}: {title(manifest)} is valid"
 
 
-def _plain(manifest: Manifest, said: Problem | Note) -> dict[str, Any]:
-    return {**msgspec.to_builtins(said), "line": manifest.line_of(said.field)}
+def _plain(manifest: Manifest, remark: Problem | Note) -> dict[str, Any]:
+    return {**msgspec.to_builtins(remark), "line": manifest.line_of(remark.field)}
 
 
 def validation_report(findings: list[CheckedObject], failures: list[ManifestError], *, strict: bool) -> dict[str, Any]:

@@ -102,8 +102,8 @@ def _queue_hint(error: JobQueued) -> str:
     label = f"{JOB_UID_LABEL}={error.job.metadata.uid}"
     # Kubernetes has another Workload kind, in another group.
     kind = "workloads.kueue.x-k8s.io"
-    found = f"$(kubectl get {kind} {in_namespace} -l {label} -o name)"
-    workload = f"{kind} {queue.workload}" if queue.workload else found
+    lookup = f"$(kubectl get {kind} {in_namespace} -l {label} -o name)"
+    workload = f"{kind} {queue.workload}" if queue.workload else lookup
     change = '{"spec":{"active":true}}' if error.active else '{"spec":{"active":false}}'
     return f"Suspend or resume it through Kueue: kubectl patch {workload} {in_namespace} --type merge -p '{change}'"
 

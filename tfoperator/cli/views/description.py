@@ -151,7 +151,7 @@ def _numbers(job: TFJob) -> Iterator[tuple[str, str]]:
     if job.status.elastic is not None and (workers := job.status.elastic.text()):
         yield "Workers", workers
         if resizes := job.status.elastic.resizes:
-            yield "Resized", "; ".join(one.text() for one in resizes)
+            yield "Resized", "; ".join(resize.text() for resize in resizes)
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:
@@ -180,8 +180,8 @@ def _moment(moment: datetime | None, now: datetime) -> str:
 
 
 def _policy(job: TFJob) -> str:
-    said = {} if job.spec.run_policy is None else msgspec.to_builtins(job.spec.run_policy)
-    said.pop("schedulingPolicy", None)
+    policy = {} if job.spec.run_policy is None else msgspec.to_builtins(job.spec.run_policy)
+    policy.pop("schedulingPolicy", None)
     spec = job.spec
     for name, value in (
         ("successPolicy", spec.success_policy or None),
@@ -190,17 +190,17 @@ def _policy(job: TFJob) -> str:
         ("dynamic", spec.enable_dynamic_worker or None),
     ):
         if value is not None:
-            said[name] = value
-    return ", ".join(f"{name}={str(value).lower() if value is True else value}" for name, value in said.items())
+            policy[name] = value
+    return ", ".join(f"{name}={str(value).lower() if value is True else value}" for name, value in policy.items())
 
 
 def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: datetime) -> Iterator[tuple[str, ...]]:
     """Return the rows of the replicas: first those with a pod, then those without a pod."""
-    found: set[str] = set()
+    names: set[str] = set()
     reasons = reasons_without_pods(job)
     for pod in pods:
         row = replica_row(pod)
-        found.add(row.name)
+        names.add(row.name)
         restarts = row.restarts + _restarts_before(pod)
         # The operator stops a pod by a deadline, so the kubelet's reason is DeadlineExceeded. The operator's own reason
         # is in `row.detail`.
@@ -211,17 +211,17 @@ def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: 
         yield row.name, row.state, ready, str(restarts), age(pod.metadata.creation_timestamp, now), node, reason
     for kind, spec in job.spec.tf_replica_specs.items():
         if spec is not None and not is_multikueue(job):
-            yield from _without_pods(kind, spec, job.status.replica_statuses.get(kind), found, reasons)
+            yield from _without_pods(kind, spec, job.status.replica_statuses.get(kind), names, reasons)
 
 
 def _without_pods(
-    kind: str, spec: ReplicaSpec, status: ReplicaStatus | None, found: set[str], reasons: Mapping[str, str]
+    kind: str, spec: ReplicaSpec, status: ReplicaStatus | None, names: set[str], reasons: Mapping[str, str]
 ) -> Iterator[tuple[str, ...]]:
     replica_type = parse_replica_type(kind)
     completed = parse_indexes(status.completed_indexes) if status is not None else frozenset()
     failed = parse_indexes(status.failed_indexes) if status is not None else frozenset()
     counts = status.restart_counts if status is not None else {}
-    missing = [index for index in range(spec.desired) if f"{(replica_type or kind).lower()}-{index}" not in found]
+    missing = [index for index in range(spec.desired) if f"{(replica_type or kind).lower()}-{index}" not in names]
     for index in missing[:_MISSING]:
         state = "Completed" if index in completed else "Failed" if index in failed else "No pod"
         name = f"{kind.lower()}-{index}"

@@ -68,8 +68,8 @@ EVENT_HEADER = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 def event_row(event: JobEvent, now: datetime) -> tuple[str, ...]:
     """Return the cells of an event's row under EVENT_HEADER."""
-    seen = age(event.last_seen, now) + (f" (x{event.times})" if event.times > 1 else "")
-    return (seen, event.type, event.reason, event.subject, event.message)
+    last_seen = age(event.last_seen, now) + (f" (x{event.times})" if event.times > 1 else "")
+    return (last_seen, event.type, event.reason, event.subject, event.message)
 
 
 def event_summary(event: JobEvent) -> dict[str, Any]:

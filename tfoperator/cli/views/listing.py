@@ -46,15 +46,15 @@ def find_jobs(
         with job_errors(where):
             listed = ListWatch(client.api, TFJOBS, where, _decode, Selection(label_selector=selector))
             return list_all(listed).items, []
-    found: list[ListedJob] = []
+    jobs: list[ListedJob] = []
     failures: list[Exception] = []
     for name in names:
         try:
             with job_errors(where, name):
-                found.append(client.api.get(TFJOBS, where, name, _decode))
+                jobs.append(client.api.get(TFJOBS, where, name, _decode))
         except JobNotFound as error:
             failures.append(error)
-    return found, failures
+    return jobs, failures
 
 
 def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodUsage]:
@@ -140,7 +140,7 @@ class JobPrinter:
     def whole(self, found: list[ListedJob], *, single: bool) -> None:
         """Print all jobs: one object or one list in JSON and YAML, or else a table."""
         if self._output in (ListFormat.JSON, ListFormat.YAML):
-            objects = [_plain(seen) for seen in found]
+            objects = [_plain(job) for job in found]
             print_object(objects[0] if single else as_list(objects), self._output)
         elif found:
             self.rows(found)
@@ -148,17 +148,17 @@ class JobPrinter:
     def rows(self, found: list[ListedJob], state: str = "") -> None:
         """Print some jobs, each on its own: as JSON, YAML, a name, or a row of the table."""
         if self._output is ListFormat.JSON:
-            for seen in found:
-                typer.echo(json_text(_plain(seen)))
+            for job in found:
+                typer.echo(json_text(_plain(job)))
         elif self._output is ListFormat.YAML:
-            for seen in found:
+            for job in found:
                 typer.echo("---")
-                print_object(_plain(seen), self._output)
+                print_object(_plain(job), self._output)
         elif self._output is ListFormat.NAME:
-            for seen in found:
-                say(f"tfjob.kubeflow.org/{seen.metadata.name}")
+            for job in found:
+                say(f"tfjob.kubeflow.org/{job.metadata.name}")
         else:
-            self._table.write([self._row(seen, state) for seen in found])
+            self._table.write([self._row(job, state) for job in found])
 
     def change(self, change: Change[ListedJob]) -> None:
         """Print a job that has changed. In the table, the state of a deleted job is `Deleted`."""
@@ -171,20 +171,20 @@ class JobPrinter:
         shift = int(self._with_namespace)
         return TableWriter(("NAMESPACE", *header) if shift else header, state_column=STATE_COLUMN + shift)
 
-    def _row(self, seen: ListedJob, state: str) -> tuple[str, ...]:
-        row = job_row(seen.view, SystemClock().now(), wide=self._wide, state=state)
-        queue = self._queues.get(seen.metadata.uid)
+    def _row(self, job: ListedJob, state: str) -> tuple[str, ...]:
+        row = job_row(job.view, SystemClock().now(), wide=self._wide, state=state)
+        queue = self._queues.get(job.metadata.uid)
         cell = (queue_cell(queue),) if self._with_queue else ()
         if self._wide:
-            used = self._usage.get((seen.metadata.namespace, seen.metadata.name))
+            used = self._usage.get((job.metadata.namespace, job.metadata.name))
             message = queue.message if queue is not None and queue.waits else row[-1]
             row = (*row[:-1], *usage_cells(used, self._used), *cell, message)
         else:
             row = (*row, *cell)
-        return (seen.metadata.namespace, *row) if self._with_namespace else row
+        return (job.metadata.namespace, *row) if self._with_namespace else row
 
 
-def _plain(seen: ListedJob) -> dict[str, Any]:
+def _plain(job: ListedJob) -> dict[str, Any]:
     # In a list of the API server, only the list itself has `apiVersion` and `kind`, and its items do not.
     kind = {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind}
-    return without_noise(kind | msgspec.json.decode(seen.raw, type=dict[str, Any]))
+    return without_noise(kind | msgspec.json.decode(job.raw, type=dict[str, Any]))

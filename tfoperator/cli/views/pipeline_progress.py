@@ -82,7 +82,7 @@ class RunDisplay(Listener):
 
     def tell(self, step: str, message: str) -> None:
         """Show a message about a step or the run, as `Listener.tell` describes."""
-        self._queue.put(lambda: self._say(f"{step}: {message}" if step else message))
+        self._queue.put(lambda: self._print_message(f"{step}: {message}" if step else message))
 
     # In the thread that prints.
 
@@ -96,7 +96,7 @@ class RunDisplay(Listener):
         if self._live is not None:
             self._live.refresh()
         elif before is not None and before.state != view.state:
-            self._say(f"{view.name}: {view_text(view, self._clock.now())}")
+            self._print_message(f"{view.name}: {view_text(view, self._clock.now())}")
 
     def _show_log(self, line: str) -> None:
         if self._live is not None and self.stream.isatty():
@@ -104,7 +104,7 @@ class RunDisplay(Listener):
         else:
             print(line, file=self.stream, flush=True)
 
-    def _say(self, text: str) -> None:
+    def _print_message(self, text: str) -> None:
         if self._live is not None:
             self._live.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
         else:

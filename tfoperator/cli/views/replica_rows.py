@@ -66,12 +66,12 @@ _GPU_HEADER = ("GPU", "GPU MEMORY")
 
 def usage_by_pod(usage: Usage) -> dict[str, PodUsage]:
     """Return the measured usage of the pods on this machine, by the pod's UID."""
-    found: dict[str, PodUsage] = {}
+    by_pod: dict[str, PodUsage] = {}
     for container in usage.containers:
         gpu = container.gpu
         used = PodUsage(container.cpu, container.memory, *((None, None) if gpu is None else (gpu.busy, gpu.memory)))
-        found[container.pod_uid] = found.get(container.pod_uid, PodUsage()) + used
-    return found
+        by_pod[container.pod_uid] = by_pod.get(container.pod_uid, PodUsage()) + used
+    return by_pod
 
 
 def usage_header(usages: Iterable[PodUsage]) -> tuple[str, ...]:

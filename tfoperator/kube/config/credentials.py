@@ -168,8 +168,8 @@ class IssuedCredentials(Credentials):
                     return usable
                 if not self._running:
                     break
-                seen = self._rounds
-                while self._running and self._rounds == seen:
+                round_before = self._rounds
+                while self._running and self._rounds == round_before:
                     self._clock.wait_until(self._changed, None)
                 if self._failure is not None and self._current is None:
                     raise ConfigError(str(self._failure)) from self._failure

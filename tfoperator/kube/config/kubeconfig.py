@@ -48,7 +48,7 @@ def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock 
     if not chosen:
         raise ConfigError(
             f"kubeconfig {names} has no current-context: choose one with --context or `kubectl config use-context` "
-            f"({_known(merged, 'contexts')})"
+            f"({_existing_names(merged, 'contexts')})"
         )
 
     def loader(entries: _Sections) -> _Loader:
@@ -67,14 +67,14 @@ def _merge(paths: list[Path]) -> tuple[_Sections, str]:
     for path in paths:
         content = _content(path)
         current = current or str(content.get("current-context") or "")
-        for section, found in merged.items():
+        for section, merged_entries in merged.items():
             entries = content.get(section) or []
             if not isinstance(entries, list):
                 raise _no_kubeconfig(path)
             for entry in entries:
                 if not isinstance(entry, dict) or entry.get("name") is None:
                     raise _no_kubeconfig(path)
-                found.append((entry, path))
+                merged_entries.append((entry, path))
     return merged, current
 
 
@@ -101,7 +101,7 @@ def _no_kubeconfig(path: Path) -> ConfigError:
     return ConfigError(f"{path} is not a kubeconfig: clusters, contexts and users must be lists of entries with a name")
 
 
-def _known(merged: _Sections, section: str) -> str:
+def _existing_names(merged: _Sections, section: str) -> str:
     names = sorted({str(entry["name"]) for entry, _ in merged[section]})
     return f"known {section}: {', '.join(names)}" if names else f"there are no {section}"
 
@@ -125,7 +125,7 @@ class _Entry:
                 if not isinstance(fields, dict):
                     raise ConfigError(f"kubeconfig {path}: {kind} {name!r} has no field `{kind}` with its settings")
                 return cls(kind, name, fields, path)
-        raise ConfigError(f"{asked_by} needs {kind} {name!r}, which does not exist: {_known(merged, section)}")
+        raise ConfigError(f"{asked_by} needs {kind} {name!r}, which does not exist: {_existing_names(merged, section)}")
 
     @property
     def where(self) -> str:

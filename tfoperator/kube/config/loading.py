@@ -77,11 +77,11 @@ def load_in_cluster_config(
     from kubernetes.config.config_exception import ConfigException
     from kubernetes.config.incluster_config import InClusterConfigLoader
 
-    found = LoaderTarget()
+    target = LoaderTarget()
     token, ca = service_account / "token", service_account / "ca.crt"
     try:
         loader = InClusterConfigLoader(str(token), str(ca), try_refresh_token=False, environ=environ)
-        loader.load_and_set(found)
+        loader.load_and_set(target)
     except ConfigException as error:
         raise ConfigError(
             f"in-cluster configuration: {error} A pod needs KUBERNETES_SERVICE_HOST and _PORT, {token} and {ca}; "
@@ -94,9 +94,9 @@ def load_in_cluster_config(
     except OSError:
         namespace = ""
     return ClusterConfig(
-        server=found.host,
+        server=target.host,
         namespace=namespace or "default",
-        tls=TlsOptions(ca=found.ssl_ca_cert or ""),
+        tls=TlsOptions(ca=target.ssl_ca_cert or ""),
         credentials=TokenFile(token, clock=clock),
         source="in-cluster service account",
     )

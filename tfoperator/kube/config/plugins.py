@@ -62,8 +62,8 @@ def exec_plugin(
         except OSError as error:
             raise ConfigError(f"{where} can't be started: {error.strerror}") from None
         except ConfigException as error:
-            said = str(error).removeprefix("exec: ")[:_STDERR_SHOWN]
-            raise ConfigError(f"{where} failed: {said}") from None
+            message = str(error).removeprefix("exec: ")[:_STDERR_SHOWN]
+            raise ConfigError(f"{where} failed: {message}") from None
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ConfigError(f"{where}: its settings or its answer do not have the form of its apiVersion") from None
         return _issued(status, where)
@@ -98,7 +98,11 @@ class _ClusterInfo(dict[str, str]):
     def __setitem__(self, name: str, value: str) -> None:
         if name == "KUBERNETES_EXEC_INFO":
             info = msgspec.json.decode(value)
-            own = [one for one in self._cluster.get("extensions") or () if one.get("name") == _OWN_EXTENSION]
+            own = [
+                extension
+                for extension in self._cluster.get("extensions") or ()
+                if extension.get("name") == _OWN_EXTENSION
+            ]
             config = {"config": own[0]["extension"]} if own else {}
             value = msgspec.json.encode(
                 {**info, "spec": {**info["spec"], "cluster": {**self._cluster, **config}}}
@@ -154,15 +158,15 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
     def issue() -> IssuedCredential:
         from kubernetes.config.kube_config import KubeConfigLoader
 
-        found = LoaderTarget()
+        target = LoaderTarget()
         try:
-            KubeConfigLoader(trimmed).load_and_set(found)
+            KubeConfigLoader(trimmed).load_and_set(target)
         except Exception as error:  # noqa: BLE001 - OAuth, HTTP and parsing errors of three libraries, maybe with secrets
             reason = _why_untrusted(error)
             hint = _UNTRUSTED.format(reason) if reason else type(error).__name__
             raise ConfigError(f"{where}: refreshing the OpenID Connect token failed: {hint}") from None
         # This is the key's name since version 35.
-        if not (token := found.api_key.get("BearerToken") or found.api_key.get("authorization")):
+        if not (token := target.api_key.get("BearerToken") or target.api_key.get("authorization")):
             raise ConfigError(f"{where}: auth-provider oidc has no usable id-token: log in again")
         return IssuedCredential(authorization=token, expires=_token_expiry(token))
 

@@ -71,7 +71,7 @@ class Response(msgspec.Struct, frozen=True):
     def warnings(self) -> tuple[str, ...]:
         """Return the texts of the server's warnings. Each header contains one warning: `299 - "text"` (RFC 7234)."""
         given = [value.decode("latin-1") for name, value in self.fields if name.lower() == b"warning"]
-        return tuple(re.sub(r"\\(.)", r"\1", found[1]) for text in given if (found := _WARNING.match(text)))
+        return tuple(re.sub(r"\\(.)", r"\1", match[1]) for text in given if (match := _WARNING.match(text)))
 
 
 class ResponseReader:

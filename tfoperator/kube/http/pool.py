@@ -80,21 +80,21 @@ class Pool:
         # connections with the old certificate are dropped within a second.
         tls = self._destination.tls
         context = tls.recent_context(certificate) if tls else None
-        stale, found = [], None
+        stale, usable = [], None
         oldest = self._clock.monotonic() - MAX_IDLE_SECONDS
         with self._lock:
             if self.closed:
                 raise ClientClosed(_CLOSED)
-            while self._idle and found is None:
+            while self._idle and usable is None:
                 connection, since = self._idle.pop()
                 if since >= oldest and connection.context is context and not readable(connection.sock):
-                    found = connection
-                    self._busy.add(found.sock)
+                    usable = connection
+                    self._busy.add(usable.sock)
                 else:
                     stale.append(connection.sock)
         for sock in stale:
             sock.close()
-        return found
+        return usable
 
     def keep(self, connection: ClientConnection) -> None:
         """Put a connection that can be used again back into the pool."""
@@ -165,11 +165,11 @@ class Pool:
 
     def _dial(self, address: tuple[str, int]) -> socket.socket:
         failure = OSError("its name can't be resolved to an address")
-        for family, kind, protocol, _, found in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
+        for family, kind, protocol, _, resolved in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
             sock = socket.socket(family, kind, protocol)
             try:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                await_connection(sock, self._begin_to_connect(sock, found), CONNECT_TIMEOUT)
+                await_connection(sock, self._begin_to_connect(sock, resolved), CONNECT_TIMEOUT)
             except BaseException as error:
                 self.discard(sock)
                 if not isinstance(error, OSError):

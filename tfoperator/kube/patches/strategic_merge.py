@@ -246,8 +246,8 @@ def _kind(value: Any) -> type:
     return float if isinstance(value, int) and not isinstance(value, bool) else type(value)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return _kind(one) is _kind(other) and bool(one == other)
+def _same(left: Any, right: Any) -> bool:
+    return _kind(left) is _kind(right) and bool(left == right)
 
 
 def _among(item: Any, items: Sequence[Any]) -> bool:

@@ -71,7 +71,7 @@ class Follower(Generic[T]):
             on_failure=self._judge,
             clock=clock,
         )
-        self._known: dict[str, T] = {}  # by uid
+        self._objects: dict[str, T] = {}  # by uid
         self._synced = False
         self._closed = False
         self._what = resource.plural
@@ -109,10 +109,10 @@ class Follower(Generic[T]):
 
     def _listed(self, items: Sequence[T]) -> Iterator[Change[T]]:
         present = {item.metadata.uid for item in items}
-        for gone in [item for uid, item in self._known.items() if uid not in present]:
+        for gone in [item for uid, item in self._objects.items() if uid not in present]:
             yield self._gone(gone)
         for item in items:
-            yield from self._seen(item)
+            yield from self._added_or_modified(item)
         if not self._synced:
             self._synced = True
             yield Change(WatchEventType.BOOKMARK)
@@ -124,17 +124,17 @@ class Follower(Generic[T]):
             if event.type is WatchEventType.DELETED and event.object is not None:
                 yield self._gone(event.object)
             elif event.object is not None:
-                yield from self._seen(event.object)
+                yield from self._added_or_modified(event.object)
 
     def _gone(self, item: T) -> Change[T]:
-        self._known.pop(item.metadata.uid, None)
+        self._objects.pop(item.metadata.uid, None)
         return Change(WatchEventType.DELETED, item)
 
-    def _seen(self, item: T) -> Iterator[Change[T]]:
-        before = self._known.get(item.metadata.uid)
+    def _added_or_modified(self, item: T) -> Iterator[Change[T]]:
+        before = self._objects.get(item.metadata.uid)
         if before is not None and before.metadata.resource_version == item.metadata.resource_version:
             return
-        self._known[item.metadata.uid] = item
+        self._objects[item.metadata.uid] = item
         yield Change(WatchEventType.ADDED if before is None else WatchEventType.MODIFIED, item)
 
     def _judge(self, error: Exception, delay: float) -> None:

@@ -184,7 +184,7 @@ class Launch:
     work: WorkDirectory
     mailbox: Mailbox
     # Held while a line is passed to `context.log`: each log has its own thread, and `log` expects one call at a time.
-    _telling: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _log_lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def forward_log(
         self, name: str, connect: Callable[[str], LogConnection], *, prefix: str = "", key: str = ""
@@ -196,7 +196,7 @@ class Launch:
         forwarder = LogForwarder(
             name,
             connect,
-            lambda line: self._tell(prefix + line),
+            lambda line: self._log_line(prefix + line),
             clock=self.context.clock,
             position=self.work.log_position(key),
             keep=lambda position: self.work.keep_log_position(position, key),
@@ -204,8 +204,8 @@ class Launch:
         forwarder.start()
         return forwarder
 
-    def _tell(self, line: str) -> None:
-        with self._telling:
+    def _log_line(self, line: str) -> None:
+        with self._log_lock:
             self.context.log(line)
 
     def check_cancelled(self, what: str) -> None:

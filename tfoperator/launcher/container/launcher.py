@@ -75,7 +75,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         """
         super().check()
         spec, url = self.component.executor_spec, self.context.objects
-        outputs = [one.uri for artifacts in self.component.outputs.values() for one in artifacts]
+        outputs = [artifact.uri for artifacts in self.component.outputs.values() for artifact in artifacts]
         files = isinstance(spec, ExecutorContainerSpec) and spec.knows_files_only and not self.sees_files
         if url and files and any(uri.startswith(f"{url}/") for uri in outputs):
             raise ComponentError(

@@ -24,14 +24,14 @@ def staged_places(component: Component, tmp_path: str, below: str) -> dict[str, 
     If `below` is "", the result is empty.
     """
     inputs = {
-        one.uri: f"{tmp_path}/{_INPUTS_FOLDER}/{name}/{number}"
+        artifact.uri: f"{tmp_path}/{_INPUTS_FOLDER}/{name}/{number}"
         for name, artifacts in component.inputs.items()
-        for number, one in enumerate(artifacts)
+        for number, artifact in enumerate(artifacts)
     }
     outputs = {
-        one.uri: f"{tmp_path}/{OUTPUTS_FOLDER}/{name}"
+        artifact.uri: f"{tmp_path}/{OUTPUTS_FOLDER}/{name}"
         for name, artifacts in component.outputs.items()
-        for one in artifacts
+        for artifact in artifacts
     }
     return {uri: path for uri, path in (inputs | outputs).items() if below and uri.startswith(f"{below}/")}
 
@@ -58,7 +58,7 @@ def download(component: Component, tmp_path: str, below: str) -> None:
         outputs = Path(tmp_path, OUTPUTS_FOLDER)
         outputs.mkdir(parents=True)
         os.chmod(outputs, 0o1777)
-        for uri in {one.uri: None for artifacts in component.inputs.values() for one in artifacts}:
+        for uri in {artifact.uri: None for artifacts in component.inputs.values() for artifact in artifacts}:
             if uri in places:
                 Objects(uri).download(Path(places[uri]))
     except ObjectStoreError as error:

@@ -126,6 +126,6 @@ def _value(piece: re.Match[str], bindings: Bindings) -> str:
     return ",".join(artifact.uri for artifact in artifacts[name])
 
 
-def _unknown(placeholder: str, kind: str, name: str, known: Sequence[str]) -> str:
-    there = f"there are {', '.join(sorted(known))}" if known else f"the component has no {kind}s"
+def _unknown(placeholder: str, kind: str, name: str, known_names: Sequence[str]) -> str:
+    there = f"there are {', '.join(sorted(known_names))}" if known_names else f"the component has no {kind}s"
     return f"{placeholder}: the component has no {kind} {name!r}; {there}"

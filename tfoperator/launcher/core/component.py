@@ -140,23 +140,23 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
 
         Raises ComponentError if the class doesn't exist, or if it is not an executor.
         """
-        found = imported(self.executor_class) if isinstance(self.executor_class, str) else self.executor_class
-        if not isinstance(found, type) or not any(callable(getattr(found, name, None)) for name in ("do", "Do")):
+        executor = imported(self.executor_class) if isinstance(self.executor_class, str) else self.executor_class
+        if not isinstance(executor, type) or not any(callable(getattr(executor, name, None)) for name in ("do", "Do")):
             raise ComponentError(
                 f"{self.path} is not an executor: an executor is a class with a method do(inputs, outputs, "
                 "properties), or Do"
             )
-        if inspect.isabstract(found) or not _takes_nothing(found):
+        if inspect.isabstract(executor) or not _takes_nothing(executor):
             raise ComponentError(f"{self.path} is not an executor: its class can't be instantiated without arguments")
-        return found
+        return executor
 
     @property
     def path(self) -> str:
         """The path `package.module:Class` of the class."""
-        known = self.executor_class
-        if isinstance(known, type):
-            return f"{known.__module__}:{known.__qualname__}"
-        return known if isinstance(known, str) else repr(known)
+        executor = self.executor_class
+        if isinstance(executor, type):
+            return f"{executor.__module__}:{executor.__qualname__}"
+        return executor if isinstance(executor, str) else repr(executor)
 
 
 def _takes_nothing(made: type[Any]) -> bool:

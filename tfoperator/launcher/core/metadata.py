@@ -84,12 +84,14 @@ class LocalMetadata:
         IDs count from 1 for each component.
         """
         key = cache_key(component, identity) if identity else ""
-        known = list(self._executions(component.name))
+        earlier_executions = list(self._executions(component.name))
         if key:
-            again = [one for one in known if one.cache_key == key and one.state == "succeeded"]
+            again = [
+                earlier for earlier in earlier_executions if earlier.cache_key == key and earlier.state == "succeeded"
+            ]
             if again:
-                return max(again, key=lambda one: one.id)
-        number = max((one.id for one in known), default=0)
+                return max(again, key=lambda earlier: earlier.id)
+        number = max((earlier.id for earlier in earlier_executions), default=0)
         while True:
             number += 1
             execution = Execution(

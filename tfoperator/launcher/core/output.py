@@ -80,11 +80,11 @@ class LocalOutputStore:
         and does not wait for a pipe. Raises MalformedOutput, or OSError if the store can't be reached.
         """
         if is_object_url(tmp_path):
-            known = Objects(tmp_path).find(OUTPUT_FILE)
-            if known is not None and known.size > MAX_OUTPUT_BYTES:
+            entry = Objects(tmp_path).find(OUTPUT_FILE)
+            if entry is not None and entry.size > MAX_OUTPUT_BYTES:
                 raise MalformedOutput(f"{OUTPUT_FILE} is larger than {MAX_OUTPUT_BYTES} bytes")
-            found = Objects(tmp_path).get(OUTPUT_FILE, limit=MAX_OUTPUT_BYTES)
-            return None if found is None else found[0]
+            fetched = Objects(tmp_path).get(OUTPUT_FILE, limit=MAX_OUTPUT_BYTES)
+            return None if fetched is None else fetched[0]
         try:
             stream = open_regular(Path(tmp_path, OUTPUT_FILE))
         except (FileNotFoundError, NotADirectoryError):
@@ -171,31 +171,36 @@ def read_output(
 
 
 def _copied(output: Output | None, planned: Mapping[str, Sequence[Artifact]], tmp_path: str) -> Output | None:
-    found = {} if output is None else output.artifacts()
+    by_output = {} if output is None else output.artifacts()
     for name, artifacts in planned.items():
         left = f"{tmp_path}/{OUTPUTS_FOLDER}/{name}"
         if not artifacts or not is_object_url(artifacts[0].uri) or is_object_url(tmp_path):
             continue
         if os.path.lexists(left):
-            said = found.get(name) or (Artifact(""),)
-            found[name] = tuple([msgspec.structs.replace(one, uri=one.uri or left) for one in said])
-        elif name in found:  # a program may name the path `left` in output.json without writing the output
-            found[name] = tuple(
-                [msgspec.structs.replace(one, uri="") if one.uri == left else one for one in found[name]]
+            reported = by_output.get(name) or (Artifact(""),)
+            by_output[name] = tuple(
+                [msgspec.structs.replace(artifact, uri=artifact.uri or left) for artifact in reported]
             )
-    if output is None and not found:
+        elif name in by_output:  # a program may name the path `left` in output.json without writing the output
+            by_output[name] = tuple(
+                [
+                    msgspec.structs.replace(artifact, uri="") if artifact.uri == left else artifact
+                    for artifact in by_output[name]
+                ]
+            )
+    if output is None and not by_output:
         return None
     outputs: dict[str, Any] = {}
-    for name, artifacts in found.items():
+    for name, artifacts in by_output.items():
         place = planned[name][0].uri if planned[name] else ""
         outputs[name] = copies = list(artifacts)
-        for number, one in enumerate(artifacts) if is_object_url(place) else ():
-            if (path := _below(one.uri, tmp_path)) is not None:
+        for number, artifact in enumerate(artifacts) if is_object_url(place) else ():
+            if (path := _below(artifact.uri, tmp_path)) is not None:
                 there = Objects(place if len(artifacts) == 1 else f"{place}/{number}")
                 there.remove()  # objects that an earlier attempt has uploaded
                 there.upload(path)
-                copies[number] = msgspec.structs.replace(one, uri=there.url)
-    made = {name: [OutputArtifact(one.uri, one.properties) for one in copies] for name, copies in outputs.items()}
+                copies[number] = msgspec.structs.replace(artifact, uri=there.url)
+    made = {name: [OutputArtifact(copy.uri, copy.properties) for copy in copies] for name, copies in outputs.items()}
     return msgspec.structs.replace(output or Output(), outputs=made)
 
 
@@ -260,8 +265,8 @@ def _judged(end: ContainerEnd, output: Output | MalformedOutput | None) -> tuple
         output = None  # the container was lost, perhaps while it wrote output.json
     if output is not None and output.error_status is not None:
         status = output.error_status
-        said = f"output.json says {status.code}: {status.message or 'without a message'}"
-        return "retryable" if status.retryable else "failed", said
+        reason = f"output.json says {status.code}: {status.message or 'without a message'}"
+        return "retryable" if status.retryable else "failed", reason
     if end.exit_code == 0:
         return "succeeded", ""
     if (end.lost or end.timed_out) and output is not None:
@@ -270,5 +275,5 @@ def _judged(end: ContainerEnd, output: Output | MalformedOutput | None) -> tuple
         return "retryable", end.message or "its container was removed before it had finished"
     if end.exit_code is None:  # for example a TFJob: its message has the exit codes of its replicas
         return "failed", end.message or "its exit code is unknown"
-    said = f"exit code {end.exit_code}"
-    return "failed", f"{said}: {end.message}" if end.message else said
+    reason = f"exit code {end.exit_code}"
+    return "failed", f"{reason}: {end.message}" if end.message else reason

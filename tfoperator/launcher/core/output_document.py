@@ -55,8 +55,11 @@ class Output(msgspec.Struct, frozen=True):
 
     def artifacts(self) -> dict[str, tuple[Artifact, ...]]:
         """Return the artifacts of each output, by the name of the output, always as a tuple."""
-        found = {name: [one] if isinstance(one, Artifact) else one for name, one in self.outputs.items()}
-        return {name: tuple([Artifact(one.uri, one.properties) for one in these]) for name, these in found.items()}
+        lists = {name: [entry] if isinstance(entry, Artifact) else entry for name, entry in self.outputs.items()}
+        return {
+            name: tuple([Artifact(artifact.uri, artifact.properties) for artifact in these])
+            for name, these in lists.items()
+        }
 
 
 class _KfpArtifact(msgspec.Struct, frozen=True):
@@ -75,7 +78,7 @@ class _KfpOutput(msgspec.Struct, frozen=True):
     artifacts: dict[str, _KfpArtifacts] = {}
 
 
-def _one_of_ours(given: _KfpArtifact) -> OutputArtifact:
+def _as_artifact(given: _KfpArtifact) -> OutputArtifact:
     return OutputArtifact(given.uri, given.metadata)
 
 
@@ -84,13 +87,13 @@ def _as_ours(given: _KfpOutput) -> dict[str, OutputArtifact | list[OutputArtifac
 
     TFX's programs write some outputs both as a parameter and as an artifact: the result has both in one artifact.
     """
-    found: dict[str, OutputArtifact | list[OutputArtifact]] = {
-        name: list(map(_one_of_ours, these.artifacts)) for name, these in given.artifacts.items()
+    outputs: dict[str, OutputArtifact | list[OutputArtifact]] = {
+        name: list(map(_as_artifact, these.artifacts)) for name, these in given.artifacts.items()
     }
     for name, value in given.parameters.items():
         first = next(iter(given.artifacts.get(name, _KfpArtifacts()).artifacts), _KfpArtifact())
-        found[name] = OutputArtifact(first.uri, {**first.metadata, "value": value})
-    return found
+        outputs[name] = OutputArtifact(first.uri, {**first.metadata, "value": value})
+    return outputs
 
 
 _decode = msgspec.json.Decoder(Output).decode
@@ -104,11 +107,11 @@ def parse_report(document: Any) -> tuple[Json, dict[str, Json]]:
     MalformedOutput.
     """
     try:
-        found = msgspec.convert(document, _KfpOutput)
+        report = msgspec.convert(document, _KfpOutput)
     except UNDECODABLE as error:
         raise MalformedOutput(f"{OUTPUT_FILE} can't be read: {error}") from error
-    firsts = {name: these.artifacts[0] for name, these in found.artifacts.items() if these.artifacts}
-    return found.parameters, {name: one.metadata for name, one in firsts.items()}
+    firsts = {name: these.artifacts[0] for name, these in report.artifacts.items() if these.artifacts}
+    return report.parameters, {name: first.metadata for name, first in firsts.items()}
 
 
 def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Output:

@@ -99,8 +99,8 @@ def recorded_execution(record: LaunchRecord, ended: datetime | None, state: str 
         output = record.output or Output()
         outputs = dict(decided.outputs)
         for name, artifacts in output.artifacts().items():
-            place = next((one.uri for one in decided.outputs.get(name, ())), "")
-            outputs[name] = tuple([Artifact(one.uri or place, one.properties) for one in artifacts])
+            place = next((artifact.uri for artifact in decided.outputs.get(name, ())), "")
+            outputs[name] = tuple([Artifact(artifact.uri or place, artifact.properties) for artifact in artifacts])
         exec_properties = {**exec_properties, **output.exec_properties}
     return Execution(
         record.execution_id,

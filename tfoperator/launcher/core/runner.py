@@ -32,12 +32,16 @@ from tfoperator.launcher.core.errors import ComponentError, NoLauncherError
 
 def named_launcher(path: str) -> type[BaseComponentLauncher]:
     """Import the launcher `package.module:Class` and return it. Raises ComponentError."""
-    found = imported(path)
-    if not isinstance(found, type) or not issubclass(found, BaseComponentLauncher) or inspect.isabstract(found):
+    launcher = imported(path)
+    if (
+        not isinstance(launcher, type)
+        or not issubclass(launcher, BaseComponentLauncher)
+        or inspect.isabstract(launcher)
+    ):
         raise ComponentError(
             f"{path} is not a launcher: a launcher is a BaseComponentLauncher with can_launch and _run_executor"
         )
-    return found
+    return launcher
 
 
 class ComponentLaunchInfo(msgspec.Struct, frozen=True):
@@ -100,11 +104,13 @@ class BaseComponentRunner(abc.ABC):
         if configs and concerned:
             types = ", ".join(type(config).__name__ for config in configs)
             raise NoLauncherError(f"component {component.name} ({spec}): no launcher accepts its config: {types}")
-        found = next((one for one in self._launchers if one.can_launch(component.executor_spec)), None)
-        if found is None:
-            known = ", ".join(launcher.__name__ for launcher in self._launchers) or "none"
-            raise NoLauncherError(f"component {component.name}: no launcher accepts its {spec}: {known}")
-        return ComponentLaunchInfo(component, found)
+        launcher_class = next(
+            (candidate for candidate in self._launchers if candidate.can_launch(component.executor_spec)), None
+        )
+        if launcher_class is None:
+            names = ", ".join(launcher.__name__ for launcher in self._launchers) or "none"
+            raise NoLauncherError(f"component {component.name}: no launcher accepts its {spec}: {names}")
+        return ComponentLaunchInfo(component, launcher_class)
 
     def run(self, pipeline: Any) -> Any:
         """Choose launchers for all components, then run the launchers. If a component can't be launched, nothing runs.
@@ -121,9 +127,9 @@ class BaseComponentRunner(abc.ABC):
 
         Raises ComponentError.
         """
-        known = tuple(components)
-        self.check_names([component.name for component in known])
-        return {component.name: self.launch_info(component) for component in known}
+        all_components = tuple(components)
+        self.check_names([component.name for component in all_components])
+        return {component.name: self.launch_info(component) for component in all_components}
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise ComponentError for duplicate names, or for a config of a component that doesn't exist."""

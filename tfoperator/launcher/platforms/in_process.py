@@ -274,8 +274,10 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         made: dict[str, Any] = {}
         try:
             for name, planned in self.component.outputs.items():
-                now = [OutputArtifact(one.uri, one.properties) for one in outputs.get(name, planned)]
-                if [(one.uri, one.properties) for one in now] != [(one.uri, one.properties) for one in planned]:
+                now = [OutputArtifact(artifact.uri, artifact.properties) for artifact in outputs.get(name, planned)]
+                if [(artifact.uri, artifact.properties) for artifact in now] != [
+                    (artifact.uri, artifact.properties) for artifact in planned
+                ]:
                     made[name] = now
             msgspec.json.encode(made)
         except (AttributeError, TypeError, ValueError) as error:

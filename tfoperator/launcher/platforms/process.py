@@ -77,8 +77,8 @@ class ProcessPlatformConfig(PlatformConfig):
         return {"environment": self.environment, **mounts}
 
     def _merged(self, new: Self) -> Self:
-        paths = {one.path for one in new.mounts}
-        kept = [one for one in self.mounts if one.path not in paths]
+        paths = {mount.path for mount in new.mounts}
+        kept = [mount for mount in self.mounts if mount.path not in paths]
         return type(self)({**self.environment, **new.environment}, (*kept, *new.mounts))
 
 
@@ -265,9 +265,12 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
     @contextmanager
     def _connect(self, launch: Launch) -> Iterator[ProcessBackend]:
         artifacts = [
-            one for side in (self.component.inputs, self.component.outputs) for these in side.values() for one in these
+            artifact
+            for side in (self.component.inputs, self.component.outputs)
+            for these in side.values()
+            for artifact in these
         ]
-        paths = [local_path(uri) for uri in (self.tmp_path, *(one.uri for one in artifacts))]
+        paths = [local_path(uri) for uri in (self.tmp_path, *(artifact.uri for artifact in artifacts))]
         needed = [path.parent for path in paths if path is not None and path.parent.is_dir()]
         yield ProcessBackend(launch, self._words(), self._config.environment, self._config.mounts, needed)
 

@@ -62,7 +62,7 @@ class TFJobWait(ObjectWait[TFJob]):
 
     def __init__(self, launch: Launch, calls: ApiCalls, name: str, uid: str) -> None:
         super().__init__(launch, calls, name, uid)
-        self._told = ""
+        self._last_message = ""
         pods = Selection(label_selector=job_selector(name))
         self._follower = Follower(calls.client, PODS, calls.namespace, decode_pod_view, pods)
         self._by_message = not launch.context.tmp_path
@@ -92,9 +92,9 @@ class TFJobWait(ObjectWait[TFJob]):
             )
         true = (condition for condition in all_conditions(state.status) if condition.status == "True")
         messages = [condition.message for condition in true if condition.message]
-        if messages and messages[-1] != self._told:
-            self._told = messages[-1]
-            self._launch.context.tell(f"TFJob {self._name}: {self._told}")
+        if messages and messages[-1] != self._last_message:
+            self._last_message = messages[-1]
+            self._launch.context.tell(f"TFJob {self._name}: {self._last_message}")
         return None
 
     def gone(self) -> ContainerEnd:
@@ -183,18 +183,18 @@ def _has_ended(pod: PodView) -> bool:
     return container_end(pod, DEFAULT_CONTAINER_NAME) is not None
 
 
-def _replaces(pod: PodView, known: PodView | None) -> bool:
+def _replaces(pod: PodView, leader: PodView | None) -> bool:
     """Return whether `pod` replaces the known state of the leader's pod.
 
     A newer pod replaces an older pod: after an eviction, the operator has created the newer pod, and its end decides.
     For the same pod, a list and a watch may deliver states in any order. So a state in which the pod has ended is never
     replaced by a state in which it has not ended.
     """
-    if known is None:
+    if leader is None:
         return True
-    if pod.metadata.uid == known.metadata.uid:
-        return _has_ended(pod) or not _has_ended(known)
-    return epoch_seconds(pod.metadata.creation_timestamp) >= epoch_seconds(known.metadata.creation_timestamp)
+    if pod.metadata.uid == leader.metadata.uid:
+        return _has_ended(pod) or not _has_ended(leader)
+    return epoch_seconds(pod.metadata.creation_timestamp) >= epoch_seconds(leader.metadata.creation_timestamp)
 
 
 class TFJobPlatformConfig(KubernetesPodPlatformConfig):

@@ -130,10 +130,10 @@ def conflict(resource: ResourceType, name: str, why: str = "") -> StatusError:
 
 def invalid(resource: ResourceType, name: str, problems: Iterable[FieldProblem]) -> StatusError:
     """Return a 422 with one cause per problem."""
-    found = list(problems)
-    text = str(found[0]) if len(found) == 1 else "[" + ", ".join(str(p) for p in found) + "]"
+    all_problems = list(problems)
+    text = str(all_problems[0]) if len(all_problems) == 1 else "[" + ", ".join(str(p) for p in all_problems) + "]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    details = details_of(resource, name, kind=resource.kind, causes=[problem.cause() for problem in found])
+    details = details_of(resource, name, kind=resource.kind, causes=[problem.cause() for problem in all_problems])
     return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details=details)
 
 

@@ -170,10 +170,10 @@ class EmbeddedApiServer(HttpServer):
             resource = self._kinds[obj["apiVersion"], obj["kind"]]
             key = resource.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
             content = self._served[resource, key] = encode(obj)  # the store sets a version
-            known = before.pop((resource, key), None)
-            if known is None:
+            served_before = before.pop((resource, key), None)
+            if served_before is None:
                 store.create(resource, key, obj)
-            elif known != content:
+            elif served_before != content:
                 store.update(resource, key, obj)
         for resource, key in before:
             store.delete(resource, key)

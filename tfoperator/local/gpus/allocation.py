@@ -43,14 +43,14 @@ class Gpu(msgspec.Struct, frozen=True):
 
 def links_between(gpus: Iterable[Gpu]) -> Links:
     """Return the number of NVLinks of each pair. Links through a switch to which both GPUs are connected count, too."""
-    found: dict[frozenset[str], int] = {}
+    links_by_pair: dict[frozenset[str], int] = {}
     for gpu, other in combinations(gpus, 2):
         direct = gpu.peers.count(other.bus)
         shared = Counter(gpu.peers) & Counter(other.peers)
         links = direct + shared.total()
         if links:
-            found[frozenset((gpu.uuid, other.uuid))] = links
-    return found
+            links_by_pair[frozenset((gpu.uuid, other.uuid))] = links
+    return links_by_pair
 
 
 def visible(gpus: Sequence[Gpu], cuda_visible_devices: str | None) -> tuple[Gpu, ...]:

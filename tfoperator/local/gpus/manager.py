@@ -161,12 +161,12 @@ class GpuManager:
         except NoGpus as error:
             self.problem = str(error)
             return
-        found = self._nvml.gpus()
-        self._manages = bool(found)
-        self._gpus = visible(found, self._visible)
+        gpus = self._nvml.gpus()
+        self._manages = bool(gpus)
+        self._gpus = visible(gpus, self._visible)
         if not self._gpus:
             self.problem = (
-                f"{CUDA_VISIBLE_DEVICES}={self._visible} leaves none of {len(found)}" if found else "NVML finds none"
+                f"{CUDA_VISIBLE_DEVICES}={self._visible} leaves none of {len(gpus)}" if gpus else "NVML finds none"
             )
             return
         self._links = links_between(self._gpus)
@@ -232,14 +232,14 @@ class GpuManager:
         if nvml is None or not held:
             return {}
         uses = nvml.use(device for _, devices in held for device in devices)
-        found = {}
+        by_container = {}
         for pod, devices in held:
             for container in pod.spec.containers:
                 own = share(pod, container, devices)
                 if own:
                     name = ContainerName(pod.metadata.namespace, pod.metadata.name, container.name)
                     measured = [uses[device] for device in own if device in uses]
-                    found[name] = GpuUse(
+                    by_container[name] = GpuUse(
                         len(own), sum(use.busy for use in measured), sum(use.memory for use in measured)
                     )
-        return found
+        return by_container

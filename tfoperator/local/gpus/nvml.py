@@ -63,12 +63,12 @@ class Nvml:
     def gpus(self) -> tuple[Gpu, ...]:
         """Return every device that responds, in NVML's order, which is the order of the PCI bus."""
         nvml = self._module
-        found = []
+        gpus = []
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
                 bus = _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
-                found.append(
+                gpus.append(
                     Gpu(
                         uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
                         index=index,
@@ -80,20 +80,20 @@ class Nvml:
                 )
             except nvml.NVMLError as error:  # a device may have fallen off the bus: the others are fine
                 logger.warning("GPU %d does not answer, and is not used: %s", index, error)
-        return tuple(found)
+        return tuple(gpus)
 
     def use(self, uuids: Iterable[str]) -> dict[str, Use]:
         """Return the use of these devices. Leave out devices that don't respond."""
         nvml = self._module
-        found = {}
+        uses = {}
         for uuid in uuids:
             try:
                 handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
                 busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
-                found[uuid] = Use(busy, int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
+                uses[uuid] = Use(busy, int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
             except nvml.NVMLError as error:
                 logger.debug("the use of GPU %s can't be measured: %s", uuid, error)
-        return found
+        return uses
 
     def close(self) -> None:
         """Close the library."""

@@ -162,11 +162,11 @@ class NodeAgent:
         """
         key = f"{wanted.namespace}/{wanted.pod}"
         with self._lock:
-            found = [worker for worker in self._workers.values() if worker.pod.metadata.key == key]
-        if not found:
+            workers = [worker for worker in self._workers.values() if worker.pod.metadata.key == key]
+        if not workers:
             raise LookupError(f"pod {key} does not run here")
         yield b""  # the response starts at once
-        stacks = found[-1].take_stacks(wanted.container)
+        stacks = workers[-1].take_stacks(wanted.container)
         yield "".join(stacks.values()).encode() if stacks else b"No stacks: it does not run.\n"
 
     def take_stacks(self, pods: Iterable[str], timeout: float) -> None:
@@ -222,8 +222,8 @@ class NodeAgent:
 
     def _resources(self) -> dict[str, str]:
         """Return the resources of this machine that pods can use."""
-        found = {"cpu": str(self._machine.cpus), "memory": f"{self._machine.memory // 1024}Ki"}
-        return found | ({GPU: str(self._gpus.count)} if self._gpus.count else {})
+        resources = {"cpu": str(self._machine.cpus), "memory": f"{self._machine.memory // 1024}Ki"}
+        return resources | ({GPU: str(self._gpus.count)} if self._gpus.count else {})
 
     def _service_gone(self, service: Service) -> None:
         self._runtime.network.release(service.metadata.namespace, service.metadata.name)
@@ -252,15 +252,15 @@ class Notices:
         self._enforces_limits = runtime.enforces_limits
         self._gpu_problem = "" if runtime.may_have_gpus else gpu_problem
         self._cpus = cpus
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
     def about(self, pod: LocalPod, replicas: Callable[[], int]) -> list[tuple[str, str]]:
         """Return (reason, message) of each warning that no earlier pod has caused.
 
         `replicas` returns the number of running replicas, including the replica in this pod.
         """
-        news = [notice for notice in self._all(pod, replicas) if notice[0] not in self._said]
-        self._said.update(reason for reason, _ in news)
+        news = [notice for notice in self._all(pod, replicas) if notice[0] not in self._warned]
+        self._warned.update(reason for reason, _ in news)
         return news
 
     def _all(self, pod: LocalPod, replicas: Callable[[], int]) -> Iterator[tuple[str, str]]:
@@ -272,7 +272,7 @@ class Notices:
                 f"limits of {limited} are not enforced for processes: use --enforce-limits, if this machine allows "
                 "control groups, or --runtime docker, which always enforces limits",
             )
-        crowd = 0 if _CROWDED_REASON in self._said or not is_replica(pod) else replicas()
+        crowd = 0 if _CROWDED_REASON in self._warned or not is_replica(pod) else replicas()
         if crowd > self._cpus:
             cpus = "1 CPU" if self._cpus == 1 else f"{self._cpus} CPUs"
             yield _CROWDED_REASON, f"this machine has {cpus}, but the job has more replicas: they slow each other down"

@@ -80,9 +80,9 @@ class TerminationMessage:
 
     def read(self, exit_code: int, log: Path | None) -> str:
         """Return the container's message; "" if it wrote no message."""
-        said = _tail(self._path, MAX_MESSAGE, self._before) if self._path is not None else ""
-        if said or exit_code == 0 or not self._fallback or log is None:
-            return said
+        message = _tail(self._path, MAX_MESSAGE, self._before) if self._path is not None else ""
+        if message or exit_code == 0 or not self._fallback or log is None:
+            return message
         return "".join(_tail(log, MAX_LOG).splitlines(keepends=True)[-MAX_LOG_LINES:])
 
 

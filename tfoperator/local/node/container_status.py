@@ -69,10 +69,12 @@ def _state(state: State, identity: ContainerIdentity | None) -> dict[str, Any]:
         # A container that failed to start gets both times, too: clients show a missing time as the year 1.
         state = msgspec.structs.replace(state, started_at=state.started_at or state.finished_at)
     members = msgspec.to_builtins(state, builtin_types=(datetime,)).items()
-    said = {name: timestamp(value) if isinstance(value, datetime) else value for name, value in members if value != ""}
+    fields = {
+        name: timestamp(value) if isinstance(value, datetime) else value for name, value in members if value != ""
+    }
     if identity is not None and isinstance(state, ContainerStateTerminated):
-        said["containerID"] = identity.container_id
-    return {_STATES[type(state)]: said}
+        fields["containerID"] = identity.container_id
+    return {_STATES[type(state)]: fields}
 
 
 def _volume_mount(mount: VolumeMount) -> dict[str, Any]:
@@ -86,8 +88,8 @@ def _resources(container: Container) -> dict[str, Any]:
     if given is None:
         return {"resources": {}}
     resources = {"limits": _quantities(given.limits), "requests": _quantities(given.requests)}
-    found: dict[str, Any] = {"resources": {name: quantities for name, quantities in resources.items() if quantities}}
-    return found | ({"allocatedResources": resources["requests"]} if resources["requests"] else {})
+    status: dict[str, Any] = {"resources": {name: quantities for name, quantities in resources.items() if quantities}}
+    return status | ({"allocatedResources": resources["requests"]} if resources["requests"] else {})
 
 
 def _quantities(given: Mapping[str, str | int | float] | None) -> dict[str, str]:

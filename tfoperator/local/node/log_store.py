@@ -195,9 +195,9 @@ class LogStore:
         Call this method instead of `open`. It may be called several times. With `growing`, that process still writes,
         so the last log of a container stays open. The method does not follow links.
         """
-        found = [path for path in self.root.glob("*/*/*/*.log") if path.stem.isdecimal() and not path.is_symlink()]
+        paths = [path for path in self.root.glob("*/*/*/*.log") if path.stem.isdecimal() and not path.is_symlink()]
         with self._lock:
-            for path in sorted(found, key=lambda path: int(path.stem)):
+            for path in sorted(paths, key=lambda path: int(path.stem)):
                 namespace, pod, container, _ = path.relative_to(self.root).parts
                 logs = self._latest.setdefault((namespace, pod, container), [])
                 if not logs or logs[-1].attempt < int(path.stem):
@@ -221,10 +221,10 @@ class LogStore:
         """
         logs = self.attempts(namespace, pod, container)
         try:
-            found = logs[-1].path.stat() if logs else None
+            status = logs[-1].path.stat() if logs else None
         except OSError:
             return None
-        return datetime.fromtimestamp(found.st_mtime, UTC) if found is not None and found.st_size else None
+        return datetime.fromtimestamp(status.st_mtime, UTC) if status is not None and status.st_size else None
 
     def all(self) -> tuple[tuple[str, str, str, LogFile], ...]:
         """Return (namespace, pod, container, log) of every log, in the order in which the containers first started."""

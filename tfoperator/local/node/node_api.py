@@ -169,12 +169,12 @@ class NodeApi:
 
     def sources(self, namespace: str) -> Sources:
         """Return a function that reads ConfigMaps and Secrets of a namespace. It reads each object only once."""
-        seen: dict[tuple[str, str], Data | None] = {}
+        cached: dict[tuple[str, str], Data | None] = {}
 
         def look_up(kind: str, name: str) -> Data | None:
-            if (kind, name) not in seen:
-                seen[kind, name] = self._read(kind, namespace, name)
-            return seen[kind, name]
+            if (kind, name) not in cached:
+                cached[kind, name] = self._read(kind, namespace, name)
+            return cached[kind, name]
 
         return look_up
 

@@ -213,8 +213,8 @@ class PodWorker:
     def _take_exits(self, policy: str) -> None:
         for record, code, reason in self.messages.take_exits():
             log = record.log.path if record.log is not None else None
-            said = record.message.read(code, log) if record.message is not None else ""
-            self._ended(record, code, policy, reason=reason, message=said)
+            message = record.message.read(code, log) if record.message is not None else ""
+            self._ended(record, code, policy, reason=reason, message=message)
 
     def _terminate(self) -> None:
         """Stop all containers: SIGTERM, the grace period, SIGKILL.

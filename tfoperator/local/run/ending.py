@@ -69,8 +69,8 @@ class RunEnd(msgspec.Struct, frozen=True):
     def message(self, job: str) -> str:
         """Return the message of the condition Failed, for a job by `namespace/name`."""
         if self.state == DIED:
-            seen = f"{utc(self.at):%Y-%m-%d %H:%M:%S} UTC"
-            why = f"its run was killed, or the machine stopped. The run last wrote its records at {seen}."
+            last_written = f"{utc(self.at):%Y-%m-%d %H:%M:%S} UTC"
+            why = f"its run was killed, or the machine stopped. The run last wrote its records at {last_written}."
             if self.left:
                 why += f" Programs of the run are still running. To end them: kill {' '.join(map(str, self.left))}"
         elif self.state == RUN_ENDS[JobReason.RUN_TIMED_OUT]:
@@ -123,12 +123,12 @@ def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
 
 
 def _with_end(status: TFJobStatus, kind: ConditionType, reason: str, message: str, at: datetime) -> TFJobStatus:
-    def over(found: Iterable[JobCondition]) -> tuple[JobCondition, ...]:
+    def over(conditions: Iterable[JobCondition]) -> tuple[JobCondition, ...]:
         return tuple(
             JobCondition(condition.type, "False", reason, message, at, at)
             if condition.type in PASSING_CONDITIONS and condition.status != "False"
             else condition
-            for condition in found
+            for condition in conditions
         )
 
     ended = JobCondition(kind, "True", reason, message, at, at)
@@ -187,18 +187,21 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _ended_container(found: Any, end: RunEnd) -> Any:
+def _ended_container(container: Any, end: RunEnd) -> Any:
     """Return a container's status after the run's end.
 
     A container that was running ended at `end.at`. A container that was waiting for its restart gets the end of its
     last attempt.
     """
-    if not isinstance(found, Mapping):
-        return found
-    state, last = found.get("state"), found.get("lastState")
+    if not isinstance(container, Mapping):
+        return container
+    state, last = container.get("state"), container.get("lastState")
     if not isinstance(state, Mapping) or "terminated" in state:
-        return found
-    rest = {member: value for member, value in found.items() if member != "state"} | {"ready": False, "started": False}
+        return container
+    rest = {member: value for member, value in container.items() if member != "state"} | {
+        "ready": False,
+        "started": False,
+    }
     running = state.get("running")
     if isinstance(running, Mapping):
         at = whole_second(utc(end.at)).isoformat().replace("+00:00", "Z")
@@ -207,4 +210,4 @@ def _ended_container(found: Any, end: RunEnd) -> Any:
         return {**rest, "state": {"terminated": {**terminated, **began}}}
     if isinstance(last, Mapping) and "terminated" in last:
         return {**rest, "state": last, "lastState": {}}
-    return found
+    return container

@@ -83,7 +83,7 @@ class FitOutput:
         if match is None or _NO_TRAINING.search(what):
             return None
         unit = (match["unit"] or match["slow"]).lower()
-        metrics = tuple(Metric(*found.groups()) for found in _TQDM_METRIC.finditer(match["metrics"] or ""))
+        metrics = tuple(Metric(*metric.groups()) for metric in _TQDM_METRIC.finditer(match["metrics"] or ""))
         bar = _Bar(int(match["done"]), int(match["total"]), metrics)
         if named := _EPOCH_OF.search(what):
             place = int(named[1]), int(named[2])
@@ -117,5 +117,5 @@ def _keras_bar(text: str) -> _Bar | None:
     match = _STEPS.match(text)
     if match is None:
         return None
-    metrics = tuple(Metric(*found.groups()) for found in _METRIC.finditer(text))
+    metrics = tuple(Metric(*metric.groups()) for metric in _METRIC.finditer(text))
     return _Bar(int(match[1]), int(match[2] or 0), metrics)

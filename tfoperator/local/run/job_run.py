@@ -103,7 +103,7 @@ class JobRun:
             self._lifecycle.join()
             reader.close()
         outcome = self._lifecycle.outcome
-        jobs = tuple(self._result(seen, plane, outcome) for seen in self._lifecycle.jobs.values())
+        jobs = tuple(self._result(job, plane, outcome) for job in self._lifecycle.jobs.values())
         if outcome is RunOutcome.INTERRUPTED and jobs and all(job.succeeded for job in jobs):
             outcome = RunOutcome.SUCCEEDED
         return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs, self._began)
@@ -118,19 +118,19 @@ class JobRun:
 
         Return None if this number equals `since`. Any thread may call it.
         """
-        found = self._lifecycle.seen(since)
-        if found is None:
+        changed = self._lifecycle.seen(since)
+        if changed is None:
             return None
-        changes, seen = found
-        events = {event.metadata.uid: event for event in seen.events}
-        jobs, pods = [job.raw for job in seen.jobs], [pod.raw for pod in seen.pods]
-        return changes, RunRecords.of(jobs, pods, events.values(), seen.curves, began=self._began)
+        changes, snapshot = changed
+        events = {event.metadata.uid: event for event in snapshot.events}
+        jobs, pods = [job.raw for job in snapshot.jobs], [pod.raw for pod in snapshot.pods]
+        return changes, RunRecords.of(jobs, pods, events.values(), snapshot.curves, began=self._began)
 
     def ended_records(self, result: RunResult) -> RunRecords:
         """Return the records that stay after the run's end."""
-        found = self.records()
-        assert found is not None
-        return found[1].ended(result.end)
+        changes_and_records = self.records()
+        assert changes_and_records is not None
+        return changes_and_records[1].ended(result.end)
 
     def failure(self, message: str) -> RunResult:
         """Return the result of a run for which `execute` has raised an error. `message` is the text of the error."""
@@ -190,17 +190,17 @@ class JobRun:
             self._listener.logged(chunks)
             self._pace = self._pace.after(sum(len(chunk.lines) for chunk in chunks), time.monotonic() - began)
 
-    def _result(self, seen: WithJson[TFJob], plane: ControlPlane, outcome: RunOutcome) -> JobResult:
-        uid = seen.metadata.uid
+    def _result(self, job: WithJson[TFJob], plane: ControlPlane, outcome: RunOutcome) -> JobResult:
+        uid = job.metadata.uid
         pods = [pod.view for pod in self._lifecycle.pods.values() if pod.metadata.is_controlled_by(uid)]
-        log_dir = tensorboard_log_dir(seen.view, self._run_dir, in_container=self._pods.in_containers)
+        log_dir = tensorboard_log_dir(job.view, self._run_dir, in_container=self._pods.in_containers)
         return job_result(
-            seen.view,
+            job.view,
             pods,
             plane.agent.logs,
             log_dir=log_dir,
             outcome=outcome,
-            parameters=parameters_of(msgspec.json.decode(seen.raw)),
+            parameters=parameters_of(msgspec.json.decode(job.raw)),
             typed=self._typed,
             evidence=Evidence(
                 peaks=plane.runtime.peaks,

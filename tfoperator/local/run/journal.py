@@ -78,11 +78,11 @@ class RunJournal:
         return None
 
     def _write(self) -> None:
-        found = self._records(self._written)
-        if found is None:
+        changed = self._records(self._written)
+        if changed is None:
             return
         began = time.thread_time()
-        changes, records = found
+        changes, records = changed
         write_private(self._directory / RECORDS, msgspec.json.encode(records))
         self._written = changes
         self._due = self._clock.monotonic() + (time.thread_time() - began) / _MAX_SHARE

@@ -158,7 +158,7 @@ def _left(directory: Path) -> tuple[int, ...]:
     from tfoperator.local.identity import ProcessIdentity, is_alive
     from tfoperator.local.runtime.process.records import RECORDS as PROCESSES
 
-    found = []
+    pids = []
     for file in sorted((directory / PROCESSES).glob("*.json")):
         try:
             with open_regular(file) as stream:
@@ -166,5 +166,5 @@ def _left(directory: Path) -> tuple[int, ...]:
         except (OSError, *UNDECODABLE):
             continue
         if is_alive(process):
-            found.append(process.pid)
-    return tuple(found)
+            pids.append(process.pid)
+    return tuple(pids)

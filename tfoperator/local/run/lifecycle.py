@@ -99,7 +99,7 @@ class JobLifecycle:
         self.events: list[Event] = []
         self.outcome = RunOutcome.FAILED
         """How the run ended."""
-        self._seen = threading.Lock()  # guards what was seen (jobs, curves, pods, events), for other threads
+        self._state_lock = threading.Lock()  # guards what was seen (jobs, curves, pods, events), for other threads
         self._changes = 0
         self.quiet: dict[str, float] = {}
         """For how many seconds nothing had been written to each log when the time of the run was over, by the path of
@@ -126,7 +126,7 @@ class JobLifecycle:
     def page_link(self, url: str) -> None:
         """Show a link that opens the run's page in a browser, unless the jobs have ended. Any thread may call it."""
         if not self._over:
-            self._tell(partial(self._listener.page_link, url))
+            self._notify(partial(self._listener.page_link, url))
 
     @property
     def interrupted(self) -> bool:
@@ -143,7 +143,7 @@ class JobLifecycle:
 
         Return None if this number equals `since`. Any thread may call it.
         """
-        with self._seen:
+        with self._state_lock:
             if self._changes == since:
                 return None
             jobs, pods = tuple(self.jobs.values()), tuple(self.pods.values())
@@ -192,7 +192,7 @@ class JobLifecycle:
         informers = self._watch(plane)
         try:
             if self._listener.shows_usage:
-                plane.meter.subscribe(lambda usage: self._tell(partial(self._listener.used, usage)), _USAGE_SECONDS)
+                plane.meter.subscribe(lambda usage: self._notify(partial(self._listener.used, usage)), _USAGE_SECONDS)
             apply(plane.client, self._objects, self._namespace)
             expected = sum(1 for obj in self._objects if obj.get("kind") == TFJOBS.kind)
             self.outcome = self._until_finished(expected, deadline)
@@ -203,7 +203,7 @@ class JobLifecycle:
                 plane.agent.take_stacks(tuple(self._alive), _STACKS_TIMEOUT)
             if self.outcome is RunOutcome.SUCCEEDED:
                 self._let_peers_end()
-            self._tell(partial(self._listener.stopping, self.outcome))
+            self._notify(partial(self._listener.stopping, self.outcome))
             self._stop_jobs(plane)
         finally:
             informers.stop()
@@ -221,7 +221,7 @@ class JobLifecycle:
         while True:
             if self._interrupts:
                 return RunOutcome.INTERRUPTED
-            ends = [final_condition(seen.view) for seen in self.jobs.values()]
+            ends = [final_condition(job.view) for job in self.jobs.values()]
             if len(ends) >= expected and all(ends):
                 succeeded = all(end is not None and end.type == ConditionType.SUCCEEDED for end in ends)
                 return RunOutcome.SUCCEEDED if succeeded else RunOutcome.FAILED
@@ -237,15 +237,15 @@ class JobLifecycle:
         """
         until = time.monotonic() + _PEERS_SECONDS
         while not self._interrupts and (left := until - time.monotonic()) > 0:
-            jobs = {uid: seen.view for uid, seen in self.jobs.items()}
+            jobs = {uid: job.view for uid, job in self.jobs.items()}
             if not any(may_be_ending(pod, jobs) for pod in self._alive.values()):
                 return
             self._next(min(_TICK_SECONDS, left))
 
     def _stop_jobs(self, plane: ControlPlane) -> None:
         """Delete the jobs, which also deletes their pods. Wait until the pods have ended."""
-        for seen in tuple(self.jobs.values()):
-            meta = seen.metadata
+        for job in tuple(self.jobs.values()):
+            meta = job.metadata
             try:
                 plane.client.delete(TFJOBS, meta.namespace, meta.name, uid=meta.uid, propagation_policy="Background")
             except NotFoundError:
@@ -289,40 +289,40 @@ class JobLifecycle:
         """Return a function for other threads. It makes this object's thread call `handle`."""
         return lambda news: self._calls.put(partial(handle, news))
 
-    def _tell(self, call: Callable[[], object]) -> None:
+    def _notify(self, call: Callable[[], object]) -> None:
         self._news.put(call)
 
     # The methods below run in its own thread.
 
-    def _saw_job(self, seen: WithJson[TFJob]) -> None:
+    def _saw_job(self, job: WithJson[TFJob]) -> None:
         if self._over:
             return
-        uid, progress = seen.metadata.uid, seen.view.status.progress
-        with self._seen:
+        uid, progress = job.metadata.uid, job.view.status.progress
+        with self._state_lock:
             self._changes += 1
-            self.jobs[uid] = seen
+            self.jobs[uid] = job
             if progress is not None:
                 self.curves.setdefault(uid, Curves()).add(progress, datetime.now(UTC))
-        self._tell(partial(self._listener.job_changed, seen.view))
+        self._notify(partial(self._listener.job_changed, job.view))
 
-    def _saw_pod(self, seen: WithJson[Pod]) -> None:
-        pod = seen.view
-        with self._seen:
+    def _saw_pod(self, pod_with_json: WithJson[Pod]) -> None:
+        pod = pod_with_json.view
+        with self._state_lock:
             self._changes += 1
-            self.pods[pod.metadata.uid] = seen
+            self.pods[pod.metadata.uid] = pod_with_json
         if pod.metadata.controller is not None:
             self._alive[pod.metadata.uid] = pod
-        self._tell(partial(self._listener.pod_changed, pod))
+        self._notify(partial(self._listener.pod_changed, pod))
 
-    def _lost_pod(self, seen: WithJson[Pod]) -> None:
-        self._alive.pop(seen.metadata.uid, None)
-        self._tell(partial(self._listener.pod_gone, seen.view))
+    def _lost_pod(self, pod: WithJson[Pod]) -> None:
+        self._alive.pop(pod.metadata.uid, None)
+        self._notify(partial(self._listener.pod_gone, pod.view))
 
     def _saw_event(self, event: Event) -> None:
-        with self._seen:
+        with self._state_lock:
             self._changes += 1
             self.events.append(event)
-        self._tell(partial(self._listener.event, event))
+        self._notify(partial(self._listener.event, event))
 
     def _fail(self, reason: str) -> None:
         if not self._over:

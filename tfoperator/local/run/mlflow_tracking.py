@@ -53,8 +53,10 @@ class MlflowTracking:
             self.place = shown_url(str(mlflow.get_tracking_uri()))
             self._client: Any = mlflow.MlflowClient()
             self.experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
-            found = self._client.get_experiment_by_name(self.experiment)
-            self._id = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
+            experiment = self._client.get_experiment_by_name(self.experiment)
+            self._id = (
+                self._client.create_experiment(self.experiment) if experiment is None else experiment.experiment_id
+            )
         except (mlflow.MlflowException, OSError) as error:
             place = shown_url(str(mlflow.get_tracking_uri()))
             raise TrackingError(f"MLflow's {place}: {_first_line(error)}") from error

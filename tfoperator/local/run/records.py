@@ -42,11 +42,11 @@ class RunRecords(msgspec.Struct, frozen=True):
         began: datetime | None = None,
     ) -> RunRecords:
         """Create the records of a run that has not ended. If several pods have the same name, the last pod counts."""
-        found = [_as(TFJOBS, msgspec.json.decode(raw)) for raw in jobs]
+        of_jobs = [_as(TFJOBS, msgspec.json.decode(raw)) for raw in jobs]
         decoded = (_as(PODS, msgspec.json.decode(raw)) for raw in pods)
         latest = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in decoded}
         of_events = [_as(EVENTS, msgspec.to_builtins(event)) for event in events]
-        return cls((*found, *latest.values(), *of_events), dict(curves), began)
+        return cls((*of_jobs, *latest.values(), *of_events), dict(curves), began)
 
     def ended(self, end: RunEnd) -> RunRecords:
         """Return the records in their state after the run's end."""
@@ -86,10 +86,10 @@ def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
     `--rate=0.1` and `rate=0.1` gives a parameter `rate`. The argument `--fast` gives a parameter `fast` with the value
     `yes`. All other arguments form the parameter `args`.
     """
-    said = (job["metadata"].get("annotations") or {}).get(ANNOTATION_PARAMETERS)
-    if said is not None:
+    annotation = (job["metadata"].get("annotations") or {}).get(ANNOTATION_PARAMETERS)
+    if annotation is not None:
         with suppress(*UNDECODABLE):
-            return msgspec.json.decode(said, type=dict[str, str])
+            return msgspec.json.decode(annotation, type=dict[str, str])
     specs = job["spec"].get("tfReplicaSpecs") or {}
     lead: Mapping[str, Any] = next((specs[kind] for kind in (*_LEADS, *specs) if specs.get(kind)), {})
     containers = ((lead.get("template") or {}).get("spec") or {}).get("containers") or ()
@@ -104,20 +104,20 @@ def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _parsed(words: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     others, name = [], ""  # the option whose value may come next
     for word in words:
         left, equals, right = word.partition("=")
         if equals and (left.startswith("--") or left.isidentifier()):
-            found[left.lstrip("-")], name = right, ""
+            parameters[left.lstrip("-")], name = right, ""
         elif word.startswith("--") and len(word) > 2:
             name = word[2:]
-            found[name] = "yes"
+            parameters[name] = "yes"
         elif name:
-            found[name], name = word, ""
+            parameters[name], name = word, ""
         else:
             others.append(word)
-    return {**found, "args": " ".join(others)} if others else found
+    return {**parameters, "args": " ".join(others)} if others else parameters
 
 
 def _short(text: str) -> str:

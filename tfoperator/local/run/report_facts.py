@@ -49,12 +49,12 @@ def with_kernel_log(facts: JobFacts, logs: Iterable[LogFile], read: Callable[[],
     if not killed:
         return facts
     records = list(read())
-    said = out_of_memory_kills(records, frozenset(killed.values()))
+    messages = out_of_memory_kills(records, frozenset(killed.values()))
 
     def told(run: RunFacts) -> RunFacts:
         if run.log not in killed:
             return run
-        kernel = said.get(killed[run.log], "")
+        kernel = messages.get(killed[run.log], "")
         return msgspec.structs.replace(run, kernel=kernel, kernel_silent=bool(records) and not kernel)
 
     replicas = tuple(
@@ -104,13 +104,13 @@ def full_disk(folders: Iterable[Path], *, root: bool | None = None) -> str:
     root = os.geteuid() == 0 if root is None else root
     for folder in folders:
         try:
-            found = os.statvfs(folder)
+            file_system = os.statvfs(folder)
         except OSError:
             continue
-        free = (found.f_bfree if root else found.f_bavail) * found.f_frsize
-        files = found.f_ffree if root else found.f_favail
+        free = (file_system.f_bfree if root else file_system.f_bavail) * file_system.f_frsize
+        files = file_system.f_ffree if root else file_system.f_favail
         # Some file systems do not count files: they report 0 of 0.
-        if free < _MIN_FREE or (found.f_files > 0 and files == 0):
+        if free < _MIN_FREE or (file_system.f_files > 0 and files == 0):
             return str(folder) if folder != Path() else "the current directory"
     return ""
 
@@ -126,13 +126,13 @@ def out_of_memory_kills(records: Iterable[str], pids: Collection[int]) -> dict[i
 
     A record has the format `priority,number,microseconds,flags;text`, as in /dev/kmsg. Lines with its context follow.
     """
-    found = {}
+    messages = {}
     for record in records:
         text = record.partition(";")[2].partition("\n")[0]
         match = _KILL_PATTERN.search(text)
         if match is not None and int(match[1]) in pids:
-            found[int(match[1])] = text.strip()
-    return found
+            messages[int(match[1])] = text.strip()
+    return messages
 
 
 def read_kernel_log(path: Path = _KMSG) -> list[str]:

@@ -179,11 +179,11 @@ def job_result(
         apart=evidence.apart,
         typed=typed,
         quiet_seconds=min(
-            (quiet[str(log.path)] for found in attempts.values() for log, _ in found if str(log.path) in quiet),
+            (quiet[str(log.path)] for pod_logs in attempts.values() for log, _ in pod_logs if str(log.path) in quiet),
             default=None,
         ),
     )
-    facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], evidence.kernel_log)
+    facts = with_kernel_log(facts, [log for pod_logs in attempts.values() for log, _ in pod_logs], evidence.kernel_log)
     if any(replica.state is FinalState.FAILED for replica in facts.replicas):
         facts = msgspec.structs.replace(facts, full_disk=evidence.full_disk())
     condition, reason, message = (end.type, end.reason, end.message) if end else ("", "", "")

@@ -57,13 +57,13 @@ def make_beneath(root: Path, relative: str, *, folder: bool = True) -> None:
     *folders, last = parts or (".",)
     with folder_beneath(root, folders, relative) as above:
         try:
-            found = os.stat(last, dir_fd=above, follow_symlinks=False)
+            status = os.stat(last, dir_fd=above, follow_symlinks=False)
         except FileNotFoundError:
             os.close(_open(root, parts, relative) if folder else _new_file(above, last, relative))
             return
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             raise UnsafePath(f"{relative!r} contains a symbolic link")
-        if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+        if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
             raise UnsafePath(f"{relative!r} is neither a file nor a folder")
 
 

@@ -106,10 +106,10 @@ class LoopbackNetwork:
 
         def replacement(match: re.Match[str]) -> str:
             port = int(match["port"])
-            found = _meant(match, namespace, services) if 0 < port < 65536 else None
-            if found is None:
+            target = _meant(match, namespace, services) if 0 < port < 65536 else None
+            if target is None:
                 return match[0]
-            host, service, where = found
+            host, service, where = target
             return f"{LOOPBACK}:{self.port(where, service, port, host)}"
 
         return _ADDRESS.sub(replacement, text)
@@ -126,15 +126,15 @@ class LoopbackNetwork:
 
 def _listening_ports() -> frozenset[int]:
     """Return the TCP ports at which a process of this machine listens, according to the kernel's tables in /proc."""
-    found = set()
+    ports = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError), open(table, encoding="ascii") as stream:
             next(stream, None)
             # A busy machine has thousands of connections that have ended, and few sockets that listen.
             for fields in (line.split() for line in stream if f" {_LISTENS} " in line):
                 if len(fields) > 3 and fields[3] == _LISTENS:
-                    found.add(int(fields[1].rpartition(":")[2], 16))
-    return frozenset(found)
+                    ports.add(int(fields[1].rpartition(":")[2], 16))
+    return frozenset(ports)
 
 
 def _meant(match: re.Match[str], namespace: str, services: Collection[tuple[str, str]]) -> tuple[str, str, str] | None:

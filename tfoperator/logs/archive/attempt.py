@@ -60,7 +60,7 @@ class Attempt:
         saved = {run.previous: self._run(run) for run in runs}
         last, before = saved.get(False, none), saved.get(True, none)
         earlier = self._earlier(name, min((run.number for run in runs), default=0))
-        stacks = next((one.stacks for one in self._archived if one.name == name), "")
+        stacks = next((container.stacks for container in self._archived if container.name == name), "")
         return msgspec.structs.replace(
             last,
             init=init,
@@ -78,22 +78,22 @@ class Attempt:
     def _archived(self) -> tuple[ArchivedContainer, ...]:
         return self.old.containers if self.old is not None else ()
 
-    def _known(self, name: str) -> list[ArchivedContainer]:
+    def _archived_runs(self, name: str) -> list[ArchivedContainer]:
         """Return the runs of a container for which the archive has the logs, the oldest first."""
-        return [run for one in self._archived if one.name == name for run in one.runs]
+        return [run for container in self._archived if container.name == name for run in container.runs]
 
     def _earlier(self, name: str, first: int) -> tuple[ArchivedContainer, ...]:
         """Copy the archived logs of a container's runs with a number below `first` into the new folder.
 
         Kubelets keep only the logs of the last two runs, so these logs exist only in the archive.
         """
-        found = []
-        for run in [run for run in self._known(name) if run.restarts < first][-_MAX_EARLIER:]:
+        copies = []
+        for run in [run for run in self._archived_runs(name) if run.restarts < first][-_MAX_EARLIER:]:
             path = self.folder / f"{path_component(name)}.{run.restarts}.log"
             log, size = self.place.take(self.target, run.log, path)
             if log:
-                found.append(msgspec.structs.replace(run, log=log, size=size, stacks=""))
-        return tuple(found)
+                copies.append(msgspec.structs.replace(run, log=log, size=size, stacks=""))
+        return tuple(copies)
 
     def _run(self, run: ArchivedRun) -> ArchivedContainer:
         path = self.folder / f"{path_component(run.container)}{'.previous' if run.previous else ''}.log"
@@ -138,10 +138,10 @@ class Attempt:
 
     def _kept_before(self, run: ArchivedRun, path: Path) -> ArchivedContainer:
         """Return the run with the log that the archive has. The log may have been kept before the run ended."""
-        for known in self._known(run.container):
-            if known.restarts == run.number:
-                log, size = self.place.take(self.target, known.log, path)
-                return _archived(run, log, size, dropped=known.dropped if log else 0)
+        for archived in self._archived_runs(run.container):
+            if archived.restarts == run.number:
+                log, size = self.place.take(self.target, archived.log, path)
+                return _archived(run, log, size, dropped=archived.dropped if log else 0)
         return _archived(run)
 
 

@@ -76,17 +76,17 @@ class Bucket(Place):
 
     def record(self, target: PurePath) -> ArchivedPod | None:
         """Return the record in the folder of a pod: see `Place`."""
-        found = self._objects.get(_key(target / RECORD), limit=_MAX_RECORD_BYTES)
-        return decode_record(found[0], f"{self}/{_key(target)}") if found is not None else None
+        stored = self._objects.get(_key(target / RECORD), limit=_MAX_RECORD_BYTES)
+        return decode_record(stored[0], f"{self}/{_key(target)}") if stored is not None else None
 
     def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:
         """Return a file's content, or only its end: see `Place`."""
         some = last or (_TAIL_BYTES if tail_lines is not None else 0)
         while True:
-            found = self._objects.get(name, last=some)
-            if found is None:
+            stored = self._objects.get(name, last=some)
+            if stored is None:
                 raise FileNotFoundError(f"{self}/{name}")
-            data, info = found
+            data, info = stored
             lines = data.splitlines(keepends=True) if tail_lines is not None else []
             if tail_lines is None or len(lines) > tail_lines or len(data) >= info.size:
                 return data if tail_lines is None else b"".join(lines[len(lines) - min(tail_lines, len(lines)) :])
@@ -95,10 +95,10 @@ class Bucket(Place):
     def _take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
         """Return the file's name and size. The file stays at its place in the bucket."""
         del path
-        found = self._objects.find(_key(target / name))
-        if found is None:
+        info = self._objects.find(_key(target / name))
+        if info is None:
             raise FileNotFoundError(name)
-        return name, found.size
+        return name, info.size
 
     def store(self, target: PurePath, path: Path, when: datetime) -> str:
         """Upload a file to its final place, and remove it here; return its name in the record: see `Place`."""
@@ -115,33 +115,35 @@ class Bucket(Place):
         del when  # the names of the files contain it
         data = (folder / RECORD).read_bytes()
         new, before = file_names(decode_record(data)), file_names(old)
-        sizes = {PurePosixPath(one.key).name: one.size for one in self._objects.all(_key(target))}
+        sizes = {PurePosixPath(entry.key).name: entry.size for entry in self._objects.all(_key(target))}
         present = self._objects.get(_key(target / RECORD), limit=_MAX_RECORD_BYTES)
-        known = decode_record(present[0], f"{self}/{_key(target)}") if present is not None else None
-        if known is not None and known != old:
+        present_record = decode_record(present[0], f"{self}/{_key(target)}") if present is not None else None
+        if present_record is not None and present_record != old:
             raise ObjectChanged(f"another process has written {self}/{_key(target)}", passing=True)
         self._objects.put(_key(target / RECORD), data, present[1] if present is not None else "create")
         # If another process has written more logs meanwhile, its record is refused, so its logs are not needed.
         self._objects.delete([_key(target / name) for name in sizes.keys() - new - {RECORD}])
         grown = len(data) - sizes.get(RECORD, 0)
-        return grown + sum(sizes.get(one, 0) for one in new - before) - sum(sizes.get(one, 0) for one in before - new)
+        return (
+            grown + sum(sizes.get(name, 0) for name in new - before) - sum(sizes.get(name, 0) for name in before - new)
+        )
 
     def found(self) -> Iterator[tuple[float, int, PurePath]]:
         """Yield (time, bytes, folder) for each pod in the archive: see `Place`."""
         pods: dict[PurePath, tuple[float, int]] = {}
-        for one in self._objects.all():
-            path = PurePosixPath(one.key)
+        for entry in self._objects.all():
+            path = PurePosixPath(entry.key)
             if len(path.parts) != 4:  # not ours
                 continue
             named = _TIME.search(path.name)
             time, size = pods.get(path.parent, (0.0, 0))
-            pods[path.parent] = max(time, float(named[1]) if named is not None else 0.0), size + one.size
+            pods[path.parent] = max(time, float(named[1]) if named is not None else 0.0), size + entry.size
         for folder, (time, size) in pods.items():
             yield time, size, folder
 
     def remove(self, target: PurePath) -> None:
         """Remove the folder of a pod."""
-        self._objects.delete([one.key for one in self._objects.all(_key(target))])
+        self._objects.delete([entry.key for entry in self._objects.all(_key(target))])
 
 
 def _key(path: PurePath) -> str:

@@ -73,7 +73,7 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
             problem=self.problem,
         )
         last = msgspec.structs.replace(self, previous_log="", earlier=())
-        return tuple(one for one in (*self.earlier, previous, last) if one.log)
+        return tuple(run for run in (*self.earlier, previous, last) if run.log)
 
 
 class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -190,8 +190,13 @@ def read_record(folder: Path) -> ArchivedPod | None:
 
 def file_names(record: ArchivedPod | None) -> frozenset[str]:
     """Return the names of a record's files."""
-    found = record.containers if record is not None else ()
-    names = {name for one in found for run in (one, *one.earlier) for name in (run.log, run.previous_log, run.stacks)}
+    containers = record.containers if record is not None else ()
+    names = {
+        name
+        for container in containers
+        for run in (container, *container.earlier)
+        for name in (run.log, run.previous_log, run.stacks)
+    }
     return frozenset(filter(is_file_name, names))
 
 

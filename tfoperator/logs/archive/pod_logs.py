@@ -165,7 +165,7 @@ class PodLogs:
                     fetch, self.bounds.timeout, self._clock.now(), self._place, target, pod, folder, old, wanted, have
                 )
                 containers = tuple(attempt.container(status, init=init) for status, init in containers_of(pod))
-                if self._closed or not any(one.log or one.previous_log for one in containers):
+                if self._closed or not any(container.log or container.previous_log for container in containers):
                     return Saved(attempt.kept, tuple(attempt.problems), attempt.worth_another and not self._closed)
                 now = self._clock.now()
                 (folder / RECORD).write_bytes(encode_record(pod_record(job, pod, now, containers)))
@@ -213,7 +213,7 @@ class PodLogs:
             now = self._pod_now(pod)
             if now is None:
                 raise PodGone(f"pod {meta.name} has gone")
-            if run.end is not None and all(one.key != run.key for one in runs_of(now)):
+            if run.end is not None and all(current.key != run.key for current in runs_of(now)):
                 raise KubeError("the container was restarted at the same time")
             self._streams.add(stream)
             try:

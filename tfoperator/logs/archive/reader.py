@@ -42,8 +42,8 @@ def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: s
     folder = namespace_folder(namespace)
     # `path_component` changes a name with characters that Kubernetes does not allow: then `_` comes first.
     jobs = [name for name in place.children(folder) if name.startswith((f"{job}-", "_"))]
-    found = _pods(place, [folder / name for name in jobs], job)
-    return [pod for pod in found if pod.job_uid == found[-1].job_uid]
+    pods = _pods(place, [folder / name for name in jobs], job)
+    return [pod for pod in pods if pod.job_uid == pods[-1].job_uid]
 
 
 def read_archived(pod: ArchivedPod, run: ArchivedContainer, *, tail_lines: int | None = None) -> str | None:
@@ -63,5 +63,5 @@ def _pods(place: Place, folders: Iterable[PurePath], job: str) -> list[ArchivedP
     if not targets:
         return []
     with ThreadPoolExecutor(min(_READS, len(targets)), thread_name_prefix="archive-reader") as pool:
-        found = [record for record in pool.map(place.record, targets) if record is not None and record.job == job]
-    return sorted(found, key=lambda pod: (pod.created or pod.archived, pod.archived))
+        records = [record for record in pool.map(place.record, targets) if record is not None and record.job == job]
+    return sorted(records, key=lambda pod: (pod.created or pod.archived, pod.archived))

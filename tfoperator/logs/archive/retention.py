@@ -125,8 +125,8 @@ class Retention:
         self._measured = True
 
     def _sum_up(self, pods: _Pods) -> None:
-        self._kept = Counter({namespace: sum(size for _, size, _ in found) for namespace, found in pods.items()})
-        self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
+        self._kept = Counter({namespace: sum(size for _, size, _ in entries) for namespace, entries in pods.items()})
+        self._oldest = min((entries[-1][0] for entries in pods.values() if entries), default=float("inf"))
 
     def _make_room(self, namespace: str, size: int, spared: PurePath | None = None) -> bool:
         """Remove pods except `spared` until there is room for `size` more bytes of the namespace.
@@ -140,7 +140,7 @@ class Retention:
         wanted = uses[namespace] + size
         # A full archive is not scanned for each piece of a log that will not fit.
         if self._oldest >= old and not any(
-            kept and (one == namespace or uses[one] >= wanted) for one, kept in self._kept.items()
+            kept and (name == namespace or uses[name] >= wanted) for name, kept in self._kept.items()
         ):
             return False
         pods = self._pods()
@@ -158,14 +158,14 @@ class Retention:
             removed += 1
         if removed:
             logger.info("the log archive was full: removed the logs of %d old pods", removed)
-        self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
+        self._oldest = min((entries[-1][0] for entries in pods.values() if entries), default=float("inf"))
         return self._total() + size <= self._max
 
     def _pods(self) -> _Pods:
-        found: _Pods = {}
+        pods: _Pods = {}
         for time, size, folder in sorted(self._place.found(), reverse=True):
-            found.setdefault(self._namespace(folder), []).append((time, size, folder))
-        return found
+            pods.setdefault(self._namespace(folder), []).append((time, size, folder))
+        return pods
 
 
 def _giver(
@@ -177,12 +177,12 @@ def _giver(
     """
     wanted = uses[namespace] + size
     oldest: dict[str, float] = {}
-    for one, found in pods.items():
-        if len(found) > 1 and found[-1][2] == spared:  # even if it is the oldest
-            found[-1], found[-2] = found[-2], found[-1]
-        if found and found[-1][2] != spared:
-            oldest[one] = found[-1][0]
-    fair = [one for one in oldest if one == namespace or uses[one] >= wanted]
+    for name, entries in pods.items():
+        if len(entries) > 1 and entries[-1][2] == spared:  # even if it is the oldest
+            entries[-1], entries[-2] = entries[-2], entries[-1]
+        if entries and entries[-1][2] != spared:
+            oldest[name] = entries[-1][0]
+    fair = [name for name in oldest if name == namespace or uses[name] >= wanted]
     if fair:
-        return max(fair, key=lambda one: (uses[one], -oldest[one]))
-    return min((one for one in oldest if oldest[one] < old), key=lambda one: oldest[one], default=None)
+        return max(fair, key=lambda name: (uses[name], -oldest[name]))
+    return min((name for name in oldest if oldest[name] < old), key=lambda name: oldest[name], default=None)

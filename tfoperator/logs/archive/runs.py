@@ -89,7 +89,7 @@ def kept_runs(record: ArchivedPod | None) -> frozenset[RunKey]:
     """Return the runs for which a record has the complete log."""
     if record is None:
         return NO_RUNS
-    whole = [run for one in record.containers if not one.problem for run in one.runs]
+    whole = [run for container in record.containers if not container.problem for run in container.runs]
     return frozenset((run.name, run.restarts, run.exit_code, run.finished) for run in whole)
 
 

@@ -31,27 +31,29 @@ def with_stacks(
 
     Raises OSError.
     """
-    known = next((one for one in record.containers if one.name == container), ArchivedContainer(name=container))
+    archived = next(
+        (entry for entry in record.containers if entry.name == container), ArchivedContainer(name=container)
+    )
     new = f"Stacks at {when:%Y-%m-%dT%H:%M:%SZ}\n{text.rstrip()}\n\n".encode(errors="replace")
     path = folder / stacks_name(container)
-    path.write_bytes((_read(place, target, known.stacks) + new)[-MAX_STACKS_BYTES:])
-    told = _carried(place, target, folder, known, _FILES[:2])
-    told = msgspec.structs.replace(told, stacks=place.store(target, path, when))
-    rest = (_carried(place, target, folder, one, _FILES) for one in record.containers if one is not known)
-    return msgspec.structs.replace(record, containers=(told, *rest))
+    path.write_bytes((_read(place, target, archived.stacks) + new)[-MAX_STACKS_BYTES:])
+    updated = _carried(place, target, folder, archived, _FILES[:2])
+    updated = msgspec.structs.replace(updated, stacks=place.store(target, path, when))
+    others = (_carried(place, target, folder, entry, _FILES) for entry in record.containers if entry is not archived)
+    return msgspec.structs.replace(record, containers=(updated, *others))
 
 
 def _carried(
-    place: Place, target: PurePath, folder: Path, one: ArchivedContainer, files: Iterable[str]
+    place: Place, target: PurePath, folder: Path, container: ArchivedContainer, files: Iterable[str]
 ) -> ArchivedContainer:
     """Return a container with the files that could be taken over. Some files may have been removed to make room."""
     names: dict[str, Any] = {}
     for member in files:
-        name = getattr(one, member)
+        name = getattr(container, member)
         names[member], _ = place.take(target, name, folder / name)
     if "log" in names:
-        names["earlier"] = tuple(_carried(place, target, folder, run, ("log",)) for run in one.earlier)
-    return msgspec.structs.replace(one, **names)
+        names["earlier"] = tuple(_carried(place, target, folder, run, ("log",)) for run in container.earlier)
+    return msgspec.structs.replace(container, **names)
 
 
 def _read(place: Place, target: PurePath, name: str) -> bytes:

@@ -97,7 +97,7 @@ class LogArchive:
         self._lock = threading.Lock()  # guards the fields below, and the UIDs for which a call of `keep` waits
         self._waiting: dict[str, float] = {}  # by uid of a pod whose deletion waits: until when, on the monotonic clock
         self._ready: TTLCache[str, bool] = TTLCache(math.inf, _FRESH_TIME, timer=self._clock.monotonic)  # UIDs
-        self._known: dict[str, _Known] = {}  # by pod uid
+        self._known_runs: dict[str, _Known] = {}  # by pod uid
         self._running: set[Future[None]] = set()
         self._closed = False
         self._place = place
@@ -150,7 +150,7 @@ class LogArchive:
         """Return whether the pod has logs that are not kept, and that are not being fetched for its deletion."""
         if pod.metadata.uid in self._waiting or pod.metadata.uid in self._ready:
             return False
-        kept = self._known.get(pod.metadata.uid, _Known()).kept
+        kept = self._known_runs.get(pod.metadata.uid, _Known()).kept
         return any(run.end is None or run.key not in kept for run in runs_of(pod))
 
     # When containers end.
@@ -175,13 +175,13 @@ class LogArchive:
         return self._archive(job, pod, runs, self._clock.monotonic() + self.timeout, last=last)
 
     def _to_take(self, pod: Pod) -> list[ArchivedRun]:
-        known = self._known.get(pod.metadata.uid, _Known())
-        return [run for run in ready_runs(pod) if run.key not in known.kept and run.key not in known.lost]
+        known_runs = self._known_runs.get(pod.metadata.uid, _Known())
+        return [run for run in ready_runs(pod) if run.key not in known_runs.kept and run.key not in known_runs.lost]
 
     def forget(self, pod: Pod) -> None:
         """Forget the runs of a pod that was deleted."""
         with self._lock:
-            self._known.pop(pod.metadata.uid, None)
+            self._known_runs.pop(pod.metadata.uid, None)
 
     def close(self, timeout: float = 2.0) -> None:
         """Cancel the current work, and wait up to `timeout` seconds of real time for the threads. Idempotent.
@@ -215,22 +215,24 @@ class LogArchive:
         """Archive the logs of these runs, and report lost logs. Return whether no retry is needed."""
         meta = pod.metadata
         with self._lock:
-            known = self._known.get(meta.uid, _Known()).kept
+            kept = self._known_runs.get(meta.uid, _Known()).kept
         problem = ""
         try:
-            saved = self._logs.save(job, pod, runs, known, deadline)
+            saved = self._logs.save(job, pod, runs, kept, deadline)
         except OSError as error:
             problem = f"the archive can't be written: {error.strerror or error}"
-            saved = Saved(known, (problem,), worth_another=True)
+            saved = Saved(kept, (problem,), worth_another=True)
         except Exception as error:
             logger.exception("archiving the logs of %s failed", meta.name, extra={"job": job.key})
-            saved = Saved(known, (str(error),))
+            saved = Saved(kept, (str(error),))
         self._notice(problem)
         if saved.size is not None:
             self._metrics.archived(saved.size, new=saved.new)
         again = saved.worth_another and (not last or bool(problem))
-        told = self._learn(pod, saved.kept, NO_RUNS if again else frozenset(run.key for run in runs), told=last)
-        if saved.problems and (last or not again) and not told and not self._closed:
+        was_reported = self._learn(
+            pod, saved.kept, NO_RUNS if again else frozenset(run.key for run in runs), reporting=last
+        )
+        if saved.problems and (last or not again) and not was_reported and not self._closed:
             self._lost(job, pod, saved.problems)
         return not again
 
@@ -244,14 +246,14 @@ class LogArchive:
         elif changed:
             logger.info("the log archive can be written again")
 
-    def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey], *, told: bool) -> bool:
+    def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey], *, reporting: bool) -> bool:
         """Remember the result. Return whether a problem of the pod was already reported."""
         uid = pod.metadata.uid
         with self._lock:
-            known = self._known.setdefault(uid, _Known())
-            known.kept |= kept
-            known.lost |= tried - known.kept
-            before, known.told = known.told, known.told or told
+            known_runs = self._known_runs.setdefault(uid, _Known())
+            known_runs.kept |= kept
+            known_runs.lost |= tried - known_runs.kept
+            before, known_runs.told = known_runs.told, known_runs.told or reporting
         if self._pod_now(pod) is None:  # then `forget` may have been called before
             self.forget(pod)
         return before

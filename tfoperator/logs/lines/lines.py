@@ -49,7 +49,7 @@ class ResumableLines:
         """The time stamp of the latest line."""
         self._before = _instant(position)
         self._latest = self._before
-        self._seen: deque[tuple[_Instant, str]] = deque()  # lines of the last seconds, oldest first
+        self._recent: deque[tuple[_Instant, str]] = deque()  # lines of the last seconds, oldest first
         self._untimed = 0  # lines without a time that were seen
         # Of the current connection:
         self._again: Counter[tuple[_Instant, str]] = Counter()  # lines that it will repeat
@@ -71,8 +71,8 @@ class ResumableLines:
 
         If the last connection ended within a line, the incomplete line is dropped.
         """
-        self._again = Counter(self._seen)
-        self._catching_up = bool(self._seen)
+        self._again = Counter(self._recent)
+        self._catching_up = bool(self._recent)
         self._skip = self._untimed
         self._timed = None
         self._rest, self._continued = b"", False
@@ -83,25 +83,25 @@ class ResumableLines:
         `data` is a piece of the log of any size.
         """
         *complete, rest = (self._rest + data).split(b"\n")
-        found: list[str] = []
+        lines: list[str] = []
         for line in complete:
-            found += self._take(self._shortened(line, found))
+            lines += self._take(self._shortened(line, lines))
             self._continued = False
-        self._rest = self._shortened(rest, found)
-        return found
+        self._rest = self._shortened(rest, lines)
+        return lines
 
     def end(self) -> list[str]:
         """Return the last line if it has no line end. Call it only for a log that has ended."""
         rest, self._rest = self._rest, b""
         return self._take(rest) if rest else []
 
-    def _shortened(self, line: bytes, found: list[str]) -> bytes:
+    def _shortened(self, line: bytes, lines: list[str]) -> bytes:
         """Cut a line that is too long into pieces.
 
         The pieces are always the same, however the line arrives. Return the part of the line that remains.
         """
         while len(line) > MAX_LINE:
-            found += self._take(line[:MAX_LINE])
+            lines += self._take(line[:MAX_LINE])
             self._continued, line = True, line[MAX_LINE:]
         return line
 
@@ -142,10 +142,10 @@ class ResumableLines:
         self._catching_up = False
         if later:
             self._latest, self.position = instant, stamp
-        self._seen.append(entry)
+        self._recent.append(entry)
         oldest = instant[0] - 2 * LOG_WINDOW
-        while len(self._seen) > _MAX_SEEN_LINES or self._seen[0][0][0] < oldest:
-            self._seen.popleft()
+        while len(self._recent) > _MAX_SEEN_LINES or self._recent[0][0][0] < oldest:
+            self._recent.popleft()
         return True
 
 

@@ -79,7 +79,7 @@ def _tasks(plan: LaunchPlan) -> list[Json]:
         {
             "name": names[step],
             "template": "step",
-            **({"dependencies": [names[one] for one in after]} if after else {}),
+            **({"dependencies": [names[predecessor] for predecessor in after]} if after else {}),
             "arguments": {"parameters": [{"name": "step", "value": step}]},
         }
         for step, after in plan.steps.items()

@@ -71,7 +71,7 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
         texts |= {option.partition("=")[0]: option for option in self.options}
         texts |= {"--claim": "".join([claim.path for claim in self.claims])}
         for option, text in texts.items():
-            if sign := next((one for one in _TEMPLATE_SIGNS if one in text), ""):
+            if sign := next((candidate for candidate in _TEMPLATE_SIGNS if candidate in text), ""):
                 raise ComponentError(f"{option}: {text!r} contains {sign!r}, which Argo and Airflow would replace")
             if not text.isprintable():
                 raise ComponentError(f"{option}: {text!r} must not contain a control character")
@@ -211,10 +211,10 @@ def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
     """
     wanted = {name: _plain(name)[:longest].rstrip("-") for name in names}
     count = Counter(wanted.values())
-    found = {name: plain if count[plain] == 1 else _hashed(name, plain, longest) for name, plain in wanted.items()}
-    if len(set(found.values())) < len(found):  # a name equals another name with its hash
-        found = {name: _hashed(name, plain, longest) for name, plain in wanted.items()}
-    return found
+    unique = {name: plain if count[plain] == 1 else _hashed(name, plain, longest) for name, plain in wanted.items()}
+    if len(set(unique.values())) < len(unique):  # a name equals another name with its hash
+        unique = {name: _hashed(name, plain, longest) for name, plain in wanted.items()}
+    return unique
 
 
 def object_name(name: str, longest: int) -> str:

@@ -126,11 +126,15 @@ class ComponentSpec:
         The message has a line for each of them.
         """
         problems: list[str] = []
-        known: dict[str, ChannelParameter | ExecutionParameter] = {**self.INPUTS, **self.OUTPUTS, **self.PARAMETERS}
-        given = {name: one for name, one in arguments.items() if one is not None}
-        for name in sorted(arguments.keys() - known.keys()):
-            problems.append(f"it has no argument {name!r}; the arguments are {', '.join(known) or 'none'}")
-        for name, wanted in known.items():
+        known_parameters: dict[str, ChannelParameter | ExecutionParameter] = {
+            **self.INPUTS,
+            **self.OUTPUTS,
+            **self.PARAMETERS,
+        }
+        given = {name: argument for name, argument in arguments.items() if argument is not None}
+        for name in sorted(arguments.keys() - known_parameters.keys()):
+            problems.append(f"it has no argument {name!r}; the arguments are {', '.join(known_parameters) or 'none'}")
+        for name, wanted in known_parameters.items():
             if name in given:
                 problems += _problems(name, wanted, given[name])
             elif not wanted.optional and name not in self.OUTPUTS:
@@ -220,7 +224,7 @@ class BaseComponent:
         except ComponentError as error:
             raise ComponentError(f"{self.id}: {error}") from error
         self.inputs, self.exec_properties = self.spec.inputs, self.spec.exec_properties
-        self.outputs = Outputs({name: Channel(one.type) for name, one in self.spec.OUTPUTS.items()})
+        self.outputs = Outputs({name: Channel(parameter.type) for name, parameter in self.spec.OUTPUTS.items()})
         for name, channel in self.outputs.items():
             channel.producer, channel.output = self, name
 

@@ -52,16 +52,16 @@ def _step(component: BaseComponent, loops: _Loops) -> Step:
         component.executor_spec,
         inputs,
         outputs,
-        {name: placed(one) for name, one in component.exec_properties.items()},
-        tuple([placed(one) for one in component.conditions]),
-        tuple([loops.plain(component, one) for one in own]),
+        {name: placed(value) for name, value in component.exec_properties.items()},
+        tuple([placed(condition) for condition in component.conditions]),
+        tuple([loops.plain(component, loop) for loop in own]),
         retry=component.retry_policy,
     )
 
 
 def _source(component: BaseComponent, name: str, channel: Channel, placed: Callable[[Any], Any]) -> Source:
     if channel.choices:
-        return Value("first", tuple([_source(component, name, one, placed) for one in channel.choices]))
+        return Value("first", tuple([_source(component, name, choice, placed) for choice in channel.choices]))
     if channel.producer is None:
         if not channel.artifacts:
             raise ComponentError(
@@ -81,12 +81,12 @@ class _Loops:
 
     def around(self, component: BaseComponent) -> list[ForEach]:
         """Return the loops that contain a component, the outer loops first."""
-        found: list[ForEach] = []
+        loops: list[ForEach] = []
         for value in (*component.exec_properties.values(), *component.conditions):
-            found += self._of(value)
+            loops += self._of(value)
         for loop in component.loops:
-            found += [*self._of(loop.items, of_items=True), loop]
-        return list(dict.fromkeys(found))
+            loops += [*self._of(loop.items, of_items=True), loop]
+        return list(dict.fromkeys(loops))
 
     def plain(self, component: BaseComponent, loop: ForEach) -> Loop:
         """Return a loop of the pipeline's Python objects as a `Loop` of the graph, for a step made from `component`."""
@@ -101,20 +101,20 @@ class _Loops:
         further loops, the result is a list with the value of each iteration.
         """
 
-        def change(one: Value) -> Value:
-            if one.op == ITEM:
-                return Value(ITEM, (self.plain(component, one.args[0]).name,))
-            producer, output = one.args
-            if not any(known is producer for known in self._pipeline.components):
+        def change(operation: Value) -> Value:
+            if operation.op == ITEM:
+                return Value(ITEM, (self.plain(component, operation.args[0]).name,))
+            producer, output = operation.args
+            if not any(member is producer for member in self._pipeline.components):
                 raise ComponentError(
                     f"{component.id}: reads an output of {producer.id}, which is not in the pipeline "
                     f"{self._pipeline.pipeline_name}: add it"
                 )
-            theirs, found = self.around(producer), Value(OUTPUT, (producer.id, output))
+            theirs, source = self.around(producer), Value(OUTPUT, (producer.id, output))
             shared = next((at for at, loop in enumerate(theirs) if own[at : at + 1] != [loop]), len(theirs))
             for depth in range(len(theirs) - 1, shared - 1, -1):
-                found = Value(COLLECT, (depth, self.plain(component, theirs[depth]), found))
-            return found
+                source = Value(COLLECT, (depth, self.plain(component, theirs[depth]), source))
+            return source
 
         return mapped(value, change)
 
@@ -129,4 +129,4 @@ class _Loops:
             return self.around(value.args[0])
         if value.op == ITEM:
             return [*self._of(value.args[0].items, of_items=True), value.args[0]]
-        return [loop for one in value.args for loop in self._of(one, of_items=of_items)]
+        return [loop for argument in value.args for loop in self._of(argument, of_items=of_items)]

@@ -215,18 +215,18 @@ class KubernetesClaimLauncher(_ClaimLauncher):
         with self.context.kube() as client:
             calls = self._calls(client)
             try:
-                found = calls.patiently(
+                claim = calls.patiently(
                     f"get claim {name}",
                     lambda: client.get(PERSISTENT_VOLUME_CLAIMS, calls.namespace, name, _decode),
                 )
-                if CLAIM_LABEL not in found.metadata.labels:
+                if CLAIM_LABEL not in claim.metadata.labels:
                     raise PermanentFailure(
                         f"claim {calls.namespace}/{name} was not created by a pipeline (it does not have the label "
                         f"{CLAIM_LABEL}): delete it yourself"
                     )
                 calls.patiently(
                     f"delete claim {name}",
-                    lambda: client.delete(PERSISTENT_VOLUME_CLAIMS, calls.namespace, name, uid=found.metadata.uid),
+                    lambda: client.delete(PERSISTENT_VOLUME_CLAIMS, calls.namespace, name, uid=claim.metadata.uid),
                 )
             except NotFoundError:
                 self.context.tell(f"claim {name} does not exist")
@@ -234,10 +234,10 @@ class KubernetesClaimLauncher(_ClaimLauncher):
                 raise PermanentFailure(f"claim {calls.namespace}/{name} can't be deleted: {error}") from error
 
     def _label_of(self, calls: ApiCalls, name: str) -> str:
-        found = calls.patiently(
+        claim = calls.patiently(
             f"get claim {name}", lambda: calls.client.get(PERSISTENT_VOLUME_CLAIMS, calls.namespace, name, _decode)
         )
-        return found.metadata.labels.get(CLAIM_LABEL, "")
+        return claim.metadata.labels.get(CLAIM_LABEL, "")
 
     def _spec(self) -> Json:
         where = f"component {self.component.name}"

@@ -116,19 +116,23 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         contents = {name: inputs[name][0].properties.get("value") for name in self.contents if inputs.get(name)}
         inputs, outputs = (
             {
-                name: [msgspec.structs.replace(one, uri=places.get(one.uri, one.uri)) for one in these]
+                name: [
+                    msgspec.structs.replace(artifact, uri=places.get(artifact.uri, artifact.uri)) for artifact in these
+                ]
                 for name, these in side.items()
             }
             for side in (inputs, outputs)
         )
         values = {k: v for k, v in properties.items() if k != TMP_PATH}
-        known = {"parameterValues": values} | ({"parameters": typed_parameters(values)} if self.old_schema else {})
+        parameter_fields = {"parameterValues": values} | (
+            {"parameters": typed_parameters(values)} if self.old_schema else {}
+        )
         place = outputs[self.report][0].uri if self.report else f"{properties[TMP_PATH]}/{OUTPUT_FILE}"
         if self.report:  # the program of `preCacheCheck` sees the outputs of its task, and not its own output
             outputs = {name: [Artifact("")] for name in self.planned}
         files = {name: {"outputFile": outputs[name][0].uri} for name in self.values}
         whole = {
-            "inputs": {**known, "artifacts": self._lists(inputs, remote)},
+            "inputs": {**parameter_fields, "artifacts": self._lists(inputs, remote)},
             "outputs": {"parameters": files, "artifacts": self._lists(outputs, remote), "outputFile": place},
         }
 
@@ -140,15 +144,15 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
             if isinstance(given, str):
                 yield PLACEHOLDER.sub(replaced, given)
             elif not isinstance(given, _Structure):
-                for one in given:
-                    yield from words(one)
+                for part in given:
+                    yield from words(part)
             elif (choice := given.chosen) is not None:
                 given_names = {*properties, *(name for name, artifacts in inputs.items() if artifacts)}
                 yield from words(choice.then if choice.name in given_names else choice.otherwise)
             else:
                 yield "".join(words(given.joined or ()))
 
-        command, args = ([*words([_structure(one) for one in side])] for side in (self.command, self.args))
+        command, args = ([*words([_structure(text) for text in side])] for side in (self.command, self.args))
         for word in (*command, *args):
             if len(word.encode()) >= _MAX_WORD or "\0" in word:
                 raise ComponentError(
@@ -171,12 +175,12 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         unique = "instanceSchema" in kind
         return [
             {
-                "name": (remote.get(one.uri, one.uri) or name) if unique else name,
+                "name": (remote.get(artifact.uri, artifact.uri) or name) if unique else name,
                 "type": kind,
-                "uri": one.uri,
-                "metadata": {key: value for key, value in one.properties.items() if not unique or key != "value"},
+                "uri": artifact.uri,
+                "metadata": {key: value for key, value in artifact.properties.items() if not unique or key != "value"},
             }
-            for one in given
+            for artifact in given
         ]
 
     def _value(
@@ -204,8 +208,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
             case ["inputs" | "outputs" as side, "artifacts", name, field, *key] if (
                 name in self.artifacts and field in _FIELDS and len(key) <= (field == "metadata")
             ):
-                found = whole[side]["artifacts"].get(name, {"artifacts": []})["artifacts"]
-                value = found[0][_FIELDS[field]] if found else None
+                artifacts = whole[side]["artifacts"].get(name, {"artifacts": []})["artifacts"]
+                value = artifacts[0][_FIELDS[field]] if artifacts else None
                 return value.get(key[0]) if key and isinstance(value, dict) else value
         raise ComponentError(f"component {self.task}: {placeholder[0]} is not a placeholder that is supported here")
 
@@ -229,9 +233,9 @@ def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformCon
     `ours` is the executor's part of `platforms.tfoperator` in the second document of the file. It has the form of
     `platforms` in component.yaml, and overrides the settings of `container`.
     """
-    variables = {one.get("name", ""): one.get("value", "") for one in container.get("env", ())}
+    variables = {variable.get("name", ""): variable.get("value", "") for variable in container.get("env", ())}
     resources = resources_of(f"executors.{label}.container.resources", container.get("resources", {}))
-    environment = [{"name": name, "value": verbatim(one)} for name, one in variables.items()]
+    environment = [{"name": name, "value": verbatim(value)} for name, value in variables.items()]
     pod = {"containers": [{**resources.pod, "env": environment}]}
     made: dict[str, PlatformConfig] = {
         "docker": DockerPlatformConfig(environment=variables, **resources.docker),
@@ -245,8 +249,8 @@ def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformCon
     for config in given:
         if isinstance(config, TFJobPlatformConfig):
             made["kubernetes"] = TFJobPlatformConfig(pod_spec=pod)
-        for platform, one in made.items():
-            made[platform] = one.merge(config) if type(one) is type(config) else one
+        for platform, base in made.items():
+            made[platform] = base.merge(config) if type(base) is type(config) else base
     return made
 
 

@@ -43,12 +43,12 @@ def privileges(platforms: Configs, platform: str, here: Path) -> list[str]:
 
     An item has the form `STEP: docker: OPTION`. For a mount of a folder outside of `here`, OPTION is `volumes: FOLDER`.
     """
-    found = []
+    options = []
     for step, configs in platforms.get(platform, {}).items():
         for config in configs:
             if isinstance(config, DockerPlatformConfig):
-                found += [f"{step}: docker: {option}" for option in _reaching(config.run_kwargs, here)]
-    return found
+                options += [f"{step}: docker: {option}" for option in _reaching(config.run_kwargs, here)]
+    return options
 
 
 def _reaching(options: Mapping[str, Any], here: Path) -> Iterator[str]:

@@ -43,11 +43,16 @@ def pipeline_and_settings(document: Any) -> tuple[Json, JobSettings]:
     if isinstance(document, dict) and "pipelineSpec" in document:
         check("pipeline job", document, JOB)
         pipeline, config = document["pipelineSpec"], document.get("runtimeConfig", {})
-        old = {name: _old_value(f"runtimeConfig.parameters.{name}", one) for name, one in _of(config, "parameters")}
+        old = {
+            name: _old_value(f"runtimeConfig.parameters.{name}", constant)
+            for name, constant in _of(config, "parameters")
+        }
         settings = JobSettings(config.get("gcsOutputDirectory", ""), old | config.get("parameterValues", {}))
     check("pipeline", pipeline, PIPELINE)
-    components = {name: _component(name, one) for name, one in _of(pipeline, "components")}
-    executors = {name: _executor(name, one) for name, one in _of(pipeline.get("deploymentSpec", {}), "executors")}
+    components = {name: _component(name, component) for name, component in _of(pipeline, "components")}
+    executors = {
+        name: _executor(name, executor) for name, executor in _of(pipeline.get("deploymentSpec", {}), "executors")
+    }
     root = _component("root", pipeline.get("root", {}))
     return {**pipeline, "root": root, "components": components, "deploymentSpec": {"executors": executors}}, settings
 
@@ -85,7 +90,7 @@ def _constant(where: str, given: Json) -> Json:
     """Return a constant with the field `constant` of schema 2.1.0 in place of `constantValue` of schema 2.0.0."""
     if "constantValue" not in given:
         return given
-    others = {name: one for name, one in given.items() if name != "constantValue"}
+    others = {name: value for name, value in given.items() if name != "constantValue"}
     return {"constant": _old_value(f"{where}.constantValue", given["constantValue"]), **others}
 
 
@@ -93,19 +98,19 @@ def _component(name: str, component: Json) -> Json:
     made = dict(component)
     for side in ("inputDefinitions", "outputDefinitions"):
         if side in component:
-            parameters = {key: _parameter(one) for key, one in _of(component[side], "parameters")}
+            parameters = {key: _parameter(parameter) for key, parameter in _of(component[side], "parameters")}
             made[side] = {**component[side], "parameters": parameters}
     if "dag" in component:
         tasks = component["dag"].get("tasks", {})
         made["dag"] = {
             **component["dag"],
-            "tasks": {key: _task(f"{name}.{key}", one, tasks) for key, one in tasks.items()},
+            "tasks": {key: _task(f"{name}.{key}", task, tasks) for key, task in tasks.items()},
         }
     return made
 
 
 def _parameter(parameter: Json) -> Json:
-    others = {name: one for name, one in parameter.items() if name != "type"}
+    others = {name: value for name, value in parameter.items() if name != "type"}
     old = parameter.get("type")
     return others if old is None else {"parameterType": _OLD_TYPES.get(old, old), **others}
 
@@ -114,7 +119,10 @@ def _task(where: str, task: Json, tasks: Json) -> Json:
     inputs = task.get("inputs", {})
     if "parameters" not in inputs:
         return task
-    parameters = {key: _given(f"{where}.inputs.parameters.{key}", one, tasks) for key, one in _of(inputs, "parameters")}
+    parameters = {
+        key: _given(f"{where}.inputs.parameters.{key}", parameter, tasks)
+        for key, parameter in _of(inputs, "parameters")
+    }
     return {**task, "inputs": {**inputs, "parameters": parameters}}
 
 

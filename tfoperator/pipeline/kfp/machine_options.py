@@ -65,7 +65,7 @@ def read_objects(paths: Iterable[str]) -> dict[tuple[str, str], dict[str, bytes]
     Raises ComponentError, with the name of the file, and OSError. An object of any other kind is refused, because a
     pipeline uses no other objects of a manifest.
     """
-    found: dict[tuple[str, str], dict[str, bytes]] = {}
+    contents: dict[tuple[str, str], dict[str, bytes]] = {}
     for path in paths:
         with Path(path).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -75,10 +75,10 @@ def read_objects(paths: Iterable[str]) -> dict[tuple[str, str], dict[str, bytes]
             raise ComponentError(str(error)) from None
         for document in documents:
             kind, name, content = _object(path, document)
-            if (kind, name) in found:
+            if (kind, name) in contents:
                 raise ComponentError(f"{path}: {kind} {name} is there twice")
-            found[kind, name] = content
-    return found
+            contents[kind, name] = content
+    return contents
 
 
 class _Meta(msgspec.Struct):
@@ -103,11 +103,11 @@ def _object(path: str, document: Any) -> tuple[str, str, dict[str, bytes]]:
         where = f"{path}: {given.kind} {given.metadata.name}"
         name = object_name(where, given.metadata.name)
         plain = given.data or {}
-        found = msgspec.convert(plain, dict[str, bytes]) if given.kind == "Secret" else _encoded(plain)
+        content = msgspec.convert(plain, dict[str, bytes]) if given.kind == "Secret" else _encoded(plain)
     except msgspec.ValidationError as error:
         raise ComponentError(f"{path}: {error}") from None
-    found |= (given.binary_data or {}) | _encoded(given.string_data or {})
-    return given.kind, name, {data_key(where, key): value for key, value in found.items()}
+    content |= (given.binary_data or {}) | _encoded(given.string_data or {})
+    return given.kind, name, {data_key(where, key): value for key, value in content.items()}
 
 
 def _encoded(texts: Mapping[str, str]) -> dict[str, bytes]:
@@ -142,15 +142,15 @@ def docker_arguments(where: str, options: Options) -> Json:
             f"{where}.pvcMount.subPath: can't be used on Docker here, because a program could replace the folder by "
             "a symbolic link: mount the whole claim, or run the step as a process or as a pod"
         )
-    found: Json = {}
+    arguments: Json = {}
     if policy := options.get("imagePullPolicy"):
-        found["pull"] = _PULLS.get(policy, "missing")
+        arguments["pull"] = _PULLS.get(policy, "missing")
     security = options.get("securityContext", {})
     if "runAsUser" in security:
-        found["user"] = ":".join(str(security[field]) for field in ("runAsUser", "runAsGroup") if field in security)
+        arguments["user"] = ":".join(str(security[field]) for field in ("runAsUser", "runAsGroup") if field in security)
     if (shared := options.get("enabledSharedMemory")) and shared.get("size"):
-        found["shm_size"] = shared["size"]
-    return found
+        arguments["shm_size"] = shared["size"]
+    return arguments
 
 
 def ignored(options: Iterable[str], *, docker: bool) -> list[str]:
@@ -169,11 +169,11 @@ def remove_folders(work: Path) -> None:
 def _data(where: str, item: Json, kind: str, objects: ObjectData) -> Mapping[str, bytes] | None:
     """Return the data of a Secret or ConfigMap. Return None if the object is optional and missing."""
     name = object_name(where, item["name"])
-    if (found := objects.get((kind, name))) is None and not item.get("optional", False):
+    if (data := objects.get((kind, name))) is None and not item.get("optional", False):
         raise ComponentError(
             f"{where}: {kind} {name} does not exist here: name a manifest that contains it with --manifest FILE"
         )
-    return found
+    return data
 
 
 def _variables(

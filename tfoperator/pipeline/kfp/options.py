@@ -116,13 +116,13 @@ def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Optio
     `{"componentInputParameter": "secret"}`. Raises ComponentError with a message that names the field.
     """
     check_size(where, given)
-    found: Options = {}
+    options: Options = {}
     for option, items in given.items():
         if isinstance(items, list):
-            found[option] = as_late([_resolved(item, resolve) for item in items])
+            options[option] = as_late([_resolved(item, resolve) for item in items])
         else:
-            found[option] = as_late(_resolved(items, resolve) if isinstance(items, dict) else items)
-    return found
+            options[option] = as_late(_resolved(items, resolve) if isinstance(items, dict) else items)
+    return options
 
 
 def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
@@ -158,14 +158,14 @@ _REFERENCES = frozenset(
 
 def producers(given: Json) -> set[str]:
     """Return the names of the tasks whose outputs these options use. The task that has the options runs after them."""
-    found = set()
+    names = set()
     for items in given.values():
         for item in items if isinstance(items, list) else [items]:
             inputs = (item, *item.values()) if isinstance(item, dict) else ()
             for given_input in inputs:
                 if isinstance(given_input, dict) and isinstance(given_input.get("taskOutputParameter"), dict):
-                    found.add(str(given_input["taskOutputParameter"].get("producerTask", "")))
-    return found
+                    names.add(str(given_input["taskOutputParameter"].get("producerTask", "")))
+    return names
 
 
 def check_size(where: str, value: Any, depth: int = 0) -> None:

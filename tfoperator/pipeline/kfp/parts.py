@@ -139,9 +139,9 @@ def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
     before: dict[str, set[str]] = {}
     for name, task in tasks.items():
         before[name] = set(task.get("dependentTasks", ()))
-        for one in (one for side in task.get("inputs", {}).values() for one in side.values()):
+        for task_input in (entry for side in task.get("inputs", {}).values() for entry in side.values()):
             for source in ("taskOutputParameter", "taskOutputArtifact", "taskFinalStatus"):
-                before[name] |= {one[source].get("producerTask", "")} if source in one else set()
+                before[name] |= {task_input[source].get("producerTask", "")} if source in task_input else set()
         if unknown := sorted(before[name] - tasks.keys()):
             raise ComponentError(f"{scope or 'root'}.{name}: the task {unknown[0]!r} does not exist")
     return names_in_order(scope or "root", before)
@@ -167,8 +167,8 @@ def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
     side = "artifacts" if "artifactSelectors" in chosen else "parameters"
     if "valueFromParameter" in chosen:
         selectors = [chosen["valueFromParameter"]]
-    found = [output_of(where, one, made, side) for one in selectors]
-    return found[0] if len(found) == 1 else Value("first", tuple([as_value(where, one) for one in found]))
+    outputs = [output_of(where, selector, made, side) for selector in selectors]
+    return outputs[0] if len(outputs) == 1 else Value("first", tuple([as_value(where, output) for output in outputs]))
 
 
 def as_value(where: str, source: Any) -> Any:
@@ -189,8 +189,8 @@ def definitions_of(component: Json, side: str, kind: str) -> dict[str, Json]:
     """Return the definitions in a component of the IR. `side` is `input` or `output`. `kind` is `parameters` or
     `artifacts`.
     """
-    found: dict[str, Json] = component.get(f"{side}Definitions", {}).get(kind, {})
-    return found
+    definitions: dict[str, Json] = component.get(f"{side}Definitions", {}).get(kind, {})
+    return definitions
 
 
 def type_of(where: str, one: Json) -> tuple[str, Any]:
@@ -232,16 +232,16 @@ def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = ""
         members = [part for pair in value.items() for part in map(of, pair)]
         if _has_value(members):
             return Value("object", tuple(members))
-        return {rendered_value(key): one for key, one in zip(members[::2], members[1::2], strict=True)}
+        return {rendered_value(key): item for key, item in zip(members[::2], members[1::2], strict=True)}
     if not isinstance(value, str):
         return value
     parts: list[Any] = []
     at = 0
     for match in PLACEHOLDER.finditer(value):
-        if (found := _named(where, match, known, task)) is not _TEXT:
-            parts += [value[at : match.start()], found]
+        if (replacement := _named(where, match, known, task)) is not _TEXT:
+            parts += [value[at : match.start()], replacement]
             at = match.end()
-    parts = [one for one in (*parts, value[at:]) if one != ""] if parts else [value]
+    parts = [part for part in (*parts, value[at:]) if part != ""] if parts else [value]
     return parts[0] if len(parts) == 1 else Value("text", tuple(parts))
 
 
@@ -260,14 +260,14 @@ def as_late(value: Any) -> Any:
     return value
 
 
-def _named(where: str, placeholder: re.Match[str], known: Mapping[str, Any], task: str) -> Any:
+def _named(where: str, placeholder: re.Match[str], parameters: Mapping[str, Any], task: str) -> Any:
     """Return the value of a placeholder in a constant. Return _TEXT if the text is no placeholder of a constant.
 
     Raises ComponentError for an unknown placeholder of the pipeline.
     """
     path = placeholder["path"]
     if (name := _INPUT.fullmatch(path)) is not None:
-        return member(where, known, name[1])
+        return member(where, parameters, name[1])
     if path == ".pipeline_task_name" and task:
         return task
     if (fact := _FACTS.get(path)) is not None:
@@ -278,7 +278,7 @@ def _named(where: str, placeholder: re.Match[str], known: Mapping[str, Any], tas
 
 
 def _has_value(parts: Iterable[Any]) -> bool:
-    return any(isinstance(one, Value) for one in parts)
+    return any(isinstance(part, Value) for part in parts)
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -295,8 +295,8 @@ def read_condition(text: str, inputs: Named) -> Any:
     """
 
     def ours(match: re.Match[str]) -> str:
-        found = match[0]
-        return repr(found[1:-1]) if found[0] == "'" else _SIGNS.get(found, "?")
+        token = match[0]
+        return repr(token[1:-1]) if token[0] == "'" else _SIGNS.get(token, "?")
 
     try:
         if len(text) > _MAX_TEXT:
@@ -317,11 +317,11 @@ def _value(node: ast.AST, inputs: Named) -> Any:
             return Value("!", (of(node.operand),))
         case ast.BoolOp():
             op = _OPERATIONS[type(node.op).__name__]
-            return reduce(lambda one, other: Value(op, (one, other)), map(of, node.values))
+            return reduce(lambda joined, other: Value(op, (joined, other)), map(of, node.values))
         case ast.Compare(ops=[sign], comparators=[right]) if op := _OPERATIONS.get(type(sign).__name__, ""):
             return Value(op, (of(node.left), of(right)))
-        case ast.Call(func=ast.Name(id="int" | "double" as name), args=[one], keywords=[]):
-            return Value(name, (of(one),))
+        case ast.Call(func=ast.Name(id="int" | "double" as name), args=[argument], keywords=[]):
+            return Value(name, (of(argument),))
         case ast.Subscript(
             value=ast.Attribute(value=ast.Name(id="inputs"), attr="parameter_values"),
             slice=ast.Constant(value=str() as key),

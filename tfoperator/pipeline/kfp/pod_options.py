@@ -107,12 +107,12 @@ def security_of(where: str, options: Options) -> Json:
     A file can set no other field.
     """
     given = options.get("securityContext", {})
-    found: Json = {
+    security: Json = {
         field: number(f"{where}.securityContext.{field}", given[field])
         for field in ("runAsUser", "runAsGroup")
         if field in given
     }
-    return {**found, **({"runAsNonRoot": given["runAsNonRoot"]} if "runAsNonRoot" in given else {})}
+    return {**security, **({"runAsNonRoot": given["runAsNonRoot"]} if "runAsNonRoot" in given else {})}
 
 
 def field_of(where: str, path: str) -> re.Match[str]:
@@ -193,11 +193,11 @@ def _ephemeral(where: str, item: Json) -> Json:
     spec = claim_spec(where, item.get("accessModes", []), item.get("size"))
     if not item.get("defaultStorageClass"):
         spec["storageClassName"] = storage_class(where, item.get("storageClassName", ""))
-    found = {
+    checked = {
         "labels": labels_of(f"{where}.metadata.labels", metadata.get("labels", {})),
         "annotations": annotations_of(f"{where}.metadata.annotations", metadata.get("annotations", {})),
     }
-    return {"ephemeral": {"volumeClaimTemplate": {"metadata": {k: v for k, v in found.items() if v}, "spec": spec}}}
+    return {"ephemeral": {"volumeClaimTemplate": {"metadata": {k: v for k, v in checked.items() if v}, "spec": spec}}}
 
 
 def claim_spec(where: str, modes: Any, size: Any) -> Json:
@@ -221,10 +221,10 @@ def storage_class(where: str, name: Any) -> str:
 def amount(where: str, text: Any) -> str:
     """Return a quantity above 0, such as 5Gi. Raises ComponentError."""
     try:
-        found = float(parse_quantity(text)) if isinstance(text, str) and len(text) <= _MAX_QUANTITY else 0.0
+        value = float(parse_quantity(text)) if isinstance(text, str) and len(text) <= _MAX_QUANTITY else 0.0
     except ValueError:
-        found = 0.0
-    if not 0 < found < _MAX_BYTES:
+        value = 0.0
+    if not 0 < value < _MAX_BYTES:
         raise ComponentError(f"{where}: must be an amount such as 5Gi, but is {text!r:.80}")
     return str(text)
 
@@ -235,22 +235,22 @@ _MAX_BYTES = 2.0**63
 
 def _placement(where: str, options: Options) -> Json:
     """Return the fields of a pod spec that determine the pod's node."""
-    found: Json = {}
+    spec: Json = {}
     place, selector = f"{where}.nodeSelector", options.get("nodeSelector", {})
     chosen = selector.get("nodeSelectorJson")
     if chosen is not None:  # as in a cluster of Kubeflow Pipelines, `labels` are ignored then
         check_size(place, chosen)
         check(place, chosen, {"*": str})
     if pairs := labels_of(place, selector.get("labels", {}) if chosen is None else chosen):
-        found["nodeSelector"] = pairs
+        spec["nodeSelector"] = pairs
     if tolerations := [*_tolerations(f"{where}.tolerations", options)]:
-        found["tolerations"] = tolerations
+        spec["tolerations"] = tolerations
     affinity = {"nodeAffinity": _node_affinity(f"{where}.nodeAffinity", options)} | _pod_affinity(
         f"{where}.podAffinity", options
     )
     if affinity := {kind: rules for kind, rules in affinity.items() if rules}:
-        found["affinity"] = affinity
-    return found
+        spec["affinity"] = affinity
+    return spec
 
 
 def _tolerations(where: str, options: Options) -> Iterator[Json]:
@@ -301,11 +301,11 @@ def _node_affinity(where: str, options: Options) -> Json:
 
 
 def _affinity(required: Any, preferred: list[Json]) -> Json:
-    found = {
+    rules = {
         "requiredDuringSchedulingIgnoredDuringExecution": required,
         "preferredDuringSchedulingIgnoredDuringExecution": preferred,
     }
-    return {rule: terms for rule, terms in found.items() if terms}
+    return {rule: terms for rule, terms in rules.items() if terms}
 
 
 def _weighted(where: str, weight: Any, **term: Json) -> Json:
@@ -314,26 +314,26 @@ def _weighted(where: str, weight: Any, **term: Json) -> Json:
 
 def _node_term(where: str, given: Mapping[str, Any]) -> Json:
     kinds = ("matchExpressions", "matchFields")
-    found = {kind: _matches(where, given[kind], (*_OPERATORS, "Gt", "Lt")) for kind in kinds if given.get(kind)}
-    if not found:
+    term = {kind: _matches(where, given[kind], (*_OPERATORS, "Gt", "Lt")) for kind in kinds if given.get(kind)}
+    if not term:
         raise ComponentError(f"{where}: a term must have matchExpressions or matchFields")
-    return found
+    return term
 
 
 def _matches(where: str, given: list[Json], operators: tuple[str, ...]) -> list[Json]:
-    found = []
+    expressions = []
     for match in given:
         key = match.get("key", "")
         annotations_of(where, {key: ""})
         made: Json = {"key": key, "operator": choice(where, match.get("operator"), *operators)}
         if values := match.get("values"):
             made["values"] = values
-        found.append(made)
-    return found
+        expressions.append(made)
+    return expressions
 
 
 def _pod_affinity(where: str, options: Options) -> Json:
-    found: Json = {}
+    affinities: Json = {}
     for anti, kind in ((False, "podAffinity"), (True, "podAntiAffinity")):
         required, preferred = [], []
         for item in options.get("podAffinity", ()):
@@ -358,5 +358,5 @@ def _pod_affinity(where: str, options: Options) -> Json:
                 preferred.append(_weighted(where, item["weight"], podAffinityTerm=term))
             else:
                 required.append(term)
-        found[kind] = _affinity(required, preferred)
-    return found
+        affinities[kind] = _affinity(required, preferred)
+    return affinities

@@ -76,7 +76,7 @@ def read_ir(path: str, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
     with Path(path).open("rb") as stream:
         data = stream.read(MAX_BYTES + 1)
     try:
-        documents = [one.value for one in read_documents(data, path)]
+        documents = [document.value for document in read_documents(data, path)]
         if not documents or len(documents) > 2:
             raise ComponentError(
                 "the file must have one document with the pipeline, and at most one more document with platform "
@@ -112,18 +112,18 @@ class _Reading:
         name, root = self._pipeline.get("pipelineInfo", {}).get("name", ""), self._pipeline["root"]
         wanted, problems = definitions_of(root, "input", "parameters"), list[str]()
         artifacts = self._given_artifacts(root, given, problems)
-        examples = {key: type_of(f"root: {key}", one)[1] for key, one in wanted.items()}
+        examples = {key: type_of(f"root: {key}", definition)[1] for key, definition in wanted.items()}
         texts = {key: text for key, text in given.items() if key in wanted or key not in artifacts}
         values = parameter_values(examples, texts, problems)
         settings = self._settings.values
         problems += [f"runtimeConfig: the pipeline has no parameter {key!r}" for key in settings.keys() - wanted.keys()]
-        for key, one in wanted.items():
+        for key, definition in wanted.items():
             if key not in given:
-                values[key] = typed(one, settings.get(key, one.get("defaultValue")))
+                values[key] = typed(definition, settings.get(key, definition.get("defaultValue")))
                 if key in settings and not fits(values[key], examples[key]):
-                    kind = one.get("parameterType", "STRING")
+                    kind = definition.get("parameterType", "STRING")
                     problems.append(f"runtimeConfig: {key!r} must be {kind}, but is {values[key]!r:.60}")
-                if values[key] is None and not one.get("isOptional"):
+                if values[key] is None and not definition.get("isOptional"):
                     problems.append(f"parameter {key!r} is missing: --param {key}=VALUE")
         if "dag" not in root:
             problems.append("root.dag is missing")
@@ -140,15 +140,15 @@ class _Reading:
         return graph, {**values, **{key: given[key] for key in artifacts}}, self._configs
 
     def _given_artifacts(self, root: Json, given: Mapping[str, str], problems: list[str]) -> dict[str, Source]:
-        found: dict[str, Source] = {}
-        for key, one in definitions_of(root, "input", "artifacts").items():
+        artifacts: dict[str, Source] = {}
+        for key, definition in definitions_of(root, "input", "artifacts").items():
             if key in definitions_of(root, "input", "parameters"):
                 problems.append(f"root.inputDefinitions: {key!r} is the name of both a parameter and an artifact")
             elif key in given:
-                found[key] = given_artifact(f"artifact {key!r}", one, given[key])
-            elif not one.get("isOptional"):
+                artifacts[key] = given_artifact(f"artifact {key!r}", definition, given[key])
+            elif not definition.get("isOptional"):
                 problems.append(f"artifact {key!r} is missing: --param {key}=URI")
-        return found
+        return artifacts
 
     def _dag(self, component: Json, scope: Step) -> dict[str, Made]:
         """Read the tasks of a DAG.
@@ -181,9 +181,9 @@ class _Reading:
         trigger = task.get("triggerPolicy", {})
         strategy = trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED")
         always = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
-        behind = [one for other in task.get("dependentTasks", ()) for one in _last(made[other].steps)]
-        known = self._parameters(where, name, task, component, scope, made)
-        parameters = {key: known[key] for key in definitions_of(component, "input", "parameters")}
+        behind = [step for other in task.get("dependentTasks", ()) for step in _last(made[other].steps)]
+        all_parameters = self._parameters(where, name, task, component, scope, made)
+        parameters = {key: all_parameters[key] for key in definitions_of(component, "input", "parameters")}
         inputs = self._artifacts(where, task, component, scope, made)
         loops = self._looped(where, task, scope, parameters, inputs)
         condition = trigger.get("condition")
@@ -200,12 +200,18 @@ class _Reading:
             always=always or scope.always,
         )
         if "dag" in component:
-            found = self._dag(component, inner)
+            inner_tasks = self._dag(component, inner)
             outputs = component["dag"].get("outputs", {})
             result = Made(
-                tuple([one for each in found.values() for one in each.steps]),
-                {key: chosen_output(where, one, found) for key, one in outputs.get("parameters", {}).items()},
-                {key: chosen_output(where, one, found) for key, one in outputs.get("artifacts", {}).items()},
+                tuple([step for each in inner_tasks.values() for step in each.steps]),
+                {
+                    key: chosen_output(where, output, inner_tasks)
+                    for key, output in outputs.get("parameters", {}).items()
+                },
+                {
+                    key: chosen_output(where, output, inner_tasks)
+                    for key, output in outputs.get("artifacts", {}).items()
+                },
             )
         else:
             label = component.get("executorLabel", "")
@@ -214,13 +220,16 @@ class _Reading:
                 place, self._options.get(label, {}), lambda given: self._parameter(place, given, scope, made)
             )
             result = self._executed(
-                task, component, msgspec.structs.replace(inner, settings=options), {**known, **parameters}
+                task, component, msgspec.structs.replace(inner, settings=options), {**all_parameters, **parameters}
             )
         if loops == scope.loops:
             return result
         # A task outside of the loop gets the outputs of all iterations as a list.
         parameters, artifacts = (
-            {key: Value(COLLECT, (len(scope.loops), loops[-1], as_value(where, one))) for key, one in side.items()}
+            {
+                key: Value(COLLECT, (len(scope.loops), loops[-1], as_value(where, output)))
+                for key, output in side.items()
+            }
             for side in (result.parameters, result.artifacts)
         )
         return Made(result.steps, parameters, artifacts)
@@ -252,22 +261,25 @@ class _Reading:
             return scope.loops
         return (*scope.loops, Loop(where, plain, limit))
 
-    def _executed(self, task: Json, component: Json, scope: Step, known: Mapping[str, Any]) -> Made:
+    def _executed(self, task: Json, component: Json, scope: Step, all_parameters: Mapping[str, Any]) -> Made:
         where, label = scope.name, component.get("executorLabel", "")
         executor = member(where, self._executors, label, "executor ")
         if "importer" in executor:
             output = next(iter(definitions_of(component, "output", "artifacts")), "artifact")
             return imported(where, executor["importer"], scope.exec_properties, output)
         if "resolver" in executor:
-            return resolved(where, executor["resolver"], scope.inputs, known)
+            return resolved(where, executor["resolver"], scope.inputs, all_parameters)
         if "container" not in executor:
             raise ComponentError(f"executors.{label}: must have a container")
-        values = {key: type_of(where, one)[0] for key, one in definitions_of(component, "output", "parameters").items()}
+        values = {
+            key: type_of(where, definition)[0]
+            for key, definition in definitions_of(component, "output", "parameters").items()
+        }
         sides = (definitions_of(component, "input", "artifacts"), definitions_of(component, "output", "artifacts"))
-        kinds = {key: one.get("artifactType", {}) for side in sides for key, one in side.items()}
+        kinds = {key: definition.get("artifactType", {}) for side in sides for key, definition in side.items()}
         container = executor["container"]
         action = IMAGES.get(container.get("image", ""))
-        contents = tuple([key for key, one in sides[0].items() if kind_of(one, "artifactType") in VALUES])
+        contents = tuple([key for key, definition in sides[0].items() if kind_of(definition, "artifactType") in VALUES])
         program = IRContainerSpec(
             container.get("image", ""),
             tuple(container.get("command", ())),
@@ -280,7 +292,7 @@ class _Reading:
             old_schema=self._pipeline.get("schemaVersion") == OLD_SCHEMA,
         )
         spec: ExecutorSpec = program if action is None else ClaimSpec(action)
-        outputs = {key: kind_of(one, "artifactType") for key, one in sides[1].items()} | values
+        outputs = {key: kind_of(definition, "artifactType") for key, definition in sides[1].items()} | values
         for key in (*outputs, *sides[0]):
             if not re.fullmatch(r"[\w.-]*\w", key):
                 raise ComponentError(
@@ -291,8 +303,10 @@ class _Reading:
             kind=label.removeprefix("exec-").removesuffix("_executor") or where,
             executor_spec=spec,
             outputs=outputs,
-            properties={key: one["metadata"] for key, one in sides[1].items() if one.get("metadata")},
-            exec_properties={key: one for key, one in scope.exec_properties.items() if one is not None},
+            properties={
+                key: definition["metadata"] for key, definition in sides[1].items() if definition.get("metadata")
+            },
+            exec_properties={key: value for key, value in scope.exec_properties.items() if value is not None},
             retry=retry_of(where, task.get("retryPolicy")),
             # The cache key does not include the files of a claim, which may have changed.
             cache=task.get("cachingOptions", {}).get("enableCache", False) and "pvcMount" not in scope.settings,
@@ -301,7 +315,9 @@ class _Reading:
         if action is not None:
             self._steps.append(msgspec.structs.replace(step, settings={}))
             return Made((where,), parameters, artifacts)
-        resources = with_inputs(f"executors.{label}.container.resources", container.get("resources", {}), known)
+        resources = with_inputs(
+            f"executors.{label}.container.resources", container.get("resources", {}), all_parameters
+        )
         late = {RESOURCES: resources} if isinstance(resources, Value) else {}
         check_settings(where, step.settings)
         fixed = {**container, "resources": {} if late else resources}
@@ -310,8 +326,8 @@ class _Reading:
             steps = _with_program_before(steps[0], program, before)
         self._steps += steps
         for platform, config in configs_of(label, fixed, self._platforms.get(label, {})).items():
-            self._configs[platform] |= {one.name: [config] for one in steps}
-        return Made(tuple([one.name for one in steps]), parameters, artifacts)
+            self._configs[platform] |= {made_step.name: [config] for made_step in steps}
+        return Made(tuple([made_step.name for made_step in steps]), parameters, artifacts)
 
     def _parameters(
         self, where: str, name: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
@@ -323,20 +339,24 @@ class _Reading:
         definitions = definitions_of(component, "input", "parameters")
         given = task.get("inputs", {}).get("parameters", {})
         item = task.get("parameterIterator", {}).get("itemInput")
-        found = {key: self._parameter(f"{where}: {key}", one, scope, made) for key, one in given.items()}
-        for key, one in definitions.items():
-            default, value, optional = typed(one, one.get("defaultValue")), found.get(key), one.get("isOptional")
+        parameters = {key: self._parameter(f"{where}: {key}", source, scope, made) for key, source in given.items()}
+        for key, definition in definitions.items():
+            default, value, optional = (
+                typed(definition, definition.get("defaultValue")),
+                parameters.get(key),
+                definition.get("isOptional"),
+            )
             if isinstance(value, Value) and (default is not None or optional):
                 value = Value("first", (value, default))
-            found[key] = typed(one, default if value is None else value)
-            if "taskFinalStatus" in given.get(key, {}) and one.get("parameterType") == "STRING":
-                found[key] = Value("text", (found[key],))
-            if found[key] is None and not optional and key != item:
+            parameters[key] = typed(definition, default if value is None else value)
+            if "taskFinalStatus" in given.get(key, {}) and definition.get("parameterType") == "STRING":
+                parameters[key] = Value("text", (parameters[key],))
+            if parameters[key] is None and not optional and key != item:
                 raise ComponentError(f"{where}: its parameter {key!r} is missing")
-        for key, one in given.items():
-            if "runtimeValue" in one:
-                found[key] = with_inputs(f"{where}: {key}", found[key], found, name)
-        return found
+        for key, source in given.items():
+            if "runtimeValue" in source:
+                parameters[key] = with_inputs(f"{where}: {key}", parameters[key], parameters, name)
+        return parameters
 
     def _parameter(self, where: str, given: Json, scope: Step, made: Mapping[str, Made]) -> Any:
         if (source := given.get("taskOutputParameter")) is not None:
@@ -359,16 +379,17 @@ class _Reading:
     def _artifacts(
         self, where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
     ) -> dict[str, Source]:
-        found: dict[str, Source] = {}
+        artifacts: dict[str, Source] = {}
         definitions = definitions_of(component, "input", "artifacts")
         for key, given in task.get("inputs", {}).get("artifacts", {}).items():
             if (source := given.get("taskOutputArtifact")) is not None:
-                found[key] = output_of(where, source, made, "artifacts")
-            elif (one := scope.inputs.get(given.get("componentInputArtifact", ""))) is not None:
-                found[key] = one
-            if definitions.get(key, {}).get("isOptional") and isinstance(found.get(key), Value):
-                found[key] = Value("first", (found[key], None))  # None if the producer was skipped or has failed
-        return found
+                artifacts[key] = output_of(where, source, made, "artifacts")
+            elif (inherited := scope.inputs.get(given.get("componentInputArtifact", ""))) is not None:
+                artifacts[key] = inherited
+            if definitions.get(key, {}).get("isOptional") and isinstance(artifacts.get(key), Value):
+                # None if the producer was skipped or has failed.
+                artifacts[key] = Value("first", (artifacts[key], None))
+        return artifacts
 
 
 def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], name: str) -> Value:
@@ -386,7 +407,9 @@ def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], 
 
 def _last(steps: tuple[str, ...]) -> list[str]:
     """Return the steps of a task without the steps for `preCacheCheck`. Dependent tasks wait for the returned steps."""
-    return [one for one in steps if not (one.endswith(_PROGRAM_BEFORE) and one.removesuffix(_PROGRAM_BEFORE) in steps)]
+    return [
+        step for step in steps if not (step.endswith(_PROGRAM_BEFORE) and step.removesuffix(_PROGRAM_BEFORE) in steps)
+    ]
 
 
 def _with_program_before(step: Step, spec: IRContainerSpec, before: Json) -> list[Step]:

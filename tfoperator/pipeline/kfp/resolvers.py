@@ -61,16 +61,16 @@ def _newest(where: str, text: str, inputs: Mapping[str, Source], parameters: Map
 
 
 def _conditions(where: str, text: str) -> list[tuple[str, str | float | bool]]:
-    found: list[tuple[str, str | float | bool]] = []
+    conditions: list[tuple[str, str | float | bool]] = []
     at = 0
     while at < len(text) <= _MAX_FILTER and (match := _CONDITION.match(text, at)) is not None:
         name, quoted, number, word = match.groups()
         value = quoted if quoted is not None else float(number) if number is not None else word
-        found.append((name, value == "true" if value in ("true", "false") and quoted is None else value))
+        conditions.append((name, value == "true" if value in ("true", "false") and quoted is None else value))
         at = match.end()
     if at < len(text) or not text or text.rstrip().endswith("AND"):
         raise ComponentError(f"{where}: the condition {text[at : at + 100]!r} is not supported here")
-    return found
+    return conditions
 
 
 def _value_of(where: str, text: str, inputs: Mapping[str, Source], parameters: Mapping[str, Any]) -> Any:

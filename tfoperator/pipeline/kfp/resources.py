@@ -58,9 +58,13 @@ def with_resources(where: str, given: Json, config: PlatformConfig | None) -> li
     If `config` is given, return only the config of its type, merged with `config`. For a process, the list is empty: a
     process has no limits. Raises ComponentError.
     """
-    found = resources_of(where, given)
-    pod = {"containers": [found.pod]}
-    layers = [DockerPlatformConfig(**found.docker), KubernetesPodPlatformConfig(pod), TFJobPlatformConfig(pod_spec=pod)]
+    resources = resources_of(where, given)
+    pod = {"containers": [resources.pod]}
+    layers = [
+        DockerPlatformConfig(**resources.docker),
+        KubernetesPodPlatformConfig(pod),
+        TFJobPlatformConfig(pod_spec=pod),
+    ]
     return [
         layer if config is None else layer.merge(config)
         for layer in layers
@@ -69,14 +73,14 @@ def with_resources(where: str, given: Json, config: PlatformConfig | None) -> li
 
 
 def _amounts(where: str, resources: Json, bound: str) -> dict[str, str]:
-    found = {}
+    amounts = {}
     for name, unit in (("cpu", 1.0), ("memory", 1e9)):
         older = resources.get(f"{name}{bound}")
         amount = _text(resources.get(f"resource{name.capitalize()}{bound}")) or (f"{older * unit:g}" if older else "")
         if amount:
             _number(f"{where}: {name}{bound}", amount)
-            found[name] = amount
-    return found
+            amounts[name] = amount
+    return amounts
 
 
 def _text(value: Any) -> str:

@@ -109,8 +109,8 @@ def _layers(
     if isinstance(config, KubernetesPodPlatformConfig):
         _check_parts(where, options, config.pod_spec)
     if _accepts(launcher, spec, config, KubernetesPodPlatformConfig):
-        found = dict(pod.spec, **({"activeDeadlineSeconds": pod.deadline} if pod.deadline else {}))
-        return [KubernetesPodPlatformConfig(found, labels=pod.labels, annotations=pod.annotations)]
+        pod_spec = dict(pod.spec, **({"activeDeadlineSeconds": pod.deadline} if pod.deadline else {}))
+        return [KubernetesPodPlatformConfig(pod_spec, labels=pod.labels, annotations=pod.annotations)]
     if _accepts(launcher, spec, config, TFJobPlatformConfig):
         policy = {"runPolicy": {"activeDeadlineSeconds": pod.deadline}} if pod.deadline else {}
         return [TFJobPlatformConfig(spec=policy, pod_spec=pod.spec, labels=pod.labels, annotations=pod.annotations)]

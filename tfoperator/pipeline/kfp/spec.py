@@ -133,9 +133,9 @@ def check(where: str, value: Any, form: Any) -> None:
         raise ComponentError(f"{where}: {value!r:.60} is no {kind.__name__}")
     if isinstance(form, dict):
         for name, member in value.items():
-            if (known := form.get(name, form.get(_EACH))) is None:
+            if (member_form := form.get(name, form.get(_EACH))) is None:
                 raise ComponentError(f"{where}.{name}: is not supported in pipelines here; {member!r:.60}")
-            check(f"{where}.{name}", member, known)
+            check(f"{where}.{name}", member, member_form)
     elif isinstance(form, list):
         for number, member in enumerate(value):
             check(f"{where}[{number}]", member, form[0])

@@ -49,7 +49,9 @@ class TfxRunner(BaseComponentRunner):
         """
         graph = absolute_graph(pipeline)
         check_fixed(graph)
-        if step := next((one.name for one in graph.steps if any(map(_is_late, one.exec_properties.values()))), ""):
+        if step := next(
+            (candidate.name for candidate in graph.steps if any(map(_is_late, candidate.exec_properties.values()))), ""
+        ):
             raise ComponentError(
                 f"pipeline {graph.name}: a parameter of step {step} is the output of another step: use a runner that "
                 "keeps records, such as PipelineRunner"
@@ -81,4 +83,4 @@ def _is_late(value: Any) -> bool:
 def _local_outputs(infos: Mapping[str, ComponentLaunchInfo]) -> Iterator[Path]:
     for info in infos.values():
         for artifacts in info.component.outputs.values():
-            yield from filter(None, (local_path(one.uri) for one in artifacts))
+            yield from filter(None, (local_path(artifact.uri) for artifact in artifacts))

@@ -51,7 +51,7 @@ def stop_run(
         store.put_run(run)  # the store has the new term from now on: it refuses writes of the former runner
         context = dataclasses.replace(context, still_ours=ownership.check)
         failures: list[str] = []
-        known = store.executions(run.id)
+        executions = store.executions(run.id)
         for step in reversed(list(run.steps)):
             try:
                 lock = home.lock(store, run.id, context, step=step, wait=wait) if orchestrated(run) else nullcontext()
@@ -62,7 +62,7 @@ def stop_run(
             except (LauncherError, ConfigError, KubeError, OSError) as error:
                 failures.append(f"{step}: {error}")
                 continue
-            execution = known.get(step)
+            execution = executions.get(step)
             if execution is None or execution.state != "RUNNING":
                 continue
             if record is not None and record.execution_id == execution.id:
@@ -89,8 +89,12 @@ def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: Launch
         return run
     if _undone(run, store.executions(run.id)):
         run = stop_run(home, store, run, context, wait=True)
-    undone = _undone(run, known := store.executions(run.id))
-    failures = [f"{step}: {known[step].message}" for step in undone if step in known and known[step].state == "FAILED"]
+    undone = _undone(run, executions := store.executions(run.id))
+    failures = [
+        f"{step}: {executions[step].message}"
+        for step in undone
+        if step in executions and executions[step].state == "FAILED"
+    ]
     state: RunState = "failed" if failures else "cancelled" if undone else "succeeded"
     message = "; ".join(failures) or (f"{', '.join(undone)}: not done" if undone else "")
     run = msgspec.structs.replace(run, state=state, message=message, ended=context.clock.now())
@@ -98,8 +102,10 @@ def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: Launch
     return run
 
 
-def _undone(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> list[str]:
-    return [step for step in run.steps if step not in known or known[step].state not in ("COMPLETE", "CACHED")]
+def _undone(run: RunRecord, executions: Mapping[str, ExecutionRecord]) -> list[str]:
+    return [
+        step for step in run.steps if step not in executions or executions[step].state not in ("COMPLETE", "CACHED")
+    ]
 
 
 def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, but: str = "") -> bool:
@@ -125,13 +131,13 @@ def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, 
 
 def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
     """Return the runs that have ended and are not among the newest `keep` runs of their pipeline."""
-    seen: dict[str, int] = defaultdict(int)
-    found = []
+    counts: dict[str, int] = defaultdict(int)
+    old = []
     for run in map(home.seen, store.runs()):
-        seen[run.pipeline] += 1
-        if seen[run.pipeline] > keep and run.over:
-            found.append(run)
-    return found
+        counts[run.pipeline] += 1
+        if counts[run.pipeline] > keep and run.over:
+            old.append(run)
+    return old
 
 
 def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool) -> list[str]:
@@ -150,8 +156,8 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
                     uses = store.users_of(record.id, "INPUT") + store.users_of(record.id, "OUTPUT")
                     place, _, number = record.uri.rpartition("/")
                     # An output with several artifacts in an object store has the URLs `own/0`, `own/1` ...
-                    one_of_own = is_object_url(own) and place == own and number.isdecimal()
-                    if not (record.uri == own or one_of_own) or {one.run_id for one in uses} - {run.id, ""}:
+                    is_numbered = is_object_url(own) and place == own and number.isdecimal()
+                    if not (record.uri == own or is_numbered) or {use.run_id for use in uses} - {run.id, ""}:
                         continue
                     removed += [record.uri] if remove(record.uri) else []
                     gone.append(record.uri)

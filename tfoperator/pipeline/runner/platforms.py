@@ -65,8 +65,8 @@ def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
     if path is None or info.launcher is not DockerComponentLauncher:
         return info
     config = info.platform_config
-    known = config if isinstance(config, DockerPlatformConfig) else DockerPlatformConfig()
-    return msgspec.structs.replace(info, platform_config=known.with_volume(str(path)))
+    docker_config = config if isinstance(config, DockerPlatformConfig) else DockerPlatformConfig()
+    return msgspec.structs.replace(info, platform_config=docker_config.with_volume(str(path)))
 
 
 def with_settings(info: ComponentLaunchInfo, step: Step, machine: MachineShare) -> ComponentLaunchInfo:
@@ -118,8 +118,8 @@ def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) 
         in_cluster() and on_volume(root) and shares_root(launcher, root)
     ):
         return
-    containers = [one for pod in _pod_specs(launcher.manifest) for one in _objects(pod.get("containers"))]
-    if any(str(one.get("terminationMessagePath")).endswith(f"/{OUTPUT_FILE}") for one in containers):
+    containers = [container for pod in _pod_specs(launcher.manifest) for container in _objects(pod.get("containers"))]
+    if any(str(container.get("terminationMessagePath")).endswith(f"/{OUTPUT_FILE}") for container in containers):
         raise ComponentError(
             f"step {step.name}: a file for the results exists before TFX's program starts, because Kubernetes "
             "creates the file of the termination message, and TFX's program would read this empty file: give "
@@ -130,7 +130,7 @@ def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) 
 def on_volume(root: str) -> bool:
     """Return whether `pipeline_root` is on a volume of this process's container, and not on the file system of `/`."""
     path = local_path(root)
-    there = next((one for one in (path, *path.parents) if one.exists()), None) if path is not None else None
+    there = next((folder for folder in (path, *path.parents) if folder.exists()), None) if path is not None else None
     return there is not None and there.stat().st_dev != Path("/").stat().st_dev
 
 
@@ -145,10 +145,10 @@ def shares_root(launcher: BaseComponentLauncher, root: str) -> bool:
         return False
     pods = [*_pod_specs(launcher.manifest)]
     own = [
-        _shared_mount(pod, one, path)
+        _shared_mount(pod, container, path)
         for pod in pods
-        for one in _objects(pod.get("containers"))
-        if one.get("name") == MAIN
+        for container in _objects(pod.get("containers"))
+        if container.get("name") == MAIN
     ]
     return bool(own) and all(own)
 
@@ -159,8 +159,8 @@ def _shared_mount(pod: Mapping[str, Any], container: Mapping[str, Any], path: Pa
     A volume is shared unless its kind is in _PRIVATE.
     """
     shared = {volume.get("name") for volume in _objects(pod.get("volumes")) if _PRIVATE.isdisjoint(volume.keys())}
-    mounts = [one for one in _objects(container.get("volumeMounts")) if one.get("mountPath")]
-    by_place = {_parts(one["mountPath"]): one for one in mounts}
+    mounts = [volume_mount for volume_mount in _objects(container.get("volumeMounts")) if volume_mount.get("mountPath")]
+    by_place = {_parts(volume_mount["mountPath"]): volume_mount for volume_mount in mounts}
     mount = next((by_place[place] for place in map(_parts, (path, *path.parents)) if place in by_place), {})
     return mount if mount.get("name") in shared and not mount.get("readOnly") else {}
 
@@ -175,7 +175,7 @@ def _pod_specs(manifest: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def _parts(path: Any) -> tuple[str, ...]:

@@ -190,20 +190,20 @@ class PipelineRunner(TfxRunner):
                     if len(running) >= self._parallel:
                         break
                     try:
-                        one = launches[step.name] = StepLaunch(parts, step)
+                        launch = launches[step.name] = StepLaunch(parts, step)
                     except ComponentError as error:  # a setting that is known only now is not valid
                         progress.fail(step, str(error))
                         unlaunched = True
                         continue
-                    if not self._admit(one):
+                    if not self._admit(launch):
                         break
-                    progress.see(one.view)
-                    running[pool.submit(one.run)] = one
+                    progress.see(launch.view)
+                    running[pool.submit(launch.run)] = launch
                 if running:
                     ended = next(as_completed(running))
-                    one = running.pop(ended)
+                    launch = running.pop(ended)
                     with self._lock:
-                        del self._running[one.name]
+                        del self._running[launch.name]
                     progress.see(ended.result())
                 elif self._cancelled.is_set() or not (progress.skip() or unlaunched):
                     break
@@ -252,7 +252,7 @@ class PipelineRunner(TfxRunner):
         origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
         new = _new_run(graph, run_id, self._context, origin)
         check_fixed(graph)
-        if step not in (steps := {one.name: one for one in graph.steps}):
+        if step not in (steps := {candidate.name: candidate for candidate in graph.steps}):
             raise ComponentError(f"pipeline {graph.name} has no step {step!r}; its steps are {', '.join(steps)}")
         with closing(Home(self._place)) as home, ExitStack() as stack:
             home.check_sharing()
@@ -310,11 +310,11 @@ class PipelineRunner(TfxRunner):
 
     def _without_effect(self, infos: Mapping[str, ComponentLaunchInfo], graph: Graph) -> dict[str, list[str]]:
         """Return the Kubernetes options that the chosen launchers ignore, with the steps that have each option."""
-        found: dict[str, list[str]] = {}
+        steps_by_option: dict[str, list[str]] = {}
         for step in graph.steps:
             for option in without_effect(step.settings, infos[step.name].launcher, step.executor_spec):
-                found.setdefault(option, []).append(step.name)
-        return found
+                steps_by_option.setdefault(option, []).append(step.name)
+        return steps_by_option
 
     def _conclude(
         self, parts: RunParts, launches: Mapping[str, StepLaunch], views: Mapping[str, StepView]
@@ -345,7 +345,7 @@ def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: R
         graph.fingerprint(),
         now,
         steps={step.name: tuple(sorted(step.after)) for step in graph.steps},
-        **msgspec.to_builtins({name: one for name, one in origin.items() if one is not None}, enc_hook=str),
+        **msgspec.to_builtins({name: value for name, value in origin.items() if value is not None}, enc_hook=str),
     )
 
 

@@ -155,7 +155,7 @@ class RunSteps:
 
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
-        self._known: dict[str, ExecutionRecord] = {}
+        self._executions: dict[str, ExecutionRecord] = {}
         self._chosen: dict[str, Step] = {}  # the steps that will run, with their settings
         self._folded = True
         self._steps: list[Step] = []
@@ -176,12 +176,12 @@ class RunSteps:
             ended = [name for name, view in self.views.items() if view.state not in _OPEN]
             done = [name for name in ended if self.views[name].state.done]
             after = {name: view.after for name, view in self.views.items()}
-            found = [one for one in ready(self._steps, after, done) if self.views[one.name].state is StepState.WAITING]
-            always = [one for one in self._steps if one.always and self.views[one.name].state is StepState.WAITING]
-            found += [one for one in ready(always, after, ended) if one not in found]
-            chosen = [one for one in found if one.name in self._chosen or self._wanted(one)]
-            if len(chosen) == len(found):
-                return [self._chosen[one.name] for one in chosen]
+            due = [step for step in ready(self._steps, after, done) if self.views[step.name].state is StepState.WAITING]
+            always = [step for step in self._steps if step.always and self.views[step.name].state is StepState.WAITING]
+            due += [step for step in ready(always, after, ended) if step not in due]
+            chosen = [step for step in due if step.name in self._chosen or self._wanted(step)]
+            if len(chosen) == len(due):
+                return [self._chosen[step.name] for step in chosen]
 
     def skip(self, *, all_of_them: bool = False) -> bool:
         """Record the waiting steps as skipped, after a failure. With `all_of_them`, include steps that always run.
@@ -189,10 +189,10 @@ class RunSteps:
         Steps that always run (`Step.always`) run even after a failure. Return True if steps were skipped and steps that
         always run still wait: these may be able to start now.
         """
-        waiting = [one for one in self._steps if self.views[one.name].state is StepState.WAITING]
-        skipped = [one for one in waiting if all_of_them or not one.always]
-        for one in skipped:
-            self.see(msgspec.structs.replace(self.views[one.name], state=StepState.SKIPPED))
+        waiting = [step for step in self._steps if self.views[step.name].state is StepState.WAITING]
+        skipped = [step for step in waiting if all_of_them or not step.always]
+        for step in skipped:
+            self.see(msgspec.structs.replace(self.views[step.name], state=StepState.SKIPPED))
         return bool(skipped) and len(waiting) > len(skipped)
 
     def _unfold(self) -> None:
@@ -218,13 +218,13 @@ class RunSteps:
         """Return whether a step will run. If not, record its state: `left out` for a false condition, or `failed`."""
         settings: dict[str, Any] = {}
         try:
-            if not all(evaluate(one, self._lookup) for one in step.when):
+            if not all(evaluate(condition, self._lookup) for condition in step.when):
                 raise LeftOut("its condition is not true")
             for source in step.inputs.values():
                 evaluate(source, partial(self._lookup, content=False))
             for value in step.exec_properties.values():
                 evaluate(value, self._lookup)
-            settings = {name: evaluate(one, self._lookup) for name, one in step.settings.items()}
+            settings = {name: evaluate(setting, self._lookup) for name, setting in step.settings.items()}
             check_settings(f"step {step.name}", settings)
         except (NotPutOut, ComponentError) as error:
             self._end(step, StepState.FAILED, str(error))
@@ -251,9 +251,9 @@ class RunSteps:
                 raise LeftOut(f"this step reads the output of step {name}, which was skipped")
             if value.op == OUTPUT and not state.done:
                 raise NotPutOut(f"this step reads the output of step {name}, which has not succeeded")
-            known = self._known.get(name)
-            if state is not StepState.LEFT_OUT and (known is None or known.state not in ("COMPLETE", "CACHED")):
+            execution = self._executions.get(name)
+            if state is not StepState.LEFT_OUT and (execution is None or execution.state not in ("COMPLETE", "CACHED")):
                 unknown.append(name)
         if unknown:
-            self._known |= self._parts.store.executions(self._parts.run.id, unknown)
-        return looked_up(value, self._known, run=self._parts.run, store=self._parts.store, content=content)
+            self._executions |= self._parts.store.executions(self._parts.run.id, unknown)
+        return looked_up(value, self._executions, run=self._parts.run, store=self._parts.store, content=content)

@@ -69,7 +69,7 @@ def storable(text: str) -> bool:
 
     PostgreSQL refuses the character NUL, and both refuse halves of surrogate pairs.
     """
-    return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def upsert(db: Connection, table: Table) -> Any:
@@ -97,12 +97,12 @@ def database_seconds(db: Connection) -> ColumnElement[float]:
 def make_tables(db: Connection) -> None:
     """Make the tables that are missing. Raises StoreError if the tables belong to another schema of ML Metadata."""
     metadata.create_all(db)
-    found = db.execute(select(mlmd_env.c.schema_version)).scalar()
-    if found is None:
+    schema = db.execute(select(mlmd_env.c.schema_version)).scalar()
+    if schema is None:
         db.execute(insert(mlmd_env).values(schema_version=MLMD_SCHEMA))
-    elif found != MLMD_SCHEMA:
+    elif schema != MLMD_SCHEMA:
         raise StoreError(
-            f"its tables have ML Metadata's schema {found}, but this tfoperator needs schema {MLMD_SCHEMA}"
+            f"its tables have ML Metadata's schema {schema}, but this tfoperator needs schema {MLMD_SCHEMA}"
         )
 
 
@@ -212,9 +212,9 @@ class Database(abc.ABC):
         try:
             yield
         except SQLAlchemyError as error:
-            said = with_shown_urls(str(getattr(error, "orig", None) or error).strip().splitlines()[0])
+            message = with_shown_urls(str(getattr(error, "orig", None) or error).strip().splitlines()[0])
             away = isinstance(error, OperationalError) or getattr(error, "connection_invalidated", False)
-            raise StoreError(f"{self.place}: {said}", passing=away and self.retries > 0) from error
+            raise StoreError(f"{self.place}: {message}", passing=away and self.retries > 0) from error
         except OSError as error:
             raise StoreError(f"{self.place}: {error.strerror}") from error
         except UnicodeEncodeError as error:

@@ -75,7 +75,7 @@ class Executions:
         wanted = executions_in(RUN, run_id).order_by(executions.c.id)
         if steps is not None:
             wanted = wanted.where(our_executions.c.step.in_(steps))
-        return {one.step: one for one in _execution_records(db, wanted)}
+        return {record.step: record for record in _execution_records(db, wanted)}
 
     @reads
     def usable(self, db: Connection, pipeline: str, step: str, cache_key: str) -> list[ExecutionRecord]:
@@ -114,13 +114,13 @@ class Executions:
         """
         fence(db, run)
         state = EXECUTION_STATES.index(new.state)
-        known = (
+        query = (
             executions_in(RUN, run.id)
             .where(our_executions.c.step == named(new.step), executions.c.last_known_state == state)
             .order_by(executions.c.id.desc())
         )
-        if found := _execution_records(db, known.limit(1)):
-            return found[0]
+        if existing := _execution_records(db, query.limit(1)):
+            return existing[0]
         type_id = type_id_of(db, new.kind, "execution")
         number = inserted(db, insert(executions).values(type_id=type_id, last_known_state=state, **times(now)))
         ours = {"step": new.step, "cache_key": new.cache_key, "image_id": new.image_id, "message": '""'}
@@ -128,12 +128,14 @@ class Executions:
         put_properties(db, execution_properties, number, type_id, new.exec_properties)
         context, pipeline = run_contexts(db, run, now)
         within = [context, pipeline, context_id(db, NODE, f"{run.pipeline}.{new.step}", now, pipeline)]
-        db.execute(insert(associations), [{"execution_id": number, "context_id": one} for one in within])
+        db.execute(
+            insert(associations), [{"execution_id": number, "context_id": context_number} for context_number in within]
+        )
         for direction, side in (("INPUT", new.inputs), ("OUTPUT", new.outputs)):
             paths = [
-                (name, at, one.id or _new_artifact(db, one, now, within))
+                (name, at, record.id or _new_artifact(db, record, now, within))
                 for name, records in side.items()
-                for at, one in enumerate(records)
+                for at, record in enumerate(records)
             ]
             _add_events(db, number, direction, paths, now)
         return _execution(db, number)
@@ -158,10 +160,10 @@ class Executions:
     @reads
     def artifacts(self, db: Connection, wanted: str) -> list[ArtifactRecord]:
         """Return artifacts by id or URI, the newest first."""
-        found = artifacts.c.uri == wanted.replace("\0", "")
+        condition = artifacts.c.uri == wanted.replace("\0", "")
         if wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_ID)) and int(wanted) <= MAX_ID:
-            found = found | (artifacts.c.id == int(wanted))
-        return _artifact_records(db, _ARTIFACTS.where(found).order_by(artifacts.c.id.desc()))
+            condition = condition | (artifacts.c.id == int(wanted))
+        return _artifact_records(db, _ARTIFACTS.where(condition).order_by(artifacts.c.id.desc()))
 
     @reads
     def newest_artifacts(
@@ -193,7 +195,7 @@ class Executions:
         exclusively(db)
         made = select(events.c.id).where(events.c.artifact_id == artifacts.c.id, events.c.type == EVENTS["OUTPUT"])
         wanted = _ARTIFACTS.where(artifacts.c.uri == one.uri, types.c.name == named(one.type), ~made.exists())
-        alike = [known for known in _artifact_records(db, wanted) if known.properties == one.properties]
+        alike = [record for record in _artifact_records(db, wanted) if record.properties == one.properties]
         return alike[0] if alike else msgspec.structs.replace(one, id=_new_artifact(db, one, now))
 
     @writes
@@ -204,9 +206,9 @@ class Executions:
 
 
 def _execution(db: Connection, number: int) -> ExecutionRecord:
-    if not (found := _execution_records(db, EXECUTIONS.where(executions.c.id == number))):
+    if not (records := _execution_records(db, EXECUTIONS.where(executions.c.id == number))):
         raise StoreError(f"execution {number} is not in the metadata store")
-    return found[0]
+    return records[0]
 
 
 def _has(field: str, value: Any) -> ColumnElement[bool]:
@@ -248,12 +250,12 @@ def _execution_records(db: Connection, wanted: Select[Any]) -> list[ExecutionRec
     rows, theirs = db.execute(wanted).all(), _event_of(wanted)
     paths = db.execute(_PATHS.where(theirs).order_by(event_paths.c.step_index, events.c.id)).all()
     used = _ARTIFACTS.where(artifacts.c.id.in_(select(events.c.artifact_id).where(theirs)))
-    known = {one.id: one for one in _artifact_records(db, used)}
+    artifacts_by_id = {record.id: record for record in _artifact_records(db, used)}
     sides: dict[tuple[int, int], dict[str, tuple[ArtifactRecord, ...]]] = defaultdict(dict)
     for path in paths:
-        if path.artifact_id in known:
+        if path.artifact_id in artifacts_by_id:
             side = sides[path.execution_id, path.type]
-            side[path.step_key] = (*side.get(path.step_key, ()), known[path.artifact_id])
+            side[path.step_key] = (*side.get(path.step_key, ()), artifacts_by_id[path.artifact_id])
     properties = properties_of(db, execution_properties, wanted.with_only_columns(executions.c.id))
     return [
         ExecutionRecord(
@@ -283,7 +285,9 @@ def _new_artifact(db: Connection, new: ArtifactRecord, now: datetime, within: It
     db.execute(insert(our_artifacts).values(artifact_id=number, made=new.made))
     put_properties(db, artifact_properties, number, type_id, new.properties)
     if within:
-        db.execute(insert(attributions), [{"artifact_id": number, "context_id": one} for one in within])
+        db.execute(
+            insert(attributions), [{"artifact_id": number, "context_id": context_number} for context_number in within]
+        )
     return number
 
 
@@ -327,7 +331,7 @@ def _settle_output(
         within = list(db.execute(query).scalars())
         made = _new_artifact(db, msgspec.structs.replace(new, type=before[0].type), at, within)
         _add_events(db, outcome.id, "OUTPUT", [(name, position, made)], at)
-    if rest := [one.id for one in before[len(now) :]]:
+    if rest := [record.id for record in before[len(now) :]]:
         db.execute(_with_state(artifacts.c.id.in_(rest), "PENDING" if outcome.state == "RUNNING" else "ABANDONED"))
 
 

@@ -73,17 +73,17 @@ def lineage_of(store: MetadataStore, artifact: ArtifactRecord, *, downstream: bo
     return _follow(store, artifact, "INPUT" if downstream else "OUTPUT", set(), 0)
 
 
-def _follow(store: MetadataStore, artifact: ArtifactRecord, direction: str, seen: set[int], depth: int) -> Lineage:
-    if artifact.id in seen:
+def _follow(store: MetadataStore, artifact: ArtifactRecord, direction: str, visited: set[int], depth: int) -> Lineage:
+    if artifact.id in visited:
         return Lineage(artifact, repeated=True)
-    if len(seen) >= _MAX_ARTIFACTS or depth >= _DEEPEST:
+    if len(visited) >= _MAX_ARTIFACTS or depth >= _DEEPEST:
         return Lineage(artifact, cut=True)
-    seen.add(artifact.id)
+    visited.add(artifact.id)
     # An execution in the state CACHED only reused its outputs, so it is not their producer.
-    executions = tuple([one for one in store.users_of(artifact.id, direction) if one.state != "CACHED"])
-    found: dict[int, ArtifactRecord] = {}
+    executions = tuple([user for user in store.users_of(artifact.id, direction) if user.state != "CACHED"])
+    artifacts: dict[int, ArtifactRecord] = {}
     for execution in executions:
         side = execution.outputs if direction == "INPUT" else execution.inputs
-        found |= {one.id: one for records in side.values() for one in records}
-    further = tuple([_follow(store, one, direction, seen, depth + 1) for one in found.values()])
+        artifacts |= {record.id: record for records in side.values() for record in records}
+    further = tuple([_follow(store, relative, direction, visited, depth + 1) for relative in artifacts.values()])
     return Lineage(artifact, executions, further)

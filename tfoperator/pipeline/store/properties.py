@@ -36,7 +36,7 @@ def put_properties(db: Connection, table: Table, owner: int, type_id: int, value
     before = set(kinds)
     rows = [{owners.name: owner, **row} for row in property_rows(values, kinds)]
     if unknown := kinds.keys() - before:
-        kinds_now = [{"type_id": type_id, "name": one, "data_type": kinds[one]} for one in sorted(unknown)]
+        kinds_now = [{"type_id": type_id, "name": name, "data_type": kinds[name]} for name in sorted(unknown)]
         db.execute(upsert(db, type_properties).on_conflict_do_nothing(), kinds_now)
     db.execute(insert(table), rows)
 
@@ -56,11 +56,11 @@ def property_rows(values: Mapping[str, Any], kinds: Kinds) -> Iterator[dict[str,
 
 def properties_of(db: Connection, table: Table, owners: Select[Any]) -> Mapping[int, dict[str, Any]]:
     """Return the properties of the artifacts, executions or contexts whose ids a query finds."""
-    found: dict[int, dict[str, Any]] = defaultdict(dict)
+    properties: dict[int, dict[str, Any]] = defaultdict(dict)
     column = table.c[0]
     for row in db.execute(select(table, column.label("owner")).where(column.in_(owners)).order_by(table.c.name)):
-        found[row.owner][row.name] = _value(row)
-    return found
+        properties[row.owner][row.name] = _value(row)
+    return properties
 
 
 def has_value(value: Any) -> ColumnElement[bool]:

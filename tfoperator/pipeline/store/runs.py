@@ -88,8 +88,8 @@ class Runs:
 
         With `pipeline`, return only the runs of this pipeline among the newest `most` runs.
         """
-        found = [_run_record(row) for row in db.execute(_runs(db).order_by(contexts.c.id.desc()).limit(most))]
-        return [run for run in found if pipeline in ("", run.pipeline)]
+        newest = [_run_record(row) for row in db.execute(_runs(db).order_by(contexts.c.id.desc()).limit(most))]
+        return [run for run in newest if pipeline in ("", run.pipeline)]
 
     @reads
     def execution_states(self, db: Connection, most: int | None = None) -> Mapping[str, Mapping[str, ExecutionState]]:
@@ -97,7 +97,7 @@ class Runs:
 
         With `most`, include only the newest `most` runs.
         """
-        found: dict[str, dict[str, ExecutionState]] = defaultdict(dict)
+        states: dict[str, dict[str, ExecutionState]] = defaultdict(dict)
         newest = select(our_runs.c.context_id).order_by(our_runs.c.context_id.desc()).limit(most)
         wanted = (
             select(contexts.c.name.label("run"), our_executions.c.step, executions.c.last_known_state)
@@ -108,8 +108,8 @@ class Runs:
             .order_by(executions.c.id)
         )
         for row in db.execute(wanted):
-            found[row.run][row.step] = EXECUTION_STATES[row.last_known_state]
-        return found
+            states[row.run][row.step] = EXECUTION_STATES[row.last_known_state]
+        return states
 
     @writes
     def put_run(self, db: Connection, run: RunRecord) -> None:
@@ -153,7 +153,9 @@ class Runs:
             free |= leases.c.kernel == mine.kernel
         until = database_seconds(db) + seconds * _RATE_MARGIN
         new = upsert(db, leases).values(name=name, term=1, until=until, **who)
-        changed: dict[str, Any] = {one: new.excluded[one] for one in ("until", *who)} | {"term": leases.c.term + 1}
+        changed: dict[str, Any] = {column: new.excluded[column] for column in ("until", *who)} | {
+            "term": leases.c.term + 1
+        }
         taken = new.on_conflict_do_update(index_elements=["name"], set_=changed, where=free)
         return int(db.execute(taken.returning(leases.c.term)).scalar() or 0)
 
@@ -194,8 +196,8 @@ def _runs(db: Connection) -> Select[Any]:
 
 
 def _run_record(row: Any) -> RunRecord:
-    known = {name: value for name, value in json.loads(row.record).items() if value is not None}
-    run = msgspec.convert(known, RunRecord)
+    fields = {name: value for name, value in json.loads(row.record).items() if value is not None}
+    run = msgspec.convert(fields, RunRecord)
     return run if row.term is None else msgspec.structs.replace(run, lease=RecordedLease(*row[1:]))
 
 
@@ -258,11 +260,11 @@ def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
 
     Simultaneous writers create only one row: the second query runs after `exclusively`.
     """
-    known = db.execute(query).scalar()
-    if known is None:
+    row_id = db.execute(query).scalar()
+    if row_id is None:
         exclusively(db)
-        known = db.execute(query).scalar()
-    return make() if known is None else int(known)
+        row_id = db.execute(query).scalar()
+    return make() if row_id is None else int(row_id)
 
 
 def inserted(db: Connection, statement: Insert) -> int:

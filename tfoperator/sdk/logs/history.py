@@ -59,12 +59,12 @@ def add_archived(
             old.setdefault(replica_name(record.as_pod()), []).append(record)
     logs = []
     for pod in pods:
-        found = ReplicaLog(pod, texts.get(pod.metadata.name))
+        log = ReplicaLog(pod, texts.get(pod.metadata.name))
         before = old.pop(replica_name(pod), [])
-        if found.text is None:
+        if log.text is None:
             mine = [kept[pod.metadata.uid]] if pod.metadata.uid in kept else []
-            found = _find(before if wanted.previous else mine, 0, wanted) or found
-        logs.append(found)
+            log = _find(before if wanted.previous else mine, 0, wanted) or log
+        logs.append(log)
     for records in old.values():
         last = ReplicaLog(records[-1].as_pod(), None)
         logs.append(_find(records, 1 if wanted.previous else 0, wanted) or last)

@@ -91,18 +91,18 @@ class JobLogStream:
         try:
             self._start("log-watch-pods", self._watch_pods)
             self._start("log-watch-job", self._watch_job)
-            self._tell(self._wanted())
+            self._report_wait(self._wanted())
             while not self._is_done():
                 try:
                     item = self._queue.get(timeout=0.2)
                 except queue.Empty:
                     continue
                 if isinstance(item, list):
-                    self._tell("")
+                    self._report_wait("")
                     yield from item
                 else:
                     item()
-                    self._tell(self._wanted())
+                    self._report_wait(self._wanted())
         finally:
             self._end()
 
@@ -173,7 +173,7 @@ class JobLogStream:
         reason = waiting_reason(pod)
         return f"waiting for {replica_name(pod)} to start" + (f" ({reason})" if reason else "")
 
-    def _tell(self, waiting: str) -> None:
+    def _report_wait(self, waiting: str) -> None:
         if waiting != self._waiting:
             self._waiting = waiting
             if self._on_wait is not None:
@@ -190,7 +190,7 @@ class JobLogStream:
                 self._put(partial(self._ended, run, failure))
 
         thread = threading.Thread(target=work_and_report, name=name, daemon=True)
-        self._threads = [other for other in self._threads if other.is_alive()]
+        self._threads = [started for started in self._threads if started.is_alive()]
         self._threads.append(thread)
         thread.start()
 
@@ -205,13 +205,13 @@ class JobLogStream:
                     self._put(partial(self._pods.pop, pod.metadata.uid, None) if gone else partial(self._saw_pod, pod))
 
     def _watch_job(self) -> None:
-        seen = False
+        has_existed = False
         with closing(iter(self._job_changes)) as changes:
             for change in changes:
                 job = change.object
-                if job is None and seen:
+                if job is None and has_existed:
                     continue
-                seen = True
+                has_existed = True
                 if job is None or change.type is WatchEventType.DELETED or self._is_over(job):
                     self._put(self._job_over)
                     return

@@ -47,9 +47,9 @@ def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod
     suspected = frozenset(suspects(job_facts(job, pods, archived, None).replicas)[:MAX_SUSPECTS])
     some = [pod for pod in pods if replica_name(pod) in suspected]
     old = [record for record in archived if replica_name(record.as_pod()) in suspected]
-    found = first_failure(job_facts(job, some, old, client).replicas)
-    if found is None or found.run.exit_code is None:
+    failure = first_failure(job_facts(job, some, old, client).replicas)
+    if failure is None or failure.run.exit_code is None:
         return None
     # Mask secrets, remove control characters, and limit the length of lines.
-    lines = tuple(without_controls(line[:_LINE_LENGTH]) for line in masked_lines(found.run.tail)[-LINES:])
-    return Culprit(found.replica.name, found.run.exit_code, lines)
+    lines = tuple(without_controls(line[:_LINE_LENGTH]) for line in masked_lines(failure.run.tail)[-LINES:])
+    return Culprit(failure.replica.name, failure.run.exit_code, lines)

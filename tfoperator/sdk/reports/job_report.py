@@ -103,8 +103,8 @@ def job_facts(
     kept: dict[str, ArchivedPod] = {}  # of present pods, by uid
     stacks: dict[str, str] = {}  # by replica: the newest
     for record in archived:
-        if where := _stacks_in(record):
-            stacks[replica_name(record.as_pod())] = where
+        if folder := _stacks_in(record):
+            stacks[replica_name(record.as_pod())] = folder
         if record.pod_uid in present:
             kept[record.pod_uid] = record
         else:
@@ -121,7 +121,7 @@ def job_facts(
     return msgspec.structs.replace(facts_of_job(job), replicas=tuple(replicas), taken=tuple(taken_replicas(events)))
 
 
-def _without_pods(job: TFJob, others: Set[str]) -> Iterator[ReplicaFacts]:
+def _without_pods(job: TFJob, present_names: Set[str]) -> Iterator[ReplicaFacts]:
     """Yield the facts about replicas that have no pod and wait for a pod, if the job should have pods now."""
     if is_multikueue(job) or final_condition(job) is not None or is_held(job):
         return
@@ -132,7 +132,7 @@ def _without_pods(job: TFJob, others: Set[str]) -> Iterator[ReplicaFacts]:
         ended |= frozenset[int]() if status is None else parse_indexes(status.failed_indexes)
         for index in range(wanted):
             name = f"{kind.lower()}-{index}"
-            if index not in ended and name not in others:
+            if index not in ended and name not in present_names:
                 yield ReplicaFacts(name=name, detail=reasons.get(name, NO_POD))
 
 
@@ -168,12 +168,12 @@ def _archived_replica(client: Client | None, job: TFJob, records: Sequence[Archi
     return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=POD_GONE)
 
 
-def _restarts(job: TFJob, pod: Pod, seen: int) -> int:
+def _restarts(job: TFJob, pod: Pod, known_restarts: int) -> int:
     replica = replica_of(pod.metadata.labels)
     if replica is None:
-        return seen
+        return known_restarts
     status = job.status.replica_statuses.get(replica[0])
-    return max(seen, status.restart_counts.get(str(replica[1]), 0) if status is not None else 0)
+    return max(known_restarts, status.restart_counts.get(str(replica[1]), 0) if status is not None else 0)
 
 
 def _decisive(pod: Pod) -> ContainerStatus | None:
@@ -184,8 +184,8 @@ def _decisive(pod: Pod) -> ContainerStatus | None:
     own = container_status(pod)
     if own is not None and (_failed(own) or _waits_again(own) or replica_phase(pod) in ("Running", "Succeeded")):
         return own
-    others = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return next((status for status in others if _failed(status)), own)
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return next((status for status in statuses if _failed(status)), own)
 
 
 def _terminated(status: ContainerStatus) -> ContainerStateTerminated | None:
@@ -231,7 +231,7 @@ def _runs(client: Client | None, place: LogPlace, pod: Pod, status: ContainerSta
     if status is None:
         return
     end = _terminated(status)
-    stopped = _was_stopped(pod) or _told_to_go(
+    stopped = _was_stopped(pod) or _ended_by_deletion(
         pod.metadata.deletion_requested,
         end.finished_at if end is not None else None,
         end.exit_code if end is not None else None,
@@ -288,7 +288,7 @@ def _archived_tail(record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ..
     return plain_lines(shown_lines(text[-TAIL_BYTES:]))
 
 
-def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:
+def _ended_by_deletion(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:
     """Return whether a run ended because its pod was being deleted.
 
     A run that ended before the deletion was requested does not count. Times have whole seconds. If both times are in
@@ -307,14 +307,14 @@ def _archived_runs(
     Of each pod, yield only the runs with a number `below`.
     """
     containers = [(record, _archived_container(record)) for record in records]
-    found = [
+    runs = [
         (record, container, run)
         for record, container in containers
         if container
         for run in container.runs
         if run.restarts < below
     ]
-    for record, container, run in found[-_ARCHIVED_RUNS:]:
+    for record, container, run in runs[-_ARCHIVED_RUNS:]:
         code = run.exit_code
         yield RunFacts(
             exit_code=code,
@@ -322,7 +322,7 @@ def _archived_runs(
             ended=run.finished,
             stopped=code is None
             or (record.reason == _STOPPED_REASON and run.log == container.log)
-            or _told_to_go(record.deletion_requested, run.finished, code),
+            or _ended_by_deletion(record.deletion_requested, run.finished, code),
             tail=_archived_tail(record, run) if client else (),
             log=f"{record.folder}/{run.log}",
         )

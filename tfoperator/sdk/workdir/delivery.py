@@ -124,21 +124,21 @@ class Folder:
         """
         resource, place = SECRETS if self._store else CONFIG_MAPS, job.namespace
         try:
-            there = client.get(resource, place, self.name, decode_metadata).metadata
+            existing = client.get(resource, place, self.name, decode_metadata).metadata
         except NotFoundError:
-            there = ObjectMeta()
+            existing = ObjectMeta()
         owner = {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, "name": job.name, "uid": job.uid}
         meta: dict[str, Any] = {"name": self.name, "ownerReferences": [owner]}
         body: dict[str, Any] = {"apiVersion": "v1", "kind": resource.kind, "metadata": meta}
         if self._store:
-            key, link = self._upload(client, job, there)
+            key, link = self._upload(client, job, existing)
             meta["annotations"] = {_KEY: key}
             body["stringData"] = {"link": link}
         else:
             body.update(binaryData={"archive": b64encode(self.package.content).decode()}, immutable=True)
         # The patch merges owners, so other owners stay. An immutable archive has the same data, or the server refuses.
-        if there.uid:
-            meta["resourceVersion"] = there.resource_version
+        if existing.uid:
+            meta["resourceVersion"] = existing.resource_version
             client.patch(resource, place, self.name, body, decode_metadata, patch_type=PatchType.STRATEGIC)
         else:
             client.create(resource, place, body, decode_metadata)
@@ -149,7 +149,7 @@ class Folder:
         objects = _objects(client, job.namespace, self._store)
         # Share the object of an earlier job only if that job still exists. Otherwise, a concurrent sweep that has not
         # seen this job may remove the object. An object with a new key is safe: the sweep lists objects before jobs.
-        living = {other.uid for other in _jobs(client, job.namespace) if other.labels[LABEL_WORKDIR] == self.name}
+        living = {meta.uid for meta in _jobs(client, job.namespace) if meta.labels[LABEL_WORKDIR] == self.name}
         shared = living & {owner.uid for owner in secret.owner_references}
         key = secret.annotations[_KEY] if shared else f"{self.name}/{job.uid}.tar.gz"
         if objects.find(key) is None:
@@ -166,9 +166,9 @@ def sweep(client: Client, namespace: str, store: str = "") -> None:
     store = store or os.environ.get(STORE_VARIABLE, "")
     if store:
         objects = _objects(client, namespace, store)
-        found = [info.key for info in objects.all()]  # before the jobs: what is written later stays
+        keys = [info.key for info in objects.all()]  # before the jobs: what is written later stays
         living = {job.labels[LABEL_WORKDIR] for job in _jobs(client, namespace)}
-        objects.delete(key for key in found if key.partition("/")[0] not in living)
+        objects.delete(key for key in keys if key.partition("/")[0] not in living)
 
 
 def _objects(client: Client, namespace: str, store: str) -> Objects:
@@ -180,5 +180,5 @@ def _objects(client: Client, namespace: str, store: str) -> Objects:
 
 
 def _jobs(client: Client, namespace: str) -> list[ObjectMeta]:
-    found = list_all(client.list_watch(TFJOBS, namespace, decode_metadata, Selection(label_selector=LABEL_WORKDIR)))
-    return [job.metadata for job in found.items]
+    jobs = list_all(client.list_watch(TFJOBS, namespace, decode_metadata, Selection(label_selector=LABEL_WORKDIR)))
+    return [job.metadata for job in jobs.items]

@@ -100,7 +100,7 @@ def _survey(folder: Path) -> dict[str, _Entry]:
         ignored = _rules(folder, root)
         names = _of_git(folder, ignored)
         names = set(_all(folder, ignored)) if names is None else names
-        found: dict[str, _Entry] = {}
+        entries: dict[str, _Entry] = {}
         for name in sorted(names):
             if ignored(name) or _is_behind(name, names):
                 continue
@@ -110,8 +110,8 @@ def _survey(folder: Path) -> dict[str, _Entry]:
                 continue  # git lists the file, but it was removed
             except LeadsOut as error:
                 raise WorkdirError(f"{folder}: {error}: name it in {IGNORE_FILE}") from None
-            found[name] = _Entry(status.st_mode, status.st_size, status.st_ino, status.st_ctime_ns, link)
-    return found
+            entries[name] = _Entry(status.st_mode, status.st_size, status.st_ino, status.st_ctime_ns, link)
+    return entries
 
 
 def _is_behind(name: str, names: Set[str]) -> bool:
@@ -175,10 +175,10 @@ def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
     # Git also goes on after an error, without the files that it could not look up.
     if done.returncode or _GIT_ERROR.search(done.stderr):
         raise WorkdirError(f"{folder}: git can't list its files: {os.fsdecode(done.stderr).strip()}")
-    found: set[str] = set()
+    names: set[str] = set()
     for name in (os.fsdecode(word).rstrip("/") for word in done.stdout.split(b"\0") if word):
-        found |= _in_folder(folder, name, ignored)
-    return found
+        names |= _in_folder(folder, name, ignored)
+    return names
 
 
 def _in_folder(folder: Path, name: str, ignored: Callable[[str], bool]) -> set[str]:

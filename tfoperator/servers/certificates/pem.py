@@ -81,15 +81,15 @@ def make_certificate(authority: KeyPair, hosts: Collection[str], now: datetime, 
 
 def facts(certificate: bytes) -> CertificateFacts:
     """Return the facts about the first certificate of a PEM text. Raises CertificateError."""
-    found = _certificate(certificate)
+    parsed = _certificate(certificate)
     try:
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
         hosts: frozenset[str] = frozenset()
     else:
         addresses = map(str, names.get_values_for_type(x509.IPAddress))
         hosts = frozenset((*names.get_values_for_type(x509.DNSName), *addresses))
-    return CertificateFacts(found.not_valid_before_utc, found.not_valid_after_utc, hosts)
+    return CertificateFacts(parsed.not_valid_before_utc, parsed.not_valid_after_utc, hosts)
 
 
 def is_issued_by(certificate: bytes, authority: bytes) -> bool:

@@ -116,8 +116,8 @@ def review(client: ApiClient, token: str, path: str, verb: str) -> Access:
         "nonResourceAttributes": {"path": path, "verb": verb},
     }  # fmt: skip
     wanted = {"apiVersion": SUBJECT_ACCESS_REVIEWS.api_version, "kind": SUBJECT_ACCESS_REVIEWS.kind, "spec": about}
-    said = client.create(SUBJECT_ACCESS_REVIEWS, "", wanted, msgspec.json.Decoder(_AccessReview).decode).status
-    allowed = said.allowed and not said.denied
+    decision = client.create(SUBJECT_ACCESS_REVIEWS, "", wanted, msgspec.json.Decoder(_AccessReview).decode).status
+    allowed = decision.allowed and not decision.denied
     return Access(HTTPStatus.OK if allowed else HTTPStatus.FORBIDDEN, user.username)
 
 
@@ -132,8 +132,8 @@ class AccessReviews:
         self._client = client
         self._clock = clock
         self._pool = ThreadPoolExecutor(ASKING, thread_name_prefix="access-review")
-        self._said: TLRUCache[bytes, Access] = TLRUCache(REMEMBERED, _holds_until, timer=clock.monotonic)
-        self._known: TTLCache[bytes, bool] = TTLCache(REMEMBERED, KNOWN_SECONDS, timer=clock.monotonic)
+        self._decisions: TLRUCache[bytes, Access] = TLRUCache(REMEMBERED, _holds_until, timer=clock.monotonic)
+        self._accepted: TTLCache[bytes, bool] = TTLCache(REMEMBERED, KNOWN_SECONDS, timer=clock.monotonic)
         self._strangers = TokenBucket(STRANGERS_PER_SECOND, STRANGERS_AT_ONCE)
         self._sources: LRUCache[str, TokenBucket] = LRUCache(REMEMBERED)
         self._asked: dict[bytes, asyncio.Future[Access]] = {}
@@ -147,9 +147,9 @@ class AccessReviews:
         if not token:
             return _UNAUTHORIZED
         key = hashlib.sha256(f"{verb} {path} {token}".encode()).digest()
-        said = self._said.get(key)
-        if said is not None:
-            return said
+        decision = self._decisions.get(key)
+        if decision is not None:
+            return decision
         asked = self._asked.get(key)
         if asked is None:
             if len(self._asked) >= MAX_WAITING or not self._may_ask(key, source):
@@ -168,7 +168,7 @@ class AccessReviews:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _may_ask(self, key: bytes, source: str) -> bool:
-        if self._known.get(key):
+        if self._accepted.get(key):
             return True
         own, now = self._sources.get(source), self._clock.monotonic()
         if own is None:
@@ -184,9 +184,9 @@ class AccessReviews:
             return _UNAVAILABLE
         finally:
             del self._asked[key]
-        self._said[key] = access
+        self._decisions[key] = access
         if access.status is HTTPStatus.OK:
-            self._known[key] = True
+            self._accepted[key] = True
         return access
 
     def _report(self, problem: str) -> None:

@@ -84,8 +84,8 @@ class SecureEndpoint(TlsServer, Endpoint):
         access = await self._reviews.check(token, path=request.path, verb="get", source=request.source)
         if access.status is HTTPStatus.OK:
             return await super().respond(request)
-        said = _REFUSED.get(access.status) or _forbidden(access.user, request.path)
-        return Answer(f"{said}\n".encode(), access.status)
+        message = _REFUSED.get(access.status) or _forbidden(access.user, request.path)
+        return Answer(f"{message}\n".encode(), access.status)
 
     def stop(self) -> None:
         """Stop listening and reviewing requests, and end all threads. Idempotent."""

@@ -56,8 +56,8 @@ class Acceptor:
         self._let_in = let_in
         self._knows = knows
         self._out_of_files = out_of_files
-        self._known: deque[tuple[socket.socket, str]] = deque()
-        self._strangers: deque[tuple[socket.socket, str]] = deque()
+        self._known_waiting: deque[tuple[socket.socket, str]] = deque()
+        self._unknown_waiting: deque[tuple[socket.socket, str]] = deque()
         # A tenth of the process's file descriptors for each server leaves at least half of them for other purposes.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_waiting = _MOST_WAITING if files == resource.RLIM_INFINITY else min(_MOST_WAITING, files // 10)
@@ -81,10 +81,10 @@ class Acceptor:
         for timer in (self._retry, self._next):
             if timer is not None:
                 timer.cancel()
-        for plain, _ in (*self._known, *self._strangers):
+        for plain, _ in (*self._known_waiting, *self._unknown_waiting):
             plain.close()
-        self._known.clear()
-        self._strangers.clear()
+        self._known_waiting.clear()
+        self._unknown_waiting.clear()
         self._socket.close()
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -96,7 +96,7 @@ class Acceptor:
         With more of them at once, the open connections would have to wait.
         """
         for _ in range(_ACCEPTED_PER_TURN):
-            if len(self._known) + len(self._strangers) >= self._most_waiting:
+            if len(self._known_waiting) + len(self._unknown_waiting) >= self._most_waiting:
                 self._pause(loop, _PAUSE_SECONDS)
                 break
             try:
@@ -113,17 +113,17 @@ class Acceptor:
                 self._pause(loop, _RETRY_SECONDS)
                 break
             source = source_of(address[0])
-            (self._known if self._knows(source) else self._strangers).append((plain, source))
+            (self._known_waiting if self._knows(source) else self._unknown_waiting).append((plain, source))
         if self._next is None:
             self._let_some_in(loop)
 
     def _let_some_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Pass up to 8 waiting connections to `let_in`: 6 of known sources, and 2 of unknown sources."""
         self._next = None
-        if self._known or self._strangers:
+        if self._known_waiting or self._unknown_waiting:
             self._next = loop.call_later(_PAUSE_SECONDS, self._let_some_in, loop)
         for turn in range(_LET_IN_PER_TURN):
-            waiting = self._strangers if turn % 4 == 3 else self._known
+            waiting = self._unknown_waiting if turn % 4 == 3 else self._known_waiting
             if waiting:
                 self._let_in(*waiting.popleft())
 

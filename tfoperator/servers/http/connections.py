@@ -124,15 +124,15 @@ class PlacesBySource(Places):
     def __init__(self, limits: Limits) -> None:
         super().__init__()
         self._limits = limits
-        self._known: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had a successful response
+        self._known_sources: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had a successful response
 
     def answered(self, connection: Connection) -> None:
         """Record that the source of this connection has had a successful response (a status below 400)."""
-        self._known[connection.source] = None
+        self._known_sources[connection.source] = None
 
     def knows(self, source: str) -> bool:
         """Return whether this source has had a successful response before."""
-        return source in self._known
+        return source in self._known_sources
 
     def make_room(self, source: str, now: float) -> bool:
         """Return whether this source may have another connection.
@@ -146,19 +146,23 @@ class PlacesBySource(Places):
         unknown sources are ended. For example, an API server keeps an idle connection to the webhook. If this
         connection were ended, the API server would need a new TLS handshake for the next request.
         """
-        own = [one for one in self._all if one.source == source]
+        own = [connection for connection in self._all if connection.source == source]
         if len(own) >= self._limits.per_source:
             # End only a connection that has waited for a second. Otherwise a source that opens connections all the time
             # would make the server only accept and close connections.
-            return self._end_oldest([one for one in own if not one.unsent], now - _FLEETING_SECONDS)
+            return self._end_oldest(
+                [connection for connection in own if not connection.unsent], now - _FLEETING_SECONDS
+            )
         return len(self._all) < self._limits.connections or self._end_oldest(self._all, now)
 
     def _end_oldest(self, connections: Iterable[Connection], since: float) -> bool:
         """End the connection that has waited longest for its client, if it has waited since the time `since`."""
-        idle = [one for one in connections if not one.busy]
-        strangers = [one for one in idle if one.source not in self._known]
+        idle = [connection for connection in connections if not connection.busy]
+        strangers = [connection for connection in idle if connection.source not in self._known_sources]
         few_known = 2 * (len(idle) - len(strangers)) <= self._limits.connections
-        waiting = min(strangers if strangers and few_known else idle, key=lambda one: one.idle_since, default=None)
+        waiting = min(
+            strangers if strangers and few_known else idle, key=lambda connection: connection.idle_since, default=None
+        )
         if waiting is None or waiting.idle_since > since:
             return False
         self.end(waiting)
@@ -172,13 +176,15 @@ class PlacesBySource(Places):
         """
         limit, ended = self._limits.unsent, False
         while True:
-            unread, held = [one for one in self._all if one.unsent], Counter[str]()
-            for one in unread:
-                held[one.source] += one.unsent
-            greedy = [one for one in unread if held[one.source] > max(limit // 2, one.unsent)]
+            unread, held = [connection for connection in self._all if connection.unsent], Counter[str]()
+            for connection in unread:
+                held[connection.source] += connection.unsent
+            greedy = [
+                connection for connection in unread if held[connection.source] > max(limit // 2, connection.unsent)
+            ]
             if not greedy and (held.total() <= limit or len(unread) == 1):
                 return ended
-            self.end(min(greedy or unread, key=lambda one: (-held[one.source], one.idle_since)))
+            self.end(min(greedy or unread, key=lambda connection: (-held[connection.source], connection.idle_since)))
             ended = True
 
     def bound_received(self) -> bool:
@@ -188,11 +194,11 @@ class PlacesBySource(Places):
         connection was ended.
         """
         limit, held = self._limits.received, Counter[str]()
-        for one in self._all:
-            held[one.source] += one.received
-        sending = [one for one in self._all if not one.busy]
-        greedy = [one for one in sending if held[one.source] > limit // 2]
+        for connection in self._all:
+            held[connection.source] += connection.received
+        sending = [connection for connection in self._all if not connection.busy]
+        greedy = [connection for connection in sending if held[connection.source] > limit // 2]
         if not greedy and held.total() <= limit:
             return False
-        self.end(max(greedy or sending, key=lambda one: (held[one.source], one.received)))
+        self.end(max(greedy or sending, key=lambda connection: (held[connection.source], connection.received)))
         return True

@@ -233,13 +233,15 @@ class HttpServer(ABC):
         for connection in self._connections:
             if connection.streaming or not (connection.busy or connection.unsent):
                 self._connections.end(connection)
-        under_way = [one.task for one in self._connections if one.task is not None]
+        under_way = [connection.task for connection in self._connections if connection.task is not None]
         if under_way:
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
 
     async def streams_ended(self, seconds: float) -> None:
         """Wait until all streamed responses have ended, for at most this many seconds. Call it in the loop."""
-        streaming = [one.task for one in self._connections if one.streaming and one.task is not None]
+        streaming = [
+            connection.task for connection in self._connections if connection.streaming and connection.task is not None
+        ]
         if streaming:
             await asyncio.wait(streaming, timeout=seconds)
 
@@ -311,11 +313,11 @@ class HttpServer(ABC):
 
     async def _begins(self, plain: socket.socket) -> None:
         """Wait until the client has sent a byte. Until then, the connection needs no buffers and no TLS."""
-        said = asyncio.Event()
-        self._loop.add_reader(plain, said.set)
+        readable = asyncio.Event()
+        self._loop.add_reader(plain, readable.set)
         try:
             async with asyncio.timeout(self._limits.request_seconds):
-                await said.wait()
+                await readable.wait()
         finally:
             self._loop.remove_reader(plain)
 

@@ -119,7 +119,7 @@ def decode_keyring(data: dict[str, bytes]) -> Keyring:
     serving, trusted = KeyPair(data[_CERTIFICATE], data[_KEY]), split(data[_BUNDLE])
     if not trusted:
         raise CertificateError(f"{_BUNDLE} contains no certificate in PEM form")
-    if not all(is_issued_by(one, one) for one in trusted):
+    if not all(is_issued_by(authority, authority) for authority in trusted):
         raise CertificateError(f"{_BUNDLE} contains an authority with a wrong signature of its own")
     check_key(serving)
     check_key(KeyPair(trusted[0], data[_NEXT_KEY]))
@@ -130,13 +130,13 @@ def _issue(
     issuer: KeyPair, trusted: tuple[bytes, ...], hosts: Collection[str], now: datetime, validity: timedelta
 ) -> Keyring:
     following = make_authority(_AUTHORITY_NAME, now, validity * _AUTHORITY_LIVES)
-    alive = tuple(one for one in trusted if facts(one).ends > now)
+    alive = tuple(authority for authority in trusted if facts(authority).ends > now)
     serving = make_certificate(issuer, hosts, now, validity)
     return _keyring(serving, (following.certificate, *alive)[:_TRUSTED_LIMIT], following.key)
 
 
 def _keyring(serving: KeyPair, trusted: tuple[bytes, ...], next_key: bytes) -> Keyring:
-    issuer = next((one for one in trusted if is_issued_by(serving.certificate, one)), None)
+    issuer = next((authority for authority in trusted if is_issued_by(serving.certificate, authority)), None)
     if issuer is None:
         raise CertificateError("the certificate is not signed by one of the authorities")
     return Keyring(serving, trusted, next_key, issuer, facts(serving.certificate))

@@ -85,15 +85,15 @@ class KeyringSecret:
     def read(self) -> _Secret | None:
         """Return the current state of the Secret. Return None if there is no such Secret."""
         try:
-            found = self._client.get(SECRETS, self._namespace, self._name, _decode)
+            secret = self._client.get(SECRETS, self._namespace, self._name, _decode)
         except NotFoundError:
             return None
-        if found.type != _TYPE:
+        if secret.type != _TYPE:
             raise ForeignSecret(
-                f"the Secret {self} has type {found.type}, not {_TYPE}, so the operator did not create it: delete "
+                f"the Secret {self} has type {secret.type}, not {_TYPE}, so the operator did not create it: delete "
                 f"it, or name another Secret with {self._option}"
             )
-        return found
+        return secret
 
     def write(self, keyring: Keyring, over: _Secret | None) -> bool:
         """Create the Secret if `over` is None, otherwise replace the state `over`, which `read` returned.

@@ -45,9 +45,9 @@ def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressR
     if remaining is None and report.percentage is None and report.step is None:
         remaining = before.estimated_remaining_seconds
     # New metrics come first. If there are more metrics than a status may have, `_bounded` drops the last.
-    metrics = {one.name: one for one in report.metrics}
-    for one in before.metrics:
-        metrics.setdefault(one.name, one)
+    metrics = {metric.name: metric for metric in report.metrics}
+    for metric in before.metrics:
+        metrics.setdefault(metric.name, metric)
     return msgspec.structs.replace(
         report,
         time=max(before.time, report.time),
@@ -67,18 +67,18 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
 
     Return None if the job has no progress yet.
     """
-    said = job.status.progress
+    written = job.status.progress
     if not reports:
-        return said
-    known = _with_said(said, reports)
-    newest = max(one.time for one in known.values())
-    if said is not None and said.last_updated_time is not None:
-        newest = max(newest, said.last_updated_time)
+        return written
+    by_replica = _with_status(written, reports)
+    newest = max(report.time for report in by_replica.values())
+    if written is not None and written.last_updated_time is not None:
+        newest = max(newest, written.last_updated_time)
     # The status shows the report of the replica with the highest rank that is not silent. Silence is measured from the
     # newest report of the job, also if another operator replica has received it. Otherwise two operator replicas could
     # choose different replicas, and would overwrite each other's choice forever.
-    audible = [one for one in known.values() if newest - one.time <= _MAX_SILENCE]
-    speaker = min(audible or [max(known.values(), key=_age)], key=lambda one: rank_of(one.replica))
+    audible = [report for report in by_replica.values() if newest - report.time <= _MAX_SILENCE]
+    speaker = min(audible or [max(by_replica.values(), key=_age)], key=lambda report: rank_of(report.replica))
     percentage = speaker.percentage
     if percentage is None and speaker.step is not None and speaker.total_steps:
         percentage = min(100, 100 * speaker.step // speaker.total_steps)
@@ -97,69 +97,73 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
         replica=speaker.replica,
         report_time=speaker.time,
         last_updated_time=newest,
-        behind=_behind(said, known, takes_part),
-        slow=tuple(one for one in _slow(said, reports) if takes_part(one.name))[:MAX_BEHIND],
+        behind=_behind(written, by_replica, takes_part),
+        slow=tuple(replica for replica in _slow(written, reports) if takes_part(replica.name))[:MAX_BEHIND],
         loss_not_a_number=speaker.loss_not_a_number,
     )
 
 
-def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
-    """Return the reports, and the report in the status `said`, which another operator replica may have received.
+def _with_status(written: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
+    """Return the reports, and the report in the status `written`, which another operator replica may have received.
 
     If both have a report of the same training replica, use the newer report.
     """
-    known = dict(reports)
-    if said is None or not said.replica or said.report_time is None:
-        return known
-    written = ProgressReport(
-        replica=said.replica,
-        time=said.report_time,
-        percentage=said.percentage,
-        estimated_remaining_seconds=said.estimated_remaining_seconds,
-        step=said.step,
-        total_steps=said.total_steps,
-        metrics=said.metrics,
-        loss_not_a_number=said.loss_not_a_number,
+    by_replica = dict(reports)
+    if written is None or not written.replica or written.report_time is None:
+        return by_replica
+    in_status = ProgressReport(
+        replica=written.replica,
+        time=written.report_time,
+        percentage=written.percentage,
+        estimated_remaining_seconds=written.estimated_remaining_seconds,
+        step=written.step,
+        total_steps=written.total_steps,
+        metrics=written.metrics,
+        loss_not_a_number=written.loss_not_a_number,
     )
-    mine = known.get(said.replica)
+    received = by_replica.get(written.replica)
     # Times are in whole seconds. `_age` also compares steps, so that all operator replicas choose the same report.
-    if mine is None or _age(written) > _age(mine):
-        known[said.replica] = written
+    if received is None or _age(in_status) > _age(received):
+        by_replica[written.replica] = in_status
     else:
-        known[said.replica] = overlaid(written, mine)
-    return known
+        by_replica[written.replica] = overlaid(in_status, received)
+    return by_replica
 
 
 def _behind(
-    said: TrainingProgress | None, known: Mapping[str, ProgressReport], takes_part: Callable[[str], bool]
+    written: TrainingProgress | None, reports: Mapping[str, ProgressReport], takes_part: Callable[[str], bool]
 ) -> tuple[ReplicaProgress, ...]:
-    found = {one.replica: ReplicaProgress(one.replica, one.step, one.time) for one in known.values()}
-    for one in said.behind if said is not None else ():
-        mine = found.get(one.name)
-        if one.last_updated_time is not None and (
-            mine is None or (one.last_updated_time, one.step or 0) > (mine.last_updated_time or _NEVER, mine.step or 0)
+    by_name = {report.replica: ReplicaProgress(report.replica, report.step, report.time) for report in reports.values()}
+    for replica in written.behind if written is not None else ():
+        received = by_name.get(replica.name)
+        if replica.last_updated_time is not None and (
+            received is None
+            or (replica.last_updated_time, replica.step or 0)
+            > (received.last_updated_time or _NEVER, received.step or 0)
         ):
-            found[one.name] = one
-    taking_part = [one for one in found.values() if takes_part(one.name)]
+            by_name[replica.name] = replica
+    taking_part = [replica for replica in by_name.values() if takes_part(replica.name)]
     if len(taking_part) < 2:
         return ()
-    taking_part.sort(key=lambda one: (one.step or 0, one.last_updated_time or _NEVER, rank_of(one.name)))
+    taking_part.sort(
+        key=lambda replica: (replica.step or 0, replica.last_updated_time or _NEVER, rank_of(replica.name))
+    )
     return tuple(taking_part[:MAX_BEHIND])
 
 
-def _slow(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
+def _slow(written: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
     """Return the slow replicas, the highest rank first.
 
     If the status has a result for a replica from a newer report, which another operator replica received, use it.
     """
-    found = {} if said is None else {one.name: one for one in said.slow}
-    for name, factor in slow_replicas(reports, tuple(found)).items():
-        time, before = reports[name].time, found.get(name)
+    slow = {} if written is None else {replica.name: replica for replica in written.slow}
+    for name, factor in slow_replicas(reports, tuple(slow)).items():
+        time, before = reports[name].time, slow.get(name)
         if before is None or before.last_updated_time is None or before.last_updated_time <= time:
-            found.pop(name, None)
+            slow.pop(name, None)
             if factor is not None:
-                found[name] = ReplicaProgress(name, reports[name].step, time, f"{factor:.1f}")
-    return sorted(found.values(), key=lambda one: rank_of(one.name))
+                slow[name] = ReplicaProgress(name, reports[name].step, time, f"{factor:.1f}")
+    return sorted(slow.values(), key=lambda replica: rank_of(replica.name))
 
 
 def _age(report: ProgressReport) -> tuple[datetime, int, int]:

@@ -87,8 +87,8 @@ class ProgressMetrics(Collector):
         slow = GaugeMetricFamily(
             "tfoperator_job_slow_replicas", "Number of replicas with slow steps, if any.", labels=_LABELS
         )
-        known = self._jobs.copy() if self._is_leader() else {}  # an atomic copy: other threads change `_jobs`
-        for labels, progress in islice(known.items(), MAX_JOBS):
+        jobs = self._jobs.copy() if self._is_leader() else {}  # an atomic copy: other threads change `_jobs`
+        for labels, progress in islice(jobs.items(), MAX_JOBS):
             if progress.percentage is not None:
                 ratio.add_metric(labels, progress.percentage / 100)
             if progress.step is not None:

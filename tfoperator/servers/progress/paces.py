@@ -56,7 +56,7 @@ def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | N
         return before
     if len(kept) > 1 and took > _PAUSE * (kept[-1][0] - kept[-2][0]):
         return Pace(report.pod, step, at)
-    for own in (one.value for one in report.metrics if one.name == _OWN_SECONDS):
+    for own in (metric.value for metric in report.metrics if metric.name == _OWN_SECONDS):
         took = _seconds(own) * steps or took
     while len(kept) >= _MIN_INTERVALS and kept[0][0] < at - _WINDOW:
         kept = kept[1:]
@@ -72,8 +72,10 @@ def seconds_per_step(pace: Pace | None, now: float) -> float | None:
         return None
     if now - pace.at > 2 * (pace.at - pace.intervals[-2][0]):
         return None
-    _, longest, steps = max(pace.intervals, key=lambda one: one[1] / one[2])
-    return sum([one[1] for one in pace.intervals], -longest) / sum([one[2] for one in pace.intervals], -steps)
+    _, longest, steps = max(pace.intervals, key=lambda interval: interval[1] / interval[2])
+    return sum([interval[1] for interval in pace.intervals], -longest) / sum(
+        [interval[2] for interval in pace.intervals], -steps
+    )
 
 
 def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]) -> dict[str, float | None]:
@@ -83,23 +85,23 @@ def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]
     replica of its type with a known pace. `before` are the replicas that were slow until now.
     """
     by_type: dict[str, dict[str, float]] = {}
-    now = max((one.pace.at for one in reports.values() if one.pace is not None), default=0.0)
+    now = max((report.pace.at for report in reports.values() if report.pace is not None), default=0.0)
     for name, report in reports.items():
         if seconds := seconds_per_step(report.pace, now):
             by_type.setdefault(name.rpartition("-")[0], {})[name] = seconds
-    found: dict[str, float | None] = {}
-    for known in by_type.values():
+    factors: dict[str, float | None] = {}
+    for seconds_by_name in by_type.values():
         # `median_low` returns the lower of two middle values. So of two replicas, the slower is compared to the faster.
-        median = median_low(known.values())
-        spread = median_low(abs(one - median) for one in known.values())
-        for name, seconds in known.items() if len(known) > 1 else ():
+        median = median_low(seconds_by_name.values())
+        spread = median_low(abs(seconds - median) for seconds in seconds_by_name.values())
+        for name, seconds in seconds_by_name.items() if len(seconds_by_name) > 1 else ():
             limit = _SLOW_NO_MORE * median if name in before else max(_SLOW * median, median + _SPREADS * spread)
-            found[name] = seconds / median if seconds >= limit else None
-    return found
+            factors[name] = seconds / median if seconds >= limit else None
+    return factors
 
 
 def _seconds(text: str) -> float:
     try:
-        return found if 1e-6 < (found := float(text)) < 1e6 else 0.0
+        return seconds if 1e-6 < (seconds := float(text)) < 1e6 else 0.0
     except ValueError:
         return 0.0

@@ -146,14 +146,14 @@ def _metrics(value: Any) -> dict[str, str]:
         raise InvalidReport(f"{field}: must be a list")
     if len(value) > MAX_METRICS:
         raise InvalidReport(f"{field}: must have at most {MAX_METRICS} items, but has {len(value)}")
-    found: dict[str, str] = {}
+    metrics: dict[str, str] = {}
     for position, item in enumerate(value):
         if not isinstance(item, dict):
             raise InvalidReport(f"{field}[{position}]: must be an object with name and value")
-        found[_text(f"{field}[{position}].name", item.get("name"))] = _text(
+        metrics[_text(f"{field}[{position}].name", item.get("name"))] = _text(
             f"{field}[{position}].value", item.get("value")
         )
-    return found
+    return metrics
 
 
 def _text(field: str, value: Any) -> str:

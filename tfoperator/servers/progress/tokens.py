@@ -76,7 +76,7 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
         raise ValueError(f"the API server's keys can't be read: {error}") from None
     if not isinstance(issuer, str) or not issuer or not isinstance(listed, list):
         raise ValueError("the API server's discovery document does not contain an issuer or keys")
-    found: dict[str, jwt.PyJWK] = {}
+    by_id: dict[str, jwt.PyJWK] = {}
     for key in listed[:_MAX_KEYS]:
         if not isinstance(key, dict) or key.get("use", "sig") != "sig" or key.get("kty") not in ("RSA", "EC"):
             continue
@@ -86,10 +86,10 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
             logger.warning("a key of the API server can't be used: %s", error)
             continue
         if parsed.algorithm_name in ALGORITHMS and parsed.key_id:
-            found[parsed.key_id] = parsed
-    if not found:
+            by_id[parsed.key_id] = parsed
+    if not by_id:
         raise ValueError("the API server has not published a usable key")
-    return PublicKeys(issuer, found)
+    return PublicKeys(issuer, by_id)
 
 
 def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:

@@ -139,7 +139,9 @@ class CertificateKeeper(KeyringKeeper):
 
     def _note_trust(self, crd: CrdView) -> None:
         now = self._clock.monotonic()
-        self._trusted_since = {one: self._trusted_since.get(one, now) for one in split(trusted_by(crd))}
+        self._trusted_since = {
+            authority: self._trusted_since.get(authority, now) for authority in split(trusted_by(crd))
+        }
 
     def seconds_until_trusted(self, keyring: Keyring) -> float:
         """Return the seconds until the certificate's authority has been in the CRD for 5 s, so that clients trust it.

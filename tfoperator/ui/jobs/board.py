@@ -58,11 +58,11 @@ class Health(InformerMetrics):
 
         If a kind has several informers, the text also names the namespaces: `Forbidden in default`.
         """
-        found: dict[str, dict[str, list[str]]] = {}
+        by_kind: dict[str, dict[str, list[str]]] = {}
         for informer, reason in sorted(self._problems.copy().items()):
             kind, _, namespace = informer.partition("/")
-            found.setdefault(kind, {}).setdefault(reason, []).append(namespace)
-        return {kind: problem for kind, reasons in found.items() if (problem := _in_words(reasons))}
+            by_kind.setdefault(kind, {}).setdefault(reason, []).append(namespace)
+        return {kind: problem for kind, reasons in by_kind.items() if (problem := _in_words(reasons))}
 
     def list_failed(self, informer: str, reason: str) -> None:
         """Record that an informer can't list its objects."""

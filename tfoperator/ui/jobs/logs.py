@@ -121,14 +121,14 @@ class LogFeed:
         except TimeoutError:
             return []
         self._arrived.clear()
-        found: list[LogBatch] = []
-        while len(found) < _MAX_BATCHES:
+        batches: list[LogBatch] = []
+        while len(batches) < _MAX_BATCHES:
             try:
-                found.append(self._queue.get_nowait())
+                batches.append(self._queue.get_nowait())
             except queue.Empty:
-                return found
+                return batches
         self._arrived.set()
-        return found
+        return batches
 
     def close(self) -> None:
         """Make all threads of this feed end. The call does not wait for them."""
@@ -148,8 +148,8 @@ class LogFeed:
 
         def read() -> None:
             try:
-                for found in earlier_lines(self._client, self._attempts, pod, run, self._tail) if is_first else ():
-                    self._put(LogBatch(replica, name, found.uid, found.restarts, found.lines))
+                for earlier in earlier_lines(self._client, self._attempts, pod, run, self._tail) if is_first else ():
+                    self._put(LogBatch(replica, name, earlier.uid, earlier.restarts, earlier.lines))
                     if self._closed.is_set():
                         return
                 reader.read()

@@ -80,11 +80,11 @@ def phase_spans(seen: SeenPhases) -> list[PhaseSpan]:
     usage, spans = seen.usage, list(seen.spans)
     if usage.since is None:
         return []
-    rest = _sums(usage)
+    unobserved = _sums(usage)
     for span in spans:
-        rest[span.phase] -= int((span.end or span.start) - span.start)
+        unobserved[span.phase] -= int((span.end or span.start) - span.start)
     begin = spans[0].start if spans else _time(usage.since)
-    spans[:0] = _placed(rest, begin - sum(rest.values()), rough=any(rest[phase] for phase in _AGAIN))
+    spans[:0] = _placed(unobserved, begin - sum(unobserved.values()), rough=any(unobserved[phase] for phase in _AGAIN))
     if usage.phase in set(UsagePhase):
         spans.append(PhaseSpan(UsagePhase(usage.phase), _time(usage.since)))
     # The sums are in whole seconds, so a shorter phase between two spans is missing. Join spans of the same phase.
@@ -103,12 +103,12 @@ def _placed(spent: Mapping[UsagePhase, int], start: float, first: str = "", *, r
     The phase `first`, in which the job was at `start`, comes first. Then the usual order of phases (`UsagePhase`)
     follows.
     """
-    found = []
+    spans = []
     for phase in sorted(UsagePhase, key=lambda phase: phase != first):
         if seconds := spent[phase]:
-            found.append(PhaseSpan(phase, start, start + seconds, rough))
+            spans.append(PhaseSpan(phase, start, start + seconds, rough))
             start += seconds
-    return found
+    return spans
 
 
 def _time(moment: datetime) -> float:

@@ -34,18 +34,18 @@ class Queues(Repetition):
         """`tell` is called from the thread that reads, with the key of each job whose state has changed."""
         self._client = client
         self._jobs = jobs
-        self._tell = tell
+        self._notify = tell
         super().__init__(self._look, seconds=PERIOD, clock=clock or SystemClock(), name="ui-queues")
-        self._known: dict[str, JobQueue] = {}  # by UID; replaced as a whole, so `get` needs no lock
+        self._queues: dict[str, JobQueue] = {}  # by UID; replaced as a whole, so `get` needs no lock
 
     def get(self, uid: str) -> JobQueue | None:
         """Return a job's queue state. Return None if the job is in no queue, or if its state was not read yet."""
-        return self._known.get(uid)
+        return self._queues.get(uid)
 
     def _look(self) -> None:
         jobs = {job.metadata.uid: job for job in self._jobs()}
-        found = job_queues(self._client, jobs.values())
-        before, self._known = self._known, found
+        queues = job_queues(self._client, jobs.values())
+        before, self._queues = self._queues, queues
         for uid, job in jobs.items():
-            if before.get(uid) != found.get(uid):
-                self._tell(job.metadata.key)
+            if before.get(uid) != queues.get(uid):
+                self._notify(job.metadata.key)

@@ -45,11 +45,11 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
         changed = {job.metadata.key for job in board.jobs()}
         while not board.closed:
             for keys in _batches(sorted(changed - {""})):
-                found = filter(None, map(board.job, keys))
-                rows = [job_row(job, cluster.queues.get(job.metadata.uid)) for job in found]
-                there = {row["key"] for row in rows}
-                gone = [key for key in keys if key not in there and key in sent]
-                sent = (sent | there) - set(gone)
+                jobs = filter(None, map(board.job, keys))
+                rows = [job_row(job, cluster.queues.get(job.metadata.uid)) for job in jobs]
+                present = {row["key"] for row in rows}
+                gone = [key for key in keys if key not in present and key in sent]
+                sent = (sent | present) - set(gone)
                 if rows or gone:
                     yield encode({"jobs": rows, "gone": gone})
                 await asyncio.sleep(0)
@@ -132,7 +132,7 @@ def _sections(cluster: Cluster, job: TFJob | None) -> Mapping[str, Any]:
 
 def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
     """Return the usage samples of each replica since the times in `sampled` (by pod), and update these times."""
-    found = {}
+    samples = {}
     made = job.metadata.creation_timestamp
     # Samples are stored by the names of pods. An earlier job with the same name had pods with the same names.
     begin = made.timestamp() - _CLOCK_SKEW if made is not None else 0.0
@@ -141,8 +141,8 @@ def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[st
         new = cluster.usage.samples(meta.namespace, meta.name, max(begin, sampled.get(meta.name, 0.0)))
         if new:
             sampled[meta.name] = new[-1].time
-            found[replica_name(pod)] = new
-    return found
+            samples[replica_name(pod)] = new
+    return samples
 
 
 def _used(cluster: Cluster, job: TFJob) -> dict[str, float]:

@@ -100,10 +100,10 @@ def spans(records: Sequence[PodRecord]) -> Iterator[Span]:
 
 def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
     """Return the records, grouped by the replica's name."""
-    found: dict[str, list[PodRecord]] = {}
+    grouped: dict[str, list[PodRecord]] = {}
     for record in records.values():
-        found.setdefault(record.replica, []).append(record)
-    return found
+        grouped.setdefault(record.replica, []).append(record)
+    return grouped
 
 
 def _spans(record: PodRecord) -> Iterator[Span]:
@@ -162,10 +162,10 @@ def _outcome(run: TimelineRun) -> str:
 def _why(run: TimelineRun) -> str:
     if run.exit_code is None:
         return ""
-    said = f"exit code {run.exit_code}"
+    text = f"exit code {run.exit_code}"
     if run.reason and run.reason not in ("Completed", "Error"):
-        said += f", {run.reason}"
-    return f"{said}: {run.message}" if run.message else said
+        text += f", {run.reason}"
+    return f"{text}: {run.message}" if run.message else text
 
 
 def _waits(pod: SeenPod, status: ContainerStatus | None, now: datetime) -> str:

@@ -79,7 +79,7 @@ def job_detail(
         "queueState": "" if queue is None else short(str(queue)),
         "suspended": job.spec.suspended,
         "elastic": "" if elastic is None else short(elastic.text()),
-        "resizes": "" if elastic is None else short("; ".join(one.text() for one in elastic.resizes)),
+        "resizes": "" if elastic is None else short("; ".join(resize.text() for resize in elastic.resizes)),
         "managedBy": job.spec.policy.managed_by or "",
         "labels": job.metadata.labels,
         "broken": job.decode_error,

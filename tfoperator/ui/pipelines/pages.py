@@ -102,18 +102,20 @@ class PipelinePages:
         If `step` is the name of a step, also yield the step's log, beginning with its last `tail_lines` lines.
         """
         self._looks.start()
-        seen = asyncio.Event()
-        return merged([partial(self._parts, run_id, step, seen), partial(self._log, run_id, step, seen, tail_lines)])
+        has_step = asyncio.Event()
+        return merged(
+            [partial(self._parts, run_id, step, has_step), partial(self._log, run_id, step, has_step, tail_lines)]
+        )
 
     def artifact(self, number: str) -> dict[str, Any]:
         """Return an artifact with its lineage. The call blocks. Raises NotThere or CannotRead."""
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise NotThere("the id of an artifact must be a number")
         with self._opened() as store:
-            found = next((artifact for artifact in store.artifacts(number) if artifact.id == int(number)), None)
-            if found is None:
+            artifact = next((artifact for artifact in store.artifacts(number) if artifact.id == int(number)), None)
+            if artifact is None:
                 raise NotThere(f"there is no artifact {number}")
-            return artifact_detail(lineage_of(store, found), lineage_of(store, found, downstream=True))
+            return artifact_detail(lineage_of(store, artifact), lineage_of(store, artifact, downstream=True))
 
     # The thread of `_looks` calls the following methods.
 
@@ -174,8 +176,8 @@ class PipelinePages:
 
     # The following methods run in the thread of the event loop.
 
-    async def _parts(self, run_id: str, step: str, seen: asyncio.Event, put: Put) -> None:
-        """Send the parts of a run with `put`, each when it has changed. Set `seen` when the run has the step `step`.
+    async def _parts(self, run_id: str, step: str, has_step: asyncio.Event, put: Put) -> None:
+        """Send the parts of a run with `put`, each when it has changed. Set `has_step` when the run has the step.
 
         A run in progress is read every second or two, because changes of its launch records cause no notification.
         """
@@ -189,7 +191,7 @@ class PipelinePages:
                     parts = await loop.run_in_executor(self._readers, self._read, run_id)
                     pause = self._home.look_seconds if parts["run"]["state"] == "running" else HEARTBEAT
                     if any(row["name"] == step for row in parts["steps"]):
-                        seen.set()
+                        has_step.set()
                 except NotThere:
                     parts = {"run": None}
                 except CannotRead as error:
@@ -202,12 +204,12 @@ class PipelinePages:
                 await put(encode({"synced": True, "problems": problems}))
                 await next_changes(listener, pause, of={run_id, ""})
 
-    async def _log(self, run_id: str, step: str, seen: asyncio.Event, tail_lines: int, put: Put) -> None:
-        """Wait until `seen` is set, and send the lines of the step's log with `put`.
+    async def _log(self, run_id: str, step: str, has_step: asyncio.Event, tail_lines: int, put: Put) -> None:
+        """Wait until `has_step` is set, and send the lines of the step's log with `put`.
 
         `put` waits for a slow client, so each line is sent once.
         """
-        await seen.wait()
+        await has_step.wait()
         loop = asyncio.get_running_loop()
         tail = StepLogTail(partial(self._home.logs.file, run_id, step), tail_lines=tail_lines)
         try:
@@ -246,9 +248,9 @@ class StepLogTail:
         before = self._file
         try:
             with open_regular(self._find()) as stream:
-                found = os.fstat(stream.fileno())
-                self._file = (found.st_dev, found.st_ino)
-                begun = self._file == before and found.st_size >= self._position
+                status = os.fstat(stream.fileno())
+                self._file = (status.st_dev, status.st_ino)
+                begun = self._file == before and status.st_size >= self._position
                 if not begun:
                     self._position, self._rest = tail_offset(stream, self._tail_lines), 0
                 stream.seek(self._position)

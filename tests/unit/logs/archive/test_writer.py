@@ -413,7 +413,7 @@ def test_the_log_of_what_followed_is_not_taken_for_an_earlier_one(world: World, 
     world.archive = world.make(pod_now=lambda _: now)
     assert world.take(pod()) is done
     assert (world.found(), world.reports) == ([], [])
-    assert not (done and world.archive._known)
+    assert not (done and world.archive._known_runs)
 
 
 def test_a_log_that_the_stop_of_the_operator_cut_does_not_count_as_kept(world: World) -> None:
@@ -431,6 +431,6 @@ def test_the_archive_forgets_those_first_that_ended_first_and_pods_that_have_gon
     world.take(done)
     [(time, _, _)] = open_place(world.root).found()
     assert time == datetime(2025, 12, 31, tzinfo=UTC).timestamp()
-    assert len(world.archive._known) == 1
+    assert len(world.archive._known_runs) == 1
     world.archive.forget(done)
-    assert world.archive._known == {}
+    assert world.archive._known_runs == {}

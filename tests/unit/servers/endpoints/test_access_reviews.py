@@ -159,7 +159,7 @@ def test_what_is_remembered_is_bounded(server: Server, clock: FakeClock, monkeyp
         clock.advance(10)
         ask(small, f"garbage-{number}", source=f"10.0.0.{number}")
     assert server.reviewed() == 100
-    assert max(len(kept) for kept in (small._said, small._known, small._sources)) <= 8
+    assert max(len(kept) for kept in (small._decisions, small._accepted, small._sources)) <= 8
     assert small._asked == {}
     small.close()
 

@@ -105,15 +105,15 @@ def _shorten(answer: Any, path: Path, excess: int, weight: int) -> None:
 
 def _sentences(answer: Any, totals: dict[Path, int]) -> list[str]:
     """Return the lines of `leftOut`: a line for each part that was shortened, at most ten, and advice."""
-    found = []
+    sentences = []
     for path, total in totals.items():
         value = _at(answer, path)
         name = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
         if isinstance(value, str):
-            found.append(f"{name}: the first {len(value) - 1} of {total} characters")
+            sentences.append(f"{name}: the first {len(value) - 1} of {total} characters")
         else:
             which = "last" if path[-1] in _NEWEST_LAST else "first"
-            found.append(f"{name}: the {which} {len(value)} of {total}")
-    if len(found) > 10:
-        found = [*found[:10], f"{len(found) - 10} other texts and lists are cut, too"]
-    return [*found, "for a longer answer, set maxCharacters"] if found else []
+            sentences.append(f"{name}: the {which} {len(value)} of {total}")
+    if len(sentences) > 10:
+        sentences = [*sentences[:10], f"{len(sentences) - 10} other texts and lists are cut, too"]
+    return [*sentences, "for a longer answer, set maxCharacters"] if sentences else []

@@ -184,17 +184,17 @@ class Changes:
         change: Callable[[TFJobClient, TFJob], object],
     ) -> answers.ChangeResult:
         step("reading the job")
-        with scope.job(asked) as found:
-            _refuse_runs(found, tool)
-            job = found.client.get_job(found.name)
+        with scope.job(asked) as job_of:
+            _refuse_runs(job_of, tool)
+            job = job_of.client.get_job(job_of.name)
             state = _digest(msgspec.json.encode([job.metadata.uid, job.spec], order="deterministic"))
             return self._changed(
                 tool,
                 asked,
                 state,
                 effect(job),
-                lambda: change(found.client, job),
-                job=found.name,
+                lambda: change(job_of.client, job),
+                job=job_of.name,
                 namespace=job.metadata.namespace,
                 step=step,
             )
@@ -250,9 +250,9 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _refuse_runs(found: JobOf, tool: str) -> None:
-    if found.run is not None:
-        raise CliError(f"{tool} is for jobs of the cluster: {found.run.name} is a run of this machine")
+def _refuse_runs(job_of: JobOf, tool: str) -> None:
+    if job_of.run is not None:
+        raise CliError(f"{tool} is for jobs of the cluster: {job_of.run.name} is a run of this machine")
 
 
 def _checked(manifests: Sequence[Manifest]) -> tuple[list[Manifest], list[str]]:
@@ -290,9 +290,9 @@ def _create(client: TFJobClient, manifest: Manifest, place: str, *, dry_run: boo
 
 def _images(job: TFJob) -> list[str]:
     """Return the images of a job's containers, each once."""
-    found: dict[str, None] = {}
+    images: dict[str, None] = {}
     for spec in job.spec.tf_replica_specs.values():
         template: Any = msgspec.json.decode(spec.template) if spec is not None and spec.template else {}
         for container in ((template or {}).get("spec") or {}).get("containers") or ():
-            found[str(container.get("image", "-"))] = None
-    return list(found)
+            images[str(container.get("image", "-"))] = None
+    return list(images)

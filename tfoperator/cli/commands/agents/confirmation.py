@@ -36,9 +36,9 @@ class NotConfirmed(Exception):
 
 def can_confirm(capabilities: types.ClientCapabilities | None) -> bool:
     """Return whether the client can show a question to the user (elicitation in the form mode)."""
-    found = capabilities.elicitation if capabilities is not None else None
+    elicitation = capabilities.elicitation if capabilities is not None else None
     # A client of an older version of the protocol declares neither `form` nor `url`: it supports forms only.
-    return found is not None and (found.form is not None or found.url is None)
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 def is_result(protocol_version: str) -> bool:

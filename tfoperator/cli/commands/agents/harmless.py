@@ -34,12 +34,12 @@ def harmless_text(text: str, limit: int = MAX_TEXT) -> str:
 
     Line ends and tabs stay. At the end of a shortened text is the number of characters that were left out.
     """
-    seen = in_utf8(text[: limit + _MARGIN])
-    seen = "\n".join(plain_text(line) for line in seen.split("\n")) if not seen.isprintable() else seen
-    seen = _INVISIBLE.sub("", seen)
-    seen = masked(seen)
+    safe = in_utf8(text[: limit + _MARGIN])
+    safe = "\n".join(plain_text(line) for line in safe.split("\n")) if not safe.isprintable() else safe
+    safe = _INVISIBLE.sub("", safe)
+    safe = masked(safe)
     lacking = max(len(text) - limit, 0)
-    return f"{seen[:limit]} ... ({lacking} more characters)" if lacking else seen
+    return f"{safe[:limit]} ... ({lacking} more characters)" if lacking else safe
 
 
 def harmless(value: Any, limit: int = MAX_TEXT) -> Any:
@@ -67,9 +67,9 @@ def _member(holder: Mapping[Any, Any], key: Any, limit: int) -> Any:
 
 def _items(values: Sequence[Any], limit: int) -> list[Any]:
     """Return the items; a word after an option whose name suggests a secret (`--token`) is masked."""
-    found: list[Any] = []
+    items: list[Any] = []
     is_secret = False
     for value in values:
-        found.append(MASK if is_secret and isinstance(value, str) else harmless(value, limit))
+        items.append(MASK if is_secret and isinstance(value, str) else harmless(value, limit))
         is_secret = isinstance(value, str) and value.startswith("--") and is_secret_name(value)
-    return found
+    return items

@@ -57,8 +57,8 @@ def list_jobs(scope: Scope, asked: arguments.ListJobs, step: Step) -> answers.Jo
     jobs.sort(key=lambda job: job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC), reverse=True)
     if len(jobs) > asked.limit:
         left_out.append(f"{len(jobs) - asked.limit} older jobs of the cluster")
-    found = (*map(_job_line, jobs[: asked.limit]), *lines)
-    return answers.JobList(jobs=found, cluster=problem, left_out=tuple(left_out))
+    job_lines = (*map(_job_line, jobs[: asked.limit]), *lines)
+    return answers.JobList(jobs=job_lines, cluster=problem, left_out=tuple(left_out))
 
 
 def _job_line(job: TFJob) -> answers.JobLine:
@@ -164,15 +164,17 @@ def logs(scope: Scope, asked: arguments.ReadLogs, step: Step) -> answers.Logs:
     which = selection_of(asked.replica, all_replicas=asked.all_replicas)
     with scope.job(asked) as job:
         step("reading logs")
-        found = job.client.get_replica_logs(
+        replica_logs = job.client.get_replica_logs(
             job.name,
             previous=asked.previous,
             timestamps=True,
             tail_bytes=_LOG_BYTES,
             **msgspec.structs.asdict(which),
         )
-    parts = tuple(_log_part(log, asked) for log in found[:_MAX_REPLICAS])
-    more = [f"the logs of {len(found) - _MAX_REPLICAS} other replicas"] if len(found) > _MAX_REPLICAS else []
+    parts = tuple(_log_part(log, asked) for log in replica_logs[:_MAX_REPLICAS])
+    more = (
+        [f"the logs of {len(replica_logs) - _MAX_REPLICAS} other replicas"] if len(replica_logs) > _MAX_REPLICAS else []
+    )
     return answers.Logs(job=asked.job, logs=parts, left_out=tuple(more))
 
 
@@ -210,7 +212,7 @@ def events(scope: Scope, asked: arguments.AboutJob, step: Step) -> answers.Event
     """Return the events of a job, its pods and services."""
     with scope.job(asked) as job:
         step("reading events")
-        found = job.client.get_job_events(job.name)
+        job_events = job.client.get_job_events(job.name)
     return answers.Events(
         job=asked.job,
         events=tuple(
@@ -222,7 +224,7 @@ def events(scope: Scope, asked: arguments.AboutJob, step: Step) -> answers.Event
                 message=event.message,
                 count=event.times,
             )
-            for event in found
+            for event in job_events
         ),
     )
 
@@ -230,10 +232,10 @@ def events(scope: Scope, asked: arguments.AboutJob, step: Step) -> answers.Event
 def progress(scope: Scope, asked: arguments.Progressing, step: Step) -> answers.ProgressOfTraining:
     """Return the progress of a job's training, its metrics, and the resources that its pods use."""
     now = SystemClock().now()
-    with scope.job(asked) as found:
+    with scope.job(asked) as job_of:
         step("reading the job")
-        job = found.client.get_job(found.name)
-        usage = found.client.get_job_usage(found.name)
+        job = job_of.client.get_job(job_of.name)
+        usage = job_of.client.get_job_usage(job_of.name)
     reported, spent = job.status.progress, job.status.usage
     return answers.ProgressOfTraining(
         job=asked.job,
@@ -246,8 +248,8 @@ def progress(scope: Scope, asked: arguments.Progressing, step: Step) -> answers.
             answers.UsageAnswer(pod=pod, cpu=round(used.cpu, 3), memory=used.memory, gpu=used.gpu)
             for pod, used in usage.items()
         ),
-        curves=tuple(_curves(found)),
-        parameters=_parameters(found),
+        curves=tuple(_curves(job_of)),
+        parameters=_parameters(job_of),
     )
 
 
@@ -274,8 +276,10 @@ def stacks(scope: Scope, asked: arguments.TakeStacks, step: Step) -> answers.Sta
         if job.run is not None:
             raise run_without_stacks(asked.job, job.run)
         step("getting the stacks: a program that does not answer takes some seconds")
-        found = job.client.get_job_stacks(job.name, replica_type=which.replica_type, replica_index=which.replica_index)
-    if not found:
+        replica_stacks = job.client.get_job_stacks(
+            job.name, replica_type=which.replica_type, replica_index=which.replica_index
+        )
+    if not replica_stacks:
         raise nothing_runs(job.name, asked.replica)
     return answers.Stacks(
         job=asked.job,
@@ -283,6 +287,6 @@ def stacks(scope: Scope, asked: arguments.TakeStacks, step: Step) -> answers.Sta
             answers.ReplicaStack(
                 replica=stacks.replica, lines=tuple(stacks.text.rstrip("\n").split("\n")), problem=stacks.problem
             )
-            for stacks in found
+            for stacks in replica_stacks
         ),
     )

@@ -50,9 +50,9 @@ def around(lines: Sequence[str], places: Iterable[int], context: int, limit: int
         first = max(place - context, wanted[-1] + 1 if wanted else 0)
         wanted += range(first, min(place + context + 1, len(lines)))
     wanted = wanted[-limit:]
-    found: list[str] = []
+    shown: list[str] = []
     for number, at in enumerate(wanted):
         if number and at > wanted[number - 1] + 1:
-            found.append(GAP)
-        found.append(lines[at])
-    return found
+            shown.append(GAP)
+        shown.append(lines[at])
+    return shown

@@ -26,8 +26,8 @@ _SOURCE = "manifest"
 def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answers.Validation:
     """Return the problems of a manifest, with their lines and fields."""
     step("checking the manifest")
-    found, failures = findings_of(asked.manifest)
-    report = validation_report(found, failures, strict=asked.strict)
+    findings, failures = findings_of(asked.manifest)
+    report = validation_report(findings, failures, strict=asked.strict)
     return answers.Validation(valid=report["valid"], objects=tuple(report["objects"]), errors=tuple(report["errors"]))
 
 
@@ -37,11 +37,11 @@ def findings_of(text: str) -> tuple[list[CheckedObject], list[ManifestError]]:
     The second list contains an error if the manifest can't be read, or has no TFJob.
     """
     try:
-        found = [judged(manifest) for manifest in parse_manifests(text, _SOURCE)]
+        findings = [judged(manifest) for manifest in parse_manifests(text, _SOURCE)]
     except ManifestError as error:
         return [], [error]
-    without_job = all(finding.problems is None for finding in found)
-    return found, [ManifestError(_SOURCE, "holds no TFJob")] if without_job else []
+    without_job = all(finding.problems is None for finding in findings)
+    return findings, [ManifestError(_SOURCE, "holds no TFJob")] if without_job else []
 
 
 def convert_manifest(_: Scope, asked: arguments.WithManifest, step: Step) -> answers.Converted:

@@ -18,10 +18,10 @@ def pipeline_runs(scope: Scope, asked: arguments.PipelineRunsAsked, step: Step) 
         if asked.run is not None:
             run = place.find(store, asked.run)
             return answers.PipelineRuns(runs=(run_report(run, store.executions(run.id)),))
-        found = [place.seen(record) for record in store.runs(asked.pipeline)]
-        chosen = found[: asked.limit]
+        records = [place.seen(record) for record in store.runs(asked.pipeline)]
+        chosen = records[: asked.limit]
         reports = tuple(run_report(run, store.executions(run.id)) for run in chosen)
-    more = [f"{len(found) - len(chosen)} older runs"] if len(found) > len(chosen) else []
+    more = [f"{len(records) - len(chosen)} older runs"] if len(records) > len(chosen) else []
     return answers.PipelineRuns(runs=reports, left_out=tuple(more))
 
 
@@ -32,9 +32,11 @@ def lineage(scope: Scope, asked: arguments.LineageAsked, step: Step) -> answers.
         from tfoperator.cli.views.pipelines import lineage_report
         from tfoperator.pipeline import lineage_of
 
-        found = store.artifacts(asked.artifact)
-        if not found:
+        artifacts = store.artifacts(asked.artifact)
+        if not artifacts:
             raise CliError(
                 f"artifact {asked.artifact} is unknown", "To list them, call pipeline_runs.", exit_code=EXIT_FAILED
             )
-        return answers.LineageAnswer(lineage=lineage_report(lineage_of(store, found[0], downstream=asked.downstream)))
+        return answers.LineageAnswer(
+            lineage=lineage_report(lineage_of(store, artifacts[0], downstream=asked.downstream))
+        )

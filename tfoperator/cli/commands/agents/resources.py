@@ -94,8 +94,8 @@ def _manifest(scope: Scope, match: re.Match[str]) -> str:
         raise CliError(str(error)) from None
     if not in_run and scope.run_of(asked.job) is not None:
         raise CliError(f"{asked.job} is a run of this machine", f"Its manifest: {RUN_MANIFEST}")
-    with scope.job(asked) as found:
-        where = found.client.get_job(found.name).metadata.namespace
-        stored: dict[str, Any] = found.client.api.get(TFJOBS, where, found.name, decode_plain)
+    with scope.job(asked) as job_of:
+        where = job_of.client.get_job(job_of.name).metadata.namespace
+        stored: dict[str, Any] = job_of.client.api.get(TFJOBS, where, job_of.name, decode_plain)
     obj = without_server_fields({"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, **stored}).obj
     return f"# {NOTICE}\n{to_yaml([harmless(obj)])}"

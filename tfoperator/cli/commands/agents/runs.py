@@ -75,8 +75,8 @@ class StartedRuns:
                     with suppress(OSError):
                         directory.rmdir()  # it stays if the run has written something
                     errors.seek(0)
-                    said = errors.read(_MAX_MESSAGE).decode(errors="replace").strip()
-                    raise CliError(said or f"{path.name} was not started", exit_code=EXIT_FAILED)
+                    message = errors.read(_MAX_MESSAGE).decode(errors="replace").strip()
+                    raise CliError(message or f"{path.name} was not started", exit_code=EXIT_FAILED)
                 time.sleep(_LOOK_SECONDS)
         return directory.name
 

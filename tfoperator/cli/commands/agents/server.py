@@ -205,11 +205,11 @@ class AgentServer:
         )
 
     async def _list_resources(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        found = await anyio.to_thread.run_sync(lambda: list(resources.pages()))
+        pages = await anyio.to_thread.run_sync(lambda: list(resources.pages()))
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=page.uri, name=page.uri, title=page.title, mime_type="text/markdown")
-                for page in found
+                for page in pages
             ]
         )
 

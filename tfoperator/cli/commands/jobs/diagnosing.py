@@ -37,14 +37,16 @@ def stacks(
         raise run_without_stacks(name, kept)
     which = selection_of(replica, all_replicas=replica is None)
     with cluster.connect() as client, StatusLine(f"taking stacks of {name}"):
-        found = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)
-    if not found:
+        replica_stacks = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)
+    if not replica_stacks:
         raise nothing_runs(name, replica)
     if output is ReportFormat.JSON:
-        print_object({stacks.replica: {"stacks": stacks.text, "problem": stacks.problem} for stacks in found}, output)
+        print_object(
+            {stacks.replica: {"stacks": stacks.text, "problem": stacks.problem} for stacks in replica_stacks}, output
+        )
     else:
-        _show(found)
-    if all(stacks.problem for stacks in found):
+        _show(replica_stacks)
+    if all(stacks.problem for stacks in replica_stacks):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -61,12 +63,12 @@ def nothing_runs(name: str, replica: str | None) -> CliError:
     return CliError(f"TFJob {name} has no {which} that runs", f"See tfoperator describe {name}", exit_code=EXIT_FAILED)
 
 
-def _show(found: Sequence[ReplicaStacks]) -> None:
+def _show(replica_stacks: Sequence[ReplicaStacks]) -> None:
     """Print the stacks, then the replicas without stacks. Replicas with the same reason share a line."""
     from tfoperator.report.text import names_in_short
 
     lacking: dict[str, list[str]] = {}
-    for stacks in found:
+    for stacks in replica_stacks:
         if stacks.problem:
             lacking.setdefault(stacks.problem, []).append(stacks.replica)
             continue

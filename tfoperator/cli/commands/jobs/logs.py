@@ -70,21 +70,21 @@ def logs(
             return
         try:
             with StatusLine("reading logs"):
-                found = client.get_replica_logs(job, previous=previous, **wanted)
+                replica_logs = client.get_replica_logs(job, previous=previous, **wanted)
         except OSError as error:
             problem = f"the log archive {archive_dir} can't be read: {error.strerror or error}"
             raise CliError(problem, exit_code=EXIT_FAILED) from None
-    for log in found:
+    for log in replica_logs:
         if log.text is None:
             note(_missing(log.pod, container, previous=previous))
             continue
         if log.archived is not None:
             note(_origin(log) + ("; the log's lines have no times" if since or timestamps else ""))
         printer.log(log.pod, log.text)
-    if not found:
+    if not replica_logs:
         hint = f"To see what happened to them: tfoperator describe {name}"
         raise CliError(f"TFJob {job} has no such pods now", hint, exit_code=EXIT_FAILED)
-    if all(log.text is None for log in found):
+    if all(log.text is None for log in replica_logs):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -143,7 +143,7 @@ class LinePrinter:
 
 def _missing(pod: Pod, container: str, *, previous: bool) -> str:
     status = pod.status
-    names = [found.name for found in (*status.init_container_statuses, *status.container_statuses)]
+    names = [entry.name for entry in (*status.init_container_statuses, *status.container_statuses)]
     if container and names and container not in names:
         return f"{replica_name(pod)} has no container {container}; it has {', '.join(names)}"
     if previous:

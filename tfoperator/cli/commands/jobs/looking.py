@@ -59,7 +59,7 @@ def get(
 
     of_runs = [word for word in wanted if of_run(word, cluster)[0] is not None]
     groups = [[word] for word in wanted] if of_runs else [wanted]  # a run has an API of its own
-    found: list[ListedJob] = []
+    listed_jobs: list[ListedJob] = []
     failures: list[Exception] = []
     usage: dict[tuple[str, str], PodUsage] = {}
     queues: dict[str, JobQueue] = {}
@@ -75,16 +75,16 @@ def get(
                     return
                 usage |= usage_of_jobs(client, where) if output is ListFormat.WIDE else {}
                 jobs, missing = find_jobs(client, where, asked, selector)
-                found, failures = found + jobs, failures + missing
+                listed_jobs, failures = listed_jobs + jobs, failures + missing
                 queues |= job_queues(client.api, [listed.view for listed in jobs]) if is_table else {}
         except (CliError, KubeError) as error:
             if len(groups) == 1:
                 raise
             failures.append(error)
     printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage, queues=queues)
-    if found or not failures:
-        printer.whole(found, single=len(wanted) == 1)
-    if not found and not wanted and is_table:
+    if listed_jobs or not failures:
+        printer.whole(listed_jobs, single=len(wanted) == 1)
+    if not listed_jobs and not wanted and is_table:
         note("No TFJobs found" + (f" in namespace {where}." if where else "."))
     codes = [complain(error) for error in failures]
     if codes:
@@ -140,30 +140,30 @@ def events(
         if watch:
             _watch(client, name, table, output)
             return
-        found = client.get_job_events(name)
+        job_events = client.get_job_events(name)
     if output is ReportFormat.JSON:
-        print_object([event_summary(event) for event in found], output)
-    elif found:
-        table.write(_rows(found))
+        print_object([event_summary(event) for event in job_events], output)
+    elif job_events:
+        table.write(_rows(job_events))
     else:
         note(f"There are no events about TFJob {name} (an API server forgets them after an hour or so).")
 
 
-def _rows(found: Sequence[JobEvent]) -> list[tuple[str, ...]]:
+def _rows(job_events: Sequence[JobEvent]) -> list[tuple[str, ...]]:
     now = SystemClock().now()
-    return [event_row(event, now) for event in found]
+    return [event_row(event, now) for event in job_events]
 
 
 def _watch(client: TFJobClient, name: str, table: TableWriter, output: ReportFormat) -> None:
     job = client.get_job(name)
     first: list[JobEvent] | None = []
 
-    def show(found: Sequence[JobEvent]) -> None:
+    def show(job_events: Sequence[JobEvent]) -> None:
         if output is ReportFormat.JSON:
-            for event in found:
+            for event in job_events:
                 typer.echo(json_text(event_summary(event)))
         else:
-            table.write(_rows(found))
+            table.write(_rows(job_events))
 
     with closing(iter(Follower(client.api, EVENTS, client.namespace, decode_event))) as changes:
         for change in changes:

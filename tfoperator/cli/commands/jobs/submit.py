@@ -73,8 +73,8 @@ class FolderOptions(msgspec.Struct, frozen=True):
         package = folder.package
         note(f"files are sent as {folder.name}: {len(package.names)}, {mebibytes(len(package.content))} when packed")
         if package.secrets:
-            said = ", ".join(map(printable, package.secrets[:5]))
-            note(f"warning: these files may be secrets: {said}; to exclude files, name them in .tfoperatorignore")
+            names = ", ".join(map(printable, package.secrets[:5]))
+            note(f"warning: these files may be secrets: {names}; to exclude files, name them in .tfoperatorignore")
         return folder
 
 
@@ -134,10 +134,10 @@ def submit(
     follow, wait = is_real and (follow or attached), is_real and (wait or follow or attached)
     if follow and sum(is_tfjob(manifest.obj) for manifest in manifests) > 1:
         raise CliError("--follow and --attached take exactly one job", "Nothing was submitted.")
-    with _connect(cluster, dry_run) as found:
-        default = found.namespace if found else "default"
+    with _connect(cluster, dry_run) as connected:
+        default = connected.namespace if connected else "default"
         places = [in_namespace(manifest, cluster.namespace, default) for manifest in manifests]
-        client = found if dry_run is not DryRun.CLIENT else None
+        client = connected if dry_run is not DryRun.CLIENT else None
         created: list[dict[str, Any]] = []
         for manifest, place in zip(manifests, places, strict=True):
             if is_tfjob(manifest.obj):

@@ -52,15 +52,15 @@ def wait(
     with client_of(name, cluster) as (client, name):
         if targets == [_DELETED]:
             await_deletion(client, name, client.namespace, deadline)
-            said: Any = {"name": name, "namespace": client.namespace, "deleted": True}
+            obj: Any = {"name": name, "namespace": client.namespace, "deleted": True}
             reached = "deleted"
         else:
             job = await_conditions(client, name, client.namespace, targets, deadline)
-            said = client.api.get(TFJOBS, client.namespace, name, decode_plain) if output is ReportFormat.JSON else None
+            obj = client.api.get(TFJOBS, client.namespace, name, decode_plain) if output is ReportFormat.JSON else None
             true = {condition.type for condition in all_conditions(job.status) if condition.status == "True"}
             reached = next((target for target in targets if target in true), ConditionType.SUCCEEDED)
     if output is ReportFormat.JSON:
-        print_object(said if targets == [_DELETED] else without_noise(said), output)
+        print_object(obj if targets == [_DELETED] else without_noise(obj), output)
     else:
         say(f"tfjob.kubeflow.org/{name} is {reached}")
 

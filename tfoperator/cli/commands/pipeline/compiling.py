@@ -162,10 +162,10 @@ def _written(plan: LaunchPlan, to: Orchestrator, *, template: bool) -> str:
 def _claims(given: list[str] | None) -> tuple[Claim, ...]:
     from tfoperator.pipeline.compiling.launch_plan import Claim
 
-    found: list[Claim] = []
+    claims: list[Claim] = []
     for text in ["pipeline:/data"] if given is None else [claim for claim in given if claim]:
         name, colon, path = text.partition(":")
         if not colon:
             raise CliError(f"--claim {text}: must have the form NAME:PATH")
-        found.append(Claim(name, path))
-    return tuple(found)
+        claims.append(Claim(name, path))
+    return tuple(claims)

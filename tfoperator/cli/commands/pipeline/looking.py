@@ -32,14 +32,14 @@ def runs(
     with opened(home) as (place, store):
         from tfoperator.cli.views.pipelines import RUNS_HEADER, run_report, run_row
 
-        found = [place.seen(record) for record in store.runs(pipeline)]
+        records = [place.seen(record) for record in store.runs(pipeline)]
         states = store.execution_states()
-        reports = [run_report(record, store.executions(record.id)) for record in found if output is ReportFormat.JSON]
+        reports = [run_report(record, store.executions(record.id)) for record in records if output is ReportFormat.JSON]
     if output is ReportFormat.JSON:
         print_object(reports, output)
-    elif found:
+    elif records:
         now = SystemClock().now()
-        table(RUNS_HEADER, [run_row(record, states.get(record.id, {}), now) for record in found], state_column=2)
+        table(RUNS_HEADER, [run_row(record, states.get(record.id, {}), now) for record in records], state_column=2)
     else:
         note("there are no pipeline runs" + (f" of {pipeline}" if pipeline else ""))
 
@@ -49,16 +49,16 @@ def show(run: RunArgument, home: HomeOption = DEFAULT_HOME, output: ReportOutput
     with opened(home) as (place, store):
         from tfoperator.cli.views.pipelines import run_lines, run_report
 
-        found = place.find(store, run)
-        executions = store.executions(found.id)
-        under_way = [step for step in found.steps if step in executions and executions[step].state == "RUNNING"]
+        record = place.find(store, run)
+        executions = store.executions(record.id)
+        under_way = [step for step in record.steps if step in executions and executions[step].state == "RUNNING"]
         launches = {
-            step: launch for step in under_way if (launch := place.known_launch(store, found, step)) is not None
+            step: launch for step in under_way if (launch := place.known_launch(store, record, step)) is not None
         }
     if output is ReportFormat.JSON:
-        print_object(run_report(found, executions, launches), output)
+        print_object(run_report(record, executions, launches), output)
         return
-    for line in run_lines(found, executions, launches, SystemClock().now()):
+    for line in run_lines(record, executions, launches, SystemClock().now()):
         say(line)
 
 
@@ -69,17 +69,17 @@ def logs(
 ) -> None:
     """Print the log of a step of a run."""
     with opened(home) as (place, store):
-        found = place.find(store, run)
-        if step not in found.steps:
-            raise CliError(f"run {found.id} has no step {step!r}; its steps are {', '.join(found.steps)}")
-        used = store.executions(found.id).get(step)
+        record = place.find(store, run)
+        if step not in record.steps:
+            raise CliError(f"run {record.id} has no step {step!r}; its steps are {', '.join(record.steps)}")
+        used = store.executions(record.id).get(step)
         try:
-            for line in place.logs.lines(found.id, step):
+            for line in place.logs.lines(record.id, step):
                 typer.echo(without_controls(line))
         except FileNotFoundError:
             cached = used is not None and used.state == "CACHED"
             why = "its outputs come from an earlier execution" if cached else "it logged nothing"
-            note(f"step {step} of run {found.id} has no log: {why}")
+            note(f"step {step} of run {record.id} has no log: {why}")
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -99,14 +99,14 @@ def lineage(
         from tfoperator.cli.views.pipelines import lineage_lines, lineage_report
         from tfoperator.pipeline import lineage_of
 
-        found = store.artifacts(artifact)
-        if not found:
+        artifacts = store.artifacts(artifact)
+        if not artifacts:
             raise CliError(
                 f"artifact {artifact} has no record here",
                 "To see the artifacts of a run: tfoperator pipeline show RUN",
                 exit_code=EXIT_FAILED,
             )
-        tree = lineage_of(store, found[0], downstream=downstream)
+        tree = lineage_of(store, artifacts[0], downstream=downstream)
     if output is ReportFormat.JSON:
         print_object(lineage_report(tree), output)
         return
@@ -146,10 +146,10 @@ def graph(
     with opened(home) as (place, store):
         from tfoperator.pipeline.drawing import draw, states_of, step_notes
 
-        found = place.find(store, what)
-        executions = store.executions(found.id)
-        title = f"{found.pipeline}, run {found.id}: {found.state}"
-        typer.echo(draw(title, found.steps, states_of(found, executions), step_notes(found, executions)), nl=False)
+        record = place.find(store, what)
+        executions = store.executions(record.id)
+        title = f"{record.pipeline}, run {record.id}: {record.state}"
+        typer.echo(draw(title, record.steps, states_of(record, executions), step_notes(record, executions)), nl=False)
 
 
 def ui(home: HomeOption = DEFAULT_HOME, port: PagePort = 0) -> None:

@@ -191,13 +191,13 @@ def stop(
     with opened(home) as (place, store):
         from tfoperator.pipeline import stop_run
 
-        found = place.find(store, run)
-        if found.state != "interrupted":
-            note(f"run {found.id} is {found.state}, so there is nothing to stop")
-            if found.state == "running":
+        record = place.find(store, run)
+        if record.state != "interrupted":
+            note(f"run {record.id} is {record.state}, so there is nothing to stop")
+            if record.state == "running":
                 raise typer.Exit(EXIT_FAILED)
             return
-        stopped = stop_run(place, store, found, Launching().context(cluster, tell=note), wait=True)
+        stopped = stop_run(place, store, record, Launching().context(cluster, tell=note), wait=True)
         say(f"run {stopped.id} is {stopped.state}")
 
 
@@ -218,20 +218,20 @@ def clean(
         from tfoperator.pipeline.runner.leftovers import clean_run, old_runs
 
         wanted = [place.find(store, word) for word in runs] if runs else old_runs(place, store, keep)
-        for found in wanted:
-            if not found.over:
+        for record in wanted:
+            if not record.over:
                 raise CliError(
-                    f"run {found.id} is {found.state}", f"Stop the run first: tfoperator pipeline stop {found.id}"
+                    f"run {record.id} is {record.state}", f"Stop the run first: tfoperator pipeline stop {record.id}"
                 )
-        for found in wanted:
+        for record in wanted:
             try:
-                removed = clean_run(place, store, found, outputs=outputs)
+                removed = clean_run(place, store, record, outputs=outputs)
             except OSError as error:
                 hint = "The record of the run is kept. Run the command again when the outputs can be removed."
                 raise CliError(
-                    f"the outputs of run {found.id} can't be removed: {error}", hint, exit_code=EXIT_FAILED
+                    f"the outputs of run {record.id} can't be removed: {error}", hint, exit_code=EXIT_FAILED
                 ) from None
-            say(f"run {found.id} removed" + (f", and {len(removed)} outputs" if removed else ""))
+            say(f"run {record.id} removed" + (f", and {len(removed)} outputs" if removed else ""))
         if not wanted:
             note(f"no pipeline has more than {keep} runs, so nothing is removed")
 

@@ -110,22 +110,22 @@ def finish(
 
         with closing(Home(home)) as records, records.store() as store:
             try:
-                found = records.find(store, run)
+                started_run = records.find(store, run)
             except NoSuchRun:
                 note(f"run {run} has not started any step, so it can't be ended")
                 return
-            ended = finish_run(records, store, found, Launching().context(cluster, tell=note))
+            ended = finish_run(records, store, started_run, Launching().context(cluster, tell=note))
     say(f"run {ended.id} of {ended.pipeline}: {ended.state}" + (f": {ended.message}" if ended.message else ""))
 
 
 def _decoded(given: list[str] | None) -> dict[str, str]:
-    found: dict[str, str] = {}
+    decoded: dict[str, str] = {}
     for name, value in single_values("--encoded-param", given).items():
         try:
-            found[name] = base64.b64decode(value, validate=True).decode()
+            decoded[name] = base64.b64decode(value, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             raise CliError(f"--encoded-param {name}: the value must be UTF-8 text in base64") from None
-    return found
+    return decoded
 
 
 def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:

@@ -63,8 +63,8 @@ class Folding:
         The prefix is the replica's name or, if several replicas printed the line, their number: `4 replicas`.
         """
         over = [key for key, waiting in self._waiting.items() if now >= waiting.since + WAIT]
-        found = [self._waiting.pop(key) for key in over]
-        return [(_prefix(waiting.prefixes), waiting.text) for waiting in found]
+        due = [self._waiting.pop(key) for key in over]
+        return [(_prefix(waiting.prefixes), waiting.text) for waiting in due]
 
 
 def _prefix(prefixes: list[str]) -> str:

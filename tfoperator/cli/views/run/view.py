@@ -55,7 +55,7 @@ class View(RunListener, ABC):
         self._rows: dict[str, tuple[str, ReplicaRow]] = {}  # pod uid: (job name, row)
         self._names: dict[tuple[str, str], str] = {}  # (namespace, pod): prefix
         self._jobs: dict[str, str] = {}  # uid: name
-        self._said: dict[str, tuple[str, ...]] = {}  # job uid: conditions that have been shown
+        self._shown_conditions: dict[str, tuple[str, ...]] = {}  # job uid: conditions that have been shown
         self._waits: dict[str, str] = {}  # job uid: why it does not run, as shown
         self._tensorboards: dict[str, TensorBoardStatus] = {}  # job uid: its TensorBoard, as shown
         self._progress: dict[str, TrainingProgress] = {}  # job uid: its last report
@@ -69,17 +69,17 @@ class View(RunListener, ABC):
     def job_changed(self, job: TFJob) -> None:
         """Show each condition that has become true since the last call for this job."""
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
-        said = self._said.get(job.metadata.uid, ())
+        shown = self._shown_conditions.get(job.metadata.uid, ())
         in_order = (*job.status.conditions, *job.status.operator_conditions)
         true = [condition for condition in in_order if condition.status == "True"]
         # The transition time distinguishes two restarts with the same message.
         facts = tuple(f"{condition.type}: {condition.message} {condition.last_transition_time}" for condition in true)
         for condition, fact in zip(true, facts, strict=True):
-            if fact not in said:
+            if fact not in shown:
                 self._messages.add(condition.message)
                 if self._verbose or condition.type not in _NO_NEWS:
                     self.say(name, f"{condition.type}: {condition.message}")
-        self._said[job.metadata.uid] = facts
+        self._shown_conditions[job.metadata.uid] = facts
         self._say_why_it_waits(job)
         self._say_where_its_tensorboard_is(job)
         if job.status.progress is not None and job.status.progress != self._progress.get(job.metadata.uid):

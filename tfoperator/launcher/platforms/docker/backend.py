@@ -75,10 +75,10 @@ class DockerBackend:
                     raise
                 # The name exists. This launch may have created the container, if the response to the request was lost,
                 # or if an earlier launcher was killed before it could record the id.
-                found = self._client.containers.get(name)
-                if found.labels.get(LAUNCH_LABEL) != run:
+                existing = self._client.containers.get(name)
+                if existing.labels.get(LAUNCH_LABEL) != run:
                     raise PermanentFailure(f"container {name} exists, but belongs to another launch") from error
-                return found
+                return existing
 
         try:
             container = self._patiently(f"create container {name}", create)
@@ -185,11 +185,11 @@ class DockerBackend:
             return ContainerEnd(0) if code == 0 and cause is EndCause.ITSELF else lost
         state, name = container.attrs["State"], container.name
         if state.get("Running"):  # somebody has restarted the container, for example with `docker restart`
-            self._quietly(name, str(container.id), lambda one: one.stop(timeout=self._grace))
-        said = ["OOMKilled"] if state.get("OOMKilled") else []
-        said += [state["Error"]] if state.get("Error") else []
+            self._quietly(name, str(container.id), lambda restarted: restarted.stop(timeout=self._grace))
+        reasons = ["OOMKilled"] if state.get("OOMKilled") else []
+        reasons += [state["Error"]] if state.get("Error") else []
         image_id = container.attrs.get("Image", "")
-        end = ContainerEnd(code, ": ".join(said), output=self._output(container), image_id=image_id)
+        end = ContainerEnd(code, ": ".join(reasons), output=self._output(container), image_id=image_id)
         if cause is EndCause.STOPPED:
             message = f"container {name} was stopped by another program, and then ended with exit code {code}"
         elif cause is EndCause.UNKNOWN and code == 0:
@@ -257,10 +257,10 @@ class DockerBackend:
         except NotFound:
             raise
         except APIError as error:
-            said = error.explanation or error
+            explanation = error.explanation or error
             if error.status_code in passing:
-                raise PlatformUnavailable(f"{what}: the Docker engine fails: {said}") from error
-            raise PermanentFailure(f"{what}: the Docker engine refuses it: {said}") from error
+                raise PlatformUnavailable(f"{what}: the Docker engine fails: {explanation}") from error
+            raise PermanentFailure(f"{what}: the Docker engine refuses it: {explanation}") from error
         except OSError as error:
             raise PlatformUnavailable(f"{what}: the Docker engine can't be reached: {error}") from error
 

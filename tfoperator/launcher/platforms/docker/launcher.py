@@ -77,10 +77,10 @@ def volumes_with(volumes: Any, path: str) -> Any:
     if isinstance(volumes, list):
         mounted = any(str(volume).split(":")[1:2] == [path] for volume in volumes)
         return volumes if mounted else [*volumes, f"{path}:{path}:rw"]
-    known = dict(volumes or {})
-    if any(isinstance(v, dict) and v.get("bind") == path for v in known.values()):
-        return known
-    return {**known, path: {"bind": path, "mode": "rw"}}
+    existing = dict(volumes or {})
+    if any(isinstance(v, dict) and v.get("bind") == path for v in existing.values()):
+        return existing
+    return {**existing, path: {"bind": path, "mode": "rw"}}
 
 
 class DockerComponentLauncher(ContainerComponentLauncher):

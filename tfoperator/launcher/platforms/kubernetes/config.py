@@ -186,10 +186,10 @@ class Pod:
 
     def toleration(self, key: str, *, effect: str = "NoSchedule", value: str | None = None) -> Pod:
         """Add a toleration for a taint with this key and effect. Without `value`, it tolerates any value."""
-        one = {"key": key, "operator": "Exists" if value is None else "Equal", "effect": effect}
+        toleration = {"key": key, "operator": "Exists" if value is None else "Equal", "effect": effect}
         if value is not None:
-            one["value"] = value
-        return self._with({"tolerations": [*self._spec.get("tolerations", []), one]})
+            toleration["value"] = value
+        return self._with({"tolerations": [*self._spec.get("tolerations", []), toleration]})
 
     def image_pull_secret(self, name: str) -> Pod:
         """Pull images with the credentials in a Secret (`imagePullSecrets`)."""

@@ -48,9 +48,9 @@ def interrupted_by(
     whole seconds, by the node's clock, or None if the time is unknown. `lag` is the result of `visible_lag`, in
     seconds.
     """
-    for one in interruptions:
-        if ended is None or one.at is None or seconds_between(ended, one.at) <= lag:
-            return one
+    for interruption in interruptions:
+        if ended is None or interruption.at is None or seconds_between(ended, interruption.at) <= lag:
+            return interruption
     return None
 
 

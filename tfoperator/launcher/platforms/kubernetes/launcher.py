@@ -93,10 +93,10 @@ class PodWait(ObjectWait[PodView]):
         if now < deadline:
             return
         event = self._calls.warning(self._uid)
-        said = f"{waits} ({event})" if event and event not in str(waits) else str(waits)
+        reason = f"{waits} ({event})" if event and event not in str(waits) else str(waits)
         what = "has not been scheduled to a node" if waits.limit == "schedule" else "has not started"
         after = f" after {now - self._since:.0f} s" if waits.limit else ""
-        raise NeverStarted(f"pod {self._calls.namespace}/{self._name} {what}{after}: {said}")
+        raise NeverStarted(f"pod {self._calls.namespace}/{self._name} {what}{after}: {reason}")
 
     def finish(self, seconds: float = 10.0) -> None:
         """Forward the rest of the log, for at most this number of seconds."""

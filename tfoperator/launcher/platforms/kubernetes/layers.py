@@ -104,7 +104,7 @@ def _prepared_item(item: Any, before: Mapping[str, Json], keys: Mapping[str, str
 
 
 def _check_unique(items: list[Any], before: Mapping[str, Json], key: str, where: str) -> None:
-    seen = dict(before)
+    items_by_key = dict(before)
     own: set[str] = set()
     beside, default = _SECOND_KEYS.get(where.rpartition(".")[2], ("", ""))
     for item in _items(items, key):
@@ -114,14 +114,14 @@ def _check_unique(items: list[Any], before: Mapping[str, Json], key: str, where:
                 f"{where}: {key} {value} must not appear twice, because Kubernetes merges this list by {key}, and "
                 "one item would be lost"
             )
-        old = seen.get(value)
+        old = items_by_key.get(value)
         if beside and old is not None and item.get(beside, default) != old.get(beside, default) and beside in item:
             raise StrategicMergeError(
                 f"{where}: {key} {value} already exists with {beside} {old.get(beside, default)!r}; Kubernetes "
                 f"merges this list by {key} alone, so one of the items would be lost"
             )
         own.add(value)
-        seen[value] = item
+        items_by_key[value] = item
 
 
 def _ordered(merged: Json, before: Any, patch: Any, keys: Mapping[str, str], path: str) -> Json:
@@ -137,7 +137,7 @@ def _ordered(merged: Json, before: Any, patch: Any, keys: Mapping[str, str], pat
         if isinstance(value, dict):
             out[name] = _ordered(value, old, new, keys, where)
         elif isinstance(value, list) and (key := keys.get(where)) and len(_items(value, key)) == len(value):
-            olds, news = ({str(item[key]): item for item in _items(one, key)} for one in (old, new))
+            olds, news = ({str(item[key]): item for item in _items(side, key)} for side in (old, new))
             items = [
                 _ordered(item, olds.get(str(item.get(key))), news.get(str(item.get(key))), keys, where)
                 for item in value

@@ -191,18 +191,18 @@ class ObjectBackend:
         mailbox = self.launch.mailbox
 
         def follow() -> None:
-            seen = False
+            observed = False
             try:
                 with closing(iter(follower)) as changes:
                     for change in changes:
-                        one = change.object
-                        if one is not None and uid in ("", one.metadata.uid):
-                            seen = True
-                            mailbox.put(one)
+                        state = change.object
+                        if state is not None and uid in ("", state.metadata.uid):
+                            observed = True
+                            mailbox.put(state)
                             if change.type is WatchEventType.DELETED:
                                 mailbox.put(Gone())
                         # The first bookmark means that the first list is complete: it does not contain the object.
-                        elif change.type is WatchEventType.BOOKMARK and not seen:
+                        elif change.type is WatchEventType.BOOKMARK and not observed:
                             mailbox.put(Gone())
             except KubeError as error:
                 mailbox.put(error)

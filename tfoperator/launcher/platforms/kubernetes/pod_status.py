@@ -86,8 +86,8 @@ class Pending(msgspec.Struct, frozen=True):
     message: str = ""
 
     def __str__(self) -> str:
-        said = ": ".join(part for part in (self.reason, self.message) if part)
-        return said or (
+        text = ": ".join(part for part in (self.reason, self.message) if part)
+        return text or (
             "the scheduler has not found a node for it" if self.limit == "schedule" else "it has not started"
         )
 
@@ -155,8 +155,8 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
     reported = reported_end(pod, container)
     orders = _interruptions(pod, terminated)
     if reported.exit_code == 0:
-        found = (*_kubelet_orders(pod, container, terminated, events), *orders)
-        order = interrupted_by(terminated.finished_at if terminated else None, found, _lag(pod))
+        interruptions = (*_kubelet_orders(pod, container, terminated, events), *orders)
+        order = interrupted_by(terminated.finished_at if terminated else None, interruptions, _lag(pod))
         if order is None:
             return reported
         message = f"{order.message}; exit code 0 does not prove here that the work was done"
@@ -224,25 +224,25 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
 
     `activeDeadlineSeconds` of the pod, if it was reached, is the last item.
     """
-    name, status, found = pod.metadata.key, pod.status, list[Interruption]()
+    name, status, interruptions = pod.metadata.key, pod.status, list[Interruption]()
     for condition in status.conditions:
         if condition.type == "DisruptionTarget" and condition.status == "True":
             why = condition.message or "the node was needed for other pods"
             at = condition.last_transition_time if condition.reason != _BY_KUBELET else None
-            found.append(Interruption(f"pod {name} was disrupted ({condition.reason}): {why}", at))
+            interruptions.append(Interruption(f"pod {name} was disrupted ({condition.reason}): {why}", at))
     if status.reason not in ("", _LIMIT_REASON):
         why = status.message or "without a message"
-        found.append(Interruption(f"pod {name} was ended by its node ({status.reason}): {why}"))
+        interruptions.append(Interruption(f"pod {name} was ended by its node ({status.reason}): {why}"))
     if pod.metadata.deletion_timestamp is not None:
         deleted = f"pod {name} was deleted before its container had succeeded"
-        found.append(Interruption(deleted, pod.metadata.certain_deletion))
+        interruptions.append(Interruption(deleted, pod.metadata.certain_deletion))
     if terminated is not None and terminated.reason == "ContainerStatusUnknown":
-        found.append(Interruption(f"pod {name}: the container was lost on its node: {terminated.message}"))
+        interruptions.append(Interruption(f"pod {name}: the container was lost on its node: {terminated.message}"))
     if status.reason == _LIMIT_REASON:
         reached = limit_reached(status.start_time, pod.spec.active_deadline_seconds)
-        said = ": ".join(part for part in (status.reason, status.message) if part)
-        found.append(Interruption(said, reached, by_limit=True))
-    return tuple(found)
+        text = ": ".join(part for part in (status.reason, status.message) if part)
+        interruptions.append(Interruption(text, reached, by_limit=True))
+    return tuple(interruptions)
 
 
 def _kubelet_orders(
@@ -296,7 +296,7 @@ def message_limit(containers: int) -> int:
 
 def _reports_by_message(pod: PodView, container: str) -> bool:
     """Return whether the `terminationMessagePath` of the container ends in /output.json."""
-    own = next((one for one in pod.spec.containers if one.name == container), _Container())
+    own = next((candidate for candidate in pod.spec.containers if candidate.name == container), _Container())
     return own.termination_message_path.endswith(f"/{OUTPUT_FILE}")
 
 

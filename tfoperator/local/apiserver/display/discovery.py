@@ -152,8 +152,8 @@ def _other_names(resource: ResourceType) -> Json:
 
 
 def _kind_of(resource: ResourceType, subresource: str = "") -> dict[str, str]:
-    found = _SUBRESOURCE_KINDS.get(subresource, (resource.group, resource.version, resource.kind))
-    return dict(zip(("group", "version", "kind"), found, strict=True))
+    kind = _SUBRESOURCE_KINDS.get(subresource, (resource.group, resource.version, resource.kind))
+    return dict(zip(("group", "version", "kind"), kind, strict=True))
 
 
 def _aggregated_resource(resource: ResourceType) -> Json:

@@ -43,7 +43,7 @@ def compile_path(path: str) -> JSONPath:
     def evaluate(root: Any) -> list[Any]:
         values = [root]
         for step in steps:
-            values = [found for value in values for found in step(value)]
+            values = [child for value in values for child in step(value)]
         return values
 
     return evaluate

@@ -28,8 +28,10 @@ def names_of(schemas: Schemas, resources: Iterable[ResourceType]) -> dict[Resour
         for name, schema in schemas.items()
         for kind in schema.get("x-kubernetes-group-version-kind") or ()
     }
-    found = {one: by_kind.get((one.group, one.version, one.kind)) for one in resources}
-    return {resource: name for resource, name in found.items() if name is not None}
+    names_by_resource = {
+        resource: by_kind.get((resource.group, resource.version, resource.kind)) for resource in resources
+    }
+    return {resource: name for resource, name in names_by_resource.items() if name is not None}
 
 
 def reachable(schemas: Schemas, names: Iterable[str]) -> dict[str, Any]:
@@ -46,14 +48,14 @@ def reachable(schemas: Schemas, names: Iterable[str]) -> dict[str, Any]:
 
 def _references(value: Any) -> Iterator[str]:
     if isinstance(value, list):
-        for one in value:
-            yield from _references(one)
+        for item in value:
+            yield from _references(item)
     elif isinstance(value, dict):
-        for key, one in value.items():
-            if key == "$ref" and isinstance(one, str):
-                yield one.removeprefix(REFERENCE_PREFIX)
+        for key, member in value.items():
+            if key == "$ref" and isinstance(member, str):
+                yield member.removeprefix(REFERENCE_PREFIX)
             else:
-                yield from _references(one)
+                yield from _references(member)
 
 
 def openapi_v2_protobuf() -> bytes:

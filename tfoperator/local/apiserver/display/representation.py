@@ -50,8 +50,8 @@ def negotiate(accept: str) -> RequestedForm:
         form, version = parameters.get("as", ""), parameters.get("v", "v1")
         if not form:
             return _WHOLE_OBJECT
-        known = form in _FORMS and parameters.get("g", "meta.k8s.io") == "meta.k8s.io"
-        if known and version in ("v1", "v1beta1"):
+        is_known = form in _FORMS and parameters.get("g", "meta.k8s.io") == "meta.k8s.io"
+        if is_known and version in ("v1", "v1beta1"):
             return RequestedForm(form, version)
     raise not_acceptable()
 

@@ -199,7 +199,7 @@ def _node_status(node: Json, _now: datetime) -> str:
 def _address(kind: str) -> Cell:
     def cell(node: Json, _now: datetime) -> str:
         addresses = (node.get("status") or {}).get("addresses") or ()
-        return next((str(one["address"]) for one in addresses if one["type"] == kind), "<none>")
+        return next((str(address["address"]) for address in addresses if address["type"] == kind), "<none>")
 
     return cell
 
@@ -217,8 +217,8 @@ def _access_modes(claim: Json, _now: datetime) -> str:
 
 
 def _served_versions(crd: Json, _now: datetime) -> str:
-    versions = [one for one in crd["spec"].get("versions") or () if one.get("served")]
-    return ",".join(one["name"] + ("(storage)" if one.get("storage") else "") for one in versions)
+    versions = [version for version in crd["spec"].get("versions") or () if version.get("served")]
+    return ",".join(version["name"] + ("(storage)" if version.get("storage") else "") for version in versions)
 
 
 def _short_names(crd: Json, _now: datetime) -> str:
@@ -227,7 +227,7 @@ def _short_names(crd: Json, _now: datetime) -> str:
 
 def _is_established(crd: Json, _now: datetime) -> bool:
     conditions = (crd.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
 _BUILTIN: Mapping[str, TableFormat] = {
@@ -302,14 +302,14 @@ def _json_path_cell(path: str, kind: str) -> Cell:
     find = compile_path(path)
 
     def cell(obj: Json, now: datetime) -> Any:
-        found = find(obj)
-        if not found:
+        values = find(obj)
+        if not values:
             return None
-        value = found[0]
+        value = values[0]
         if kind == "date":
             return _ago(value, now)
         if kind == "string":
-            return ",".join(map(str, found)) if len(found) > 1 else str(value)
+            return ",".join(map(str, values)) if len(values) > 1 else str(value)
         return value
 
     return cell

@@ -90,8 +90,8 @@ class Api:
 
     def _document(self, request: ApiRequest, path: str) -> Answer:
         if request.method not in ("GET", "HEAD"):
-            known = path in ("/version", "/version/") or self._discovery.document(path, "") is not None
-            raise errors.method_not_allowed() if known else no_such_path(path)
+            is_known = path in ("/version", "/version/") or self._discovery.document(path, "") is not None
+            raise errors.method_not_allowed() if is_known else no_such_path(path)
         accept = request.headers.get("accept", "")
         if path in ("/version", "/version/"):  # generated clients request the second
             return json_answer(encode(VERSION))

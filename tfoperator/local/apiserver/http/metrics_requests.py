@@ -59,14 +59,14 @@ class MetricsRequests:
         usage = await asyncio.get_running_loop().run_in_executor(None, self._source)
         if usage is None:
             raise StatusError(503, "ServiceUnavailable", "no usage has been measured yet")
-        found = self._metrics(usage, path)
+        metrics = self._metrics(usage, path)
         if not path.name:
-            found = [one for one in found if selector.matches(one)]
+            metrics = [item for item in metrics if selector.matches(item)]
             head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}}
-            return json_answer(encode({**head, "items": found}))
-        if not found:
+            return json_answer(encode({**head, "items": metrics}))
+        if not metrics:
             raise errors.not_found(resource, path.name)
-        return json_answer(encode(found[0]))
+        return json_answer(encode(metrics[0]))
 
     def _metrics(self, usage: Usage, path: ResourcePath) -> list[dict[str, Any]]:
         """Return the metrics of the objects that the path names."""
@@ -91,16 +91,16 @@ def _well_placed(resource: ResourceType, path: ResourcePath) -> bool:
 def pod_metrics(usage: Usage, pods: Iterable[Mapping[str, Any]]) -> list[Json]:
     """Return the metrics of each pod with a measured container, in the order of `pods`."""
     by_uid: dict[str, list[ContainerUsage]] = {}
-    for one in usage.containers:
-        by_uid.setdefault(one.pod_uid, []).append(one)
-    found = []
+    for container in usage.containers:
+        by_uid.setdefault(container.pod_uid, []).append(container)
+    metrics = []
     for pod in pods:
         used = by_uid.get(pod["metadata"]["uid"])
         if used is None:
             continue
-        containers = [{"name": one.name.container, "usage": _usage(one)} for one in used]
-        found.append({**_head(POD_METRICS, pod, usage), "containers": containers})
-    return found
+        containers = [{"name": container.name.container, "usage": _usage(container)} for container in used]
+        metrics.append({**_head(POD_METRICS, pod, usage), "containers": containers})
+    return metrics
 
 
 def node_metrics(usage: Usage, nodes: Iterable[Mapping[str, Any]]) -> list[Json]:
@@ -121,10 +121,13 @@ def _head(resource: ResourceType, of: Mapping[str, Any], usage: Usage) -> Json:
     }
 
 
-def _usage(one: ContainerUsage) -> dict[str, str]:
-    used = {"cpu": _cpu(one.cpu), "memory": _memory(one.memory)}
-    if one.gpu is not None:
-        used |= {"nvidia.com/gpu": f"{round(one.gpu.busy * 1000)}m", "nvidia.com/gpu-memory": _memory(one.gpu.memory)}
+def _usage(container: ContainerUsage) -> dict[str, str]:
+    used = {"cpu": _cpu(container.cpu), "memory": _memory(container.memory)}
+    if container.gpu is not None:
+        used |= {
+            "nvidia.com/gpu": f"{round(container.gpu.busy * 1000)}m",
+            "nvidia.com/gpu-memory": _memory(container.gpu.memory),
+        }
     return used
 
 

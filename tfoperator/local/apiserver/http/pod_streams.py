@@ -232,7 +232,7 @@ async def _first_of(*waiting: Awaitable[None]) -> int:
 
     Return the index of the first task. Raises the exception of this task.
     """
-    tasks = [asyncio.ensure_future(one) for one in waiting]
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in waiting]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         ended = next(index for index, task in enumerate(tasks) if task.done())

@@ -47,12 +47,12 @@ def decode(body: bytes) -> dict[str, Any]:
         raise ProtobufError("the body does not begin with the prefix of Kubernetes protobuf")
     envelope = _decode_message(body[len(_MAGIC) :], _ENVELOPE)
     kind = envelope.get("typeMeta", {})
-    known = _table()["kinds"]
+    kinds = _table()["kinds"]
     version = "v1" if kind.get("kind") == "DeleteOptions" else kind.get("apiVersion")  # every group has DeleteOptions
     name = f"{version}/{kind.get('kind')}"
-    if name not in known:
+    if name not in kinds:
         raise ProtobufError(f"{kind.get('kind') or 'this kind'} can't be read as protobuf here: send JSON")
-    return {**kind, **_decode_message(envelope.get("raw", b""), _message(known[name]))}
+    return {**kind, **_decode_message(envelope.get("raw", b""), _message(kinds[name]))}
 
 
 @functools.cache
@@ -63,12 +63,12 @@ def _table() -> dict[str, Any]:
 
 @functools.cache
 def _message(name: str) -> _Message:
-    return {int(number): _field(said) for number, said in _table()["messages"][name].items()}
+    return {int(number): _field(description) for number, description in _table()["messages"][name].items()}
 
 
-def _field(said: str) -> _Field:
+def _field(description: str) -> _Field:
     """Return a field of the table; hack/gomod/kubernetes/protobufs explains the marks."""
-    name, _, kind = said.rpartition(" ")
+    name, _, kind = description.rpartition(" ")
     keep_empty, kind = kind.startswith("!"), kind.removeprefix("!")
     is_map, repeated, kind = kind.endswith("%"), kind.endswith("*"), kind.rstrip("%*")
     convert = _converter(kind)

@@ -33,8 +33,8 @@ def _attribute_problems(spec: Json) -> Iterator[FieldProblem]:
 
 
 def _refuse(problems: Iterable[FieldProblem]) -> None:
-    if found := list(problems):
-        raise invalid(_UNNAMED, "", found)
+    if all_problems := list(problems):
+        raise invalid(_UNNAMED, "", all_problems)
 
 
 def _own_access(spec: Json, _: str) -> Json:
@@ -70,8 +70,8 @@ def _token(spec: Json, token: str) -> Json:
     given = spec.get("token")
     if not given:
         raise bad_request("token is required for TokenReview in authentication")
-    known = hmac.compare_digest(str(given).encode("utf-8", "surrogatepass"), token.encode())
-    return {"authenticated": True, "user": _USER_INFO} if known else {"error": "invalid bearer token"}
+    is_valid = hmac.compare_digest(str(given).encode("utf-8", "surrogatepass"), token.encode())
+    return {"authenticated": True, "user": _USER_INFO} if is_valid else {"error": "invalid bearer token"}
 
 
 def _type(group: str, kind: str) -> ResourceType:
@@ -86,7 +86,7 @@ _REVIEWS: Mapping[ResourceType, Callable[[Json, str], Json]] = {
     _type("authentication.k8s.io", "SelfSubjectReview"): _self,
     _type("authentication.k8s.io", "TokenReview"): _token,
 }
-_BY_PATH = {ResourcePath(one.group, one.version, one.plural): one for one in _REVIEWS}
+_BY_PATH = {ResourcePath(review.group, review.version, review.plural): review for review in _REVIEWS}
 
 REVIEWS = tuple(_REVIEWS)
 """The types of reviews, for discovery."""

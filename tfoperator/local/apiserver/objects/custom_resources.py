@@ -180,10 +180,10 @@ class CustomStrategy(Strategy):
 
         For built-in kinds, a status write also changes labels.
         """
-        told = {} if new.get("status") is None else {"status": new["status"]}
+        written = {} if new.get("status") is None else {"status": new["status"]}
         new.clear()
         new.update(msgspec.json.decode(msgspec.json.encode(old)))  # a copy: defaulting changes it in place
-        keep(new, told, "status")
+        keep(new, written, "status")
         self._schema.default(new)
 
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:

@@ -74,16 +74,16 @@ def owned_fields(entries: Any) -> Owned:
 
 def managed_fields(owned: Owned, before: Iterable[Json], api_version: str, now: str) -> list[Json]:
     """Return the `managedFields` for these owners. An entry that has not changed keeps its time."""
-    known = {(e["manager"], e["operation"], e.get("subresource", "")): e for e in before}
+    entries_by_owner = {(e["manager"], e["operation"], e.get("subresource", "")): e for e in before}
     entries = []
-    for owner, fields in sorted(owned.items(), key=lambda one: msgspec.structs.astuple(one[0])):
+    for owner, fields in sorted(owned.items(), key=lambda item: msgspec.structs.astuple(item[0])):
         if not fields:
             continue
         entry: Json = {"manager": owner.manager, "operation": owner.operation, "apiVersion": api_version}
         entry |= {"fieldsType": "FieldsV1", "fieldsV1": to_json(fields)}
         if owner.subresource:
             entry["subresource"] = owner.subresource
-        old = known.get((owner.manager, owner.operation, owner.subresource), {})
+        old = entries_by_owner.get((owner.manager, owner.operation, owner.subresource), {})
         same = old.get("fieldsV1") == entry["fieldsV1"]
         entries.append({**entry, "time": old["time"] if same else now})
     return entries
@@ -114,7 +114,7 @@ def apply(
     obj = _merge(copy.deepcopy(current), wanted, "", layout)
     others = with_parents(path for theirs in owned.values() for path in theirs)
     # Items first, with all their fields: an item's keys must exist as long as the item.
-    for path in sorted(mine - fields, key=lambda one: (not is_item(one), len(one))):
+    for path in sorted(mine - fields, key=lambda path: (not is_item(path), len(path))):
         if path not in others and not is_key(path):
             remove(obj, path)
     return AppliedObject(obj, {**owned, owner: fields})
@@ -128,12 +128,12 @@ def after_update(old: Json, new: Json, given: Any, owner: Owner, layout: Layout)
     client-side apply to server-side apply.
     """
     try:
-        known = owned_fields(given or old["metadata"].get("managedFields"))
+        owned_before = owned_fields(given or old["metadata"].get("managedFields"))
     except ValueError:  # includes msgspec's errors
-        known = owned_fields(old["metadata"].get("managedFields"))
+        owned_before = owned_fields(old["metadata"].get("managedFields"))
     before, after = fields_of(old, layout), fields_of(new, layout)
     changed = (after - before) | {path for path in after & before if differs(old, new, path, layout)}
-    owned = {other: (theirs & after) - changed for other, theirs in known.items()}
+    owned = {other: (theirs & after) - changed for other, theirs in owned_before.items()}
     mine = owned.pop(owner, frozenset()) | changed
     return {**owned, owner: mine} if mine else owned
 
@@ -143,12 +143,16 @@ def _conflict(resource: ResourceType, current: Json, lost: Owned) -> StatusError
     for owner, fields in lost.items():
         by = _name(owner, resource)
         paths = sorted(dotted_path(path) for path in fields)
-        causes += [{"reason": "FieldManagerConflict", "message": f"conflict with {by}", "field": one} for one in paths]
-        listed += [f"conflicts with {by}:", *(f"- {one}" for one in paths)] if paths else []
-    said = f"Apply failed with {len(causes)} conflicts: " + "\n".join(listed)
+        causes += [
+            {"reason": "FieldManagerConflict", "message": f"conflict with {by}", "field": path} for path in paths
+        ]
+        listed += [f"conflicts with {by}:", *(f"- {path}" for path in paths)] if paths else []
+    message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(listed)
     if len(causes) == 1:
-        said = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
-    return StatusError(409, "Conflict", said, details=details_of(resource, current["metadata"]["name"], causes=causes))
+        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    return StatusError(
+        409, "Conflict", message, details=details_of(resource, current["metadata"]["name"], causes=causes)
+    )
 
 
 def _name(owner: Owner, resource: ResourceType) -> str:

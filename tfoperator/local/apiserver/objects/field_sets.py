@@ -109,8 +109,8 @@ def custom_layout(schema: Mapping[str, Any]) -> Layout:
 def fields_of(obj: Mapping[str, Any], layout: Layout) -> FieldSet:
     """Return the paths of all fields of an object, except its kind, its name, and the metadata that the server sets."""
     metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SYSTEM_FIELDS}
-    said = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
-    return frozenset(_walk({**said, **({"metadata": metadata} if metadata else {})}, (), "", layout))
+    members = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+    return frozenset(_walk({**members, **({"metadata": metadata} if metadata else {})}, (), "", layout))
 
 
 def _walk(value: Any, path: Path, dotted: str, layout: Layout) -> Iterator[Path]:
@@ -263,8 +263,8 @@ def dotted_path(path: Path) -> str:
     """Return a path in the format of messages: `.spec.containers[name="main"].image`."""
     text = ""
     for element in path:
-        said = element[2:]
+        key = element[2:]
         if element.startswith("k:"):
-            said = ",".join(f"{name}={_compact(value)}" for name, value in json.loads(said).items())
-        text += f".{said}" if element.startswith("f:") else f"[{'=' if element.startswith('v:') else ''}{said}]"
+            key = ",".join(f"{name}={_compact(value)}" for name, value in json.loads(key).items())
+        text += f".{key}" if element.startswith("f:") else f"[{'=' if element.startswith('v:') else ''}{key}]"
     return text

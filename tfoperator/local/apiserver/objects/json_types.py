@@ -144,7 +144,7 @@ class _Node(_Object):
     status: dict[str, Any] | None = None
 
 
-_TYPES: Mapping[str, type[_Object]] = {one.__name__.removeprefix("_"): one for one in _Object.__subclasses__()}
+_TYPES: Mapping[str, type[_Object]] = {cls.__name__.removeprefix("_"): cls for cls in _Object.__subclasses__()}
 """The types by kind. A class has the name of its kind, after an underscore."""
 
 
@@ -191,7 +191,7 @@ def _check_pod_fields(resource: ResourceType, obj: Mapping[str, Any]) -> None:
 
 def _refuse_wrong(resource: ResourceType, problems: list[Problem]) -> None:
     if problems:
-        found = "; ".join(map(str, problems[:_MAX_PROBLEMS]))
+        text = "; ".join(map(str, problems[:_MAX_PROBLEMS]))
         raise bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {found}'
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {text}'
         )

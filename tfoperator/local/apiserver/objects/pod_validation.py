@@ -49,15 +49,15 @@ def _one_of(field: str, value: object, supported: tuple[str, ...]) -> _Problems:
         yield not_supported(field, value, supported)
 
 
-def _named(field: str, value: str | None, rule: Callable[[str], str], seen: set[str]) -> _Problems:
+def _named(field: str, value: str | None, rule: Callable[[str], str], names: set[str]) -> _Problems:
     if not value:
         yield required(field)
     elif problem := rule(value):
         yield invalid_value(field, value, problem)
-    elif value in seen:
+    elif value in names:
         yield duplicate(field, value)
     else:
-        seen.add(value)
+        names.add(value)
 
 
 def _port_number(field: str, port: int | None) -> _Problems:
@@ -105,11 +105,11 @@ def validate_service(service: Json) -> _Problems:
     ports = spec.get("ports") or ()
     if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
         yield required("spec.ports")
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, port in enumerate(ports):
         yield from _port_number(f"spec.ports[{index}].port", port.get("port"))
         if port.get("name") or len(ports) > 1:
-            yield from _named(f"spec.ports[{index}].name", port.get("name"), name_rules.dns_label, seen)
+            yield from _named(f"spec.ports[{index}].name", port.get("name"), name_rules.dns_label, names)
 
 
 def validate_service_update(new: Json, old: Json) -> _Problems:

@@ -29,7 +29,7 @@ def problems_of(value: object, schema: _Schema, path: str = "") -> Iterator[Fiel
     if wanted and not any(_is_of(value, name) for name in wanted):
         what = ",".join(wanted)
         yield invalid_value(path, _json_type(value), f"{path} in body must be of type {what}: {_quoted(value)}")
-    if (allowed := schema.get("enum")) is not None and not any(_same(value, one) for one in allowed):
+    if (allowed := schema.get("enum")) is not None and not any(_same(value, candidate) for candidate in allowed):
         yield not_supported(path, value, allowed)
     match value:
         case bool():

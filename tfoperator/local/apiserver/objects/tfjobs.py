@@ -60,8 +60,10 @@ def _check_convertible(obj: Json) -> None:
 
 
 def _validate_v1alpha2(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
-    known = {name.lower() for name in V1ALPHA2_TYPES}
-    unknown = {f"spec.tfReplicaSpecs[{name}]" for name in obj["spec"]["tfReplicaSpecs"] if name.lower() not in known}
+    known_names = {name.lower() for name in V1ALPHA2_TYPES}
+    unknown = {
+        f"spec.tfReplicaSpecs[{name}]" for name in obj["spec"]["tfReplicaSpecs"] if name.lower() not in known_names
+    }
     for field in sorted(unknown):
         message = f"Invalid value: is not a replica type; the types are {', '.join(V1ALPHA2_TYPES)}"
         yield FieldProblem(field, "FieldValueInvalid", message)
@@ -92,15 +94,15 @@ def _validate(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
     if old is None:
         return
     for path in (_MANAGED_BY, _NETWORK):
-        before, after = (member_at(one["spec"], path) or "" for one in (old, obj))
+        before, after = (member_at(tfjob["spec"], path) or "" for tfjob in (old, obj))
         if before != after:
             yield forbidden(f"spec.{'.'.join(path)}", f'can\'t be changed from "{before}" to "{after}"')
-    before, after = (member_at(one["spec"], _QUEUE) for one in (old, obj))
+    before, after = (member_at(tfjob["spec"], _QUEUE) for tfjob in (old, obj))
     if before is not None and after is not None and before != after:
         yield forbidden("spec.runPolicy.schedulingPolicy.queue", f'can\'t be changed from "{before}" to "{after}"')
 
-    if not any("dataService" not in one["spec"] for one in (old, obj)):
-        was, now = (one["spec"]["dataService"].get("port", DEFAULT_DATA_SERVICE_PORT) for one in (old, obj))
+    if not any("dataService" not in tfjob["spec"] for tfjob in (old, obj)):
+        was, now = (tfjob["spec"]["dataService"].get("port", DEFAULT_DATA_SERVICE_PORT) for tfjob in (old, obj))
         if was != now:
             yield forbidden("spec.dataService.port", f'can\'t be changed from "{was}" to "{now}"')
 

@@ -102,8 +102,8 @@ class GarbageCollector:
         living: list[Json] = []
         waiting: list[Json] = []
         for reference in stored.metadata["ownerReferences"]:
-            known, owner = self._owner(reference, namespace)
-            if not known:
+            is_known, owner = self._owner(reference, namespace)
+            if not is_known:
                 living.append(reference)
             elif owner is not None:
                 (waiting if _waits_for(owner, reference) else living).append(reference)

@@ -194,10 +194,10 @@ class Store:
         """
         observers = self._observers if resource is None else self._shelf(resource).observers
         if resource in self._views:
-            view, tell = resource, observer
+            view, notify = resource, observer
 
             def observer(change: StoreChange) -> None:
-                tell(self._shown_change(view, change))
+                notify(self._shown_change(view, change))
 
         observers.append(observer)
         return lambda: observers.remove(observer)
@@ -233,7 +233,7 @@ class Store:
     def _shown_change(self, resource: ResourceType, change: StoreChange) -> StoreChange:
         if resource not in self._views:
             return change
-        old, new = (None if one is None else self._shown(resource, one) for one in (change.old, change.new))
+        old, new = (None if stored is None else self._shown(resource, stored) for stored in (change.old, change.new))
         last = new if change.last is change.new and new is not None else self._shown(resource, change.last)
         return StoreChange(resource, change.revision, old, new, last)
 

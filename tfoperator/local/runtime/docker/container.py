@@ -62,7 +62,7 @@ class DockerContainer:
             stop=stop_after_attempt(1 + len(_RETRY_PAUSES)),
             wait=wait_chain(*map(wait_fixed, _RETRY_PAUSES)),
             sleep=sleep_using_event(self._no_time),
-            before_sleep=self._tell,
+            before_sleep=self._log_retry,
             reraise=True,
         )
         self._thread = threading.Thread(target=self._watch, name=f"container-{label}", daemon=True)
@@ -155,7 +155,7 @@ class DockerContainer:
         self._api.wait(self.id, timeout=None)
         return self._api.inspect_container(self.id)["State"]
 
-    def _tell(self, state: RetryCallState) -> None:
+    def _log_retry(self, state: RetryCallState) -> None:
         logger.warning("waiting for the end of %s: %s", self._label, explain(failure_of(state)))
 
 

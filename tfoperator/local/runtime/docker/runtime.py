@@ -195,14 +195,14 @@ class DockerRuntime:
             return []
         with self._lock:
             running = dict(self._running)
-        found = []
+        measurements = []
         for container, run in running.items():
             used = container.usage()
             if used is not None:
                 meta = run.pod.metadata
                 name = ContainerName(meta.namespace, meta.name, run.container.name)
-                found.append(Measurement(name, container.id, meta.uid, *used))
-        return found
+                measurements.append(Measurement(name, container.id, meta.uid, *used))
+        return measurements
 
     def release_pod(self, pod: LocalPod) -> None:
         """Remove the pod's sandbox. This also removes the pod's address and names."""
@@ -234,12 +234,12 @@ class DockerRuntime:
         try:
             return self._run(api, name, settings)
         except APIError as error:
-            said = explain(error)
-            if init and _NO_INIT_TEXT in said:
-                logger.info("the Docker engine can't start an init process: %s", said)
+            reason = explain(error)
+            if init and _NO_INIT_TEXT in reason:
+                logger.info("the Docker engine can't start an init process: %s", reason)
                 self._has_init = False
-            elif gpus and not run.gpus and _NO_GPUS_TEXT in said:
-                warn("NoGPU", f"the Docker engine has no GPUs ({said}): containers that request GPUs run on the CPU")
+            elif gpus and not run.gpus and _NO_GPUS_TEXT in reason:
+                warn("NoGPU", f"the Docker engine has no GPUs ({reason}): containers that request GPUs run on the CPU")
                 self._without_gpus = True
             else:
                 raise

@@ -117,20 +117,20 @@ def _user(context: SecurityContext | None, pod_context: SecurityContext | None) 
 def _limits(container: Container, cpus: int) -> dict[str, Any]:
     resources = container.resources or ResourceRequirements()
     limits, requests = resources.limits or {}, resources.requests or {}
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     try:
         if "memory" in limits:
             memory = max(int(parse_quantity(limits["memory"])), _MIN_MEMORY)
             # The container gets no swap, as in Kubernetes.
-            found |= {"mem_limit": memory, "memswap_limit": memory}
+            settings |= {"mem_limit": memory, "memswap_limit": memory}
         if "cpu" in limits:
-            found["nano_cpus"] = int(min(parse_quantity(limits["cpu"]), Fraction(cpus)) * _NANO_CPUS)
+            settings["nano_cpus"] = int(min(parse_quantity(limits["cpu"]), Fraction(cpus)) * _NANO_CPUS)
         cpu = requests.get("cpu", limits.get("cpu"))
         if cpu is not None:
-            found["cpu_shares"] = max(2, int(parse_quantity(cpu) * 1024))
+            settings["cpu_shares"] = max(2, int(parse_quantity(cpu) * 1024))
     except ValueError as error:
         raise LaunchError(f"container {container.name!r}: resources: {error}") from None
-    return found
+    return settings
 
 
 def _gpus(run: ContainerStart) -> dict[str, Any]:

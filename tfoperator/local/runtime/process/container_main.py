@@ -104,9 +104,9 @@ def find_program(name: str, environment: Mapping[str, str], directory: str) -> s
             raise ProgramError(f"{name!r} is not executable", 126)
         return wanted
     for folder in path.split(os.pathsep):
-        found = os.path.join(directory, folder or os.curdir, name)
-        if os.path.isfile(found) and os.access(found, os.X_OK):
-            return found
+        program = os.path.join(directory, folder or os.curdir, name)
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return program
     if name in ("python", "python3"):
         return sys.executable
     if name == "tensorboard":

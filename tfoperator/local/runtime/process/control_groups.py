@@ -58,7 +58,7 @@ def hierarchies(proc: Path = _PROC_SELF) -> list[Hierarchy]:
         mounts = (proc / "mountinfo").read_text()
     except OSError:
         return []
-    found = []
+    mounted = []
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = (*after.split(), "", "", "")[:3]
@@ -72,17 +72,17 @@ def hierarchies(proc: Path = _PROC_SELF) -> list[Hierarchy]:
             continue
         own = _below(Path(_unescaped(mount)), root, path)
         controllers = frozenset(_text(own / "cgroup.controllers").split()) if unified else names
-        found.append(Hierarchy(Path(_unescaped(mount)), own, controllers, unified))
-    return found
+        mounted.append(Hierarchy(Path(_unescaped(mount)), own, controllers, unified))
+    return mounted
 
 
 def _memberships(text: str) -> list[tuple[frozenset[str], str]]:
     """Return (controllers, path) of each line of /proc/self/cgroup. Version 2 lists no controllers there."""
-    found = []
+    memberships = []
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
-        found.append((frozenset(controllers.split(",")) if controllers else frozenset[str](), path))
-    return found
+        memberships.append((frozenset(controllers.split(",")) if controllers else frozenset[str](), path))
+    return memberships
 
 
 def _below(mount: Path, root: str, path: str) -> Path:
@@ -134,8 +134,8 @@ class ContainerGroup:
     def peak_memory(self) -> int:
         """Peak memory in bytes, including page cache. It is 0 if the kernel doesn't report the peak."""
         names = ("memory.peak", "memory.max_usage_in_bytes")
-        found = [_text(folder / name).strip() for folder in self._folders for name in names]
-        return max(int(text) if text.isdecimal() else 0 for text in found)
+        peaks = [_text(folder / name).strip() for folder in self._folders for name in names]
+        return max(int(text) if text.isdecimal() else 0 for text in peaks)
 
     def remove(self) -> None:
         """Kill the remaining processes of the group, and remove it."""
@@ -243,19 +243,19 @@ def _emptied(own: Path, controllers: set[str]) -> Path:
 def _settings(hierarchy: Hierarchy, limits: GroupLimits) -> dict[str, str]:
     """Return the value for each file of a group, in the order in which the files are written."""
     quota = None if limits.cpu is None else max(_MIN_QUOTA, int(limits.cpu * _CPU_PERIOD))
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if limits.memory is not None and "memory" in hierarchy.controllers:
         if hierarchy.unified:
             # As with kubelets: no swap, and if memory runs out, all processes of the container are killed.
-            found |= {"memory.max": str(limits.memory), "memory.swap.max": "0", "memory.oom.group": "1"}
+            settings |= {"memory.max": str(limits.memory), "memory.swap.max": "0", "memory.oom.group": "1"}
         else:
-            found |= {"memory.limit_in_bytes": str(limits.memory), "memory.memsw.limit_in_bytes": str(limits.memory)}
+            settings |= {"memory.limit_in_bytes": str(limits.memory), "memory.memsw.limit_in_bytes": str(limits.memory)}
     if quota is not None and "cpu" in hierarchy.controllers:
         if hierarchy.unified:
-            found["cpu.max"] = f"{quota} {_CPU_PERIOD}"
+            settings["cpu.max"] = f"{quota} {_CPU_PERIOD}"
         else:
-            found |= {"cpu.cfs_period_us": str(_CPU_PERIOD), "cpu.cfs_quota_us": str(quota)}
-    return found
+            settings |= {"cpu.cfs_period_us": str(_CPU_PERIOD), "cpu.cfs_quota_us": str(quota)}
+    return settings
 
 
 _SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")

@@ -77,13 +77,13 @@ def remove_point(path: str | bytes) -> None:
     except OSError:
         return
     try:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not is_point(found.st_mode, found.st_uid) or not os.path.samestat(found, os.lstat(path)):
+        if not is_point(status.st_mode, status.st_uid) or not os.path.samestat(status, os.lstat(path)):
             return
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             os.rmdir(path)
-        elif found.st_size == 0:
+        elif status.st_size == 0:
             os.unlink(path)
     except OSError:  # a run needs it, there is something in it, or it is gone
         pass
@@ -119,8 +119,8 @@ def remove_recorded(folder: str) -> None:
 def value_of(variable: str, environment: bytes) -> str:
     """Return the value of a variable in an environment in the kernel's format. Return "" if the variable isn't set."""
     name = variable.encode() + b"="
-    found = next((variable for variable in environment.split(b"\0") if variable.startswith(name)), b"")
-    return os.fsdecode(found[len(name) :])
+    entry = next((variable for variable in environment.split(b"\0") if variable.startswith(name)), b"")
+    return os.fsdecode(entry[len(name) :])
 
 
 def kill_marked(variable: str, meant: Callable[[str], bool]) -> None:
@@ -135,7 +135,7 @@ def kill_marked(variable: str, meant: Callable[[str], bool]) -> None:
 
 
 def _kill_marked_once(variable: str, meant: Callable[[str], bool]) -> bool:
-    found = False
+    has_killed = False
     if sys.platform == "linux":
         for entry in os.listdir("/proc"):
             if not entry.isdigit() or int(entry) == os.getpid():
@@ -145,10 +145,10 @@ def _kill_marked_once(variable: str, meant: Callable[[str], bool]) -> bool:
                     mark = value_of(variable, stream.read())
                 if mark and meant(mark):
                     _kill_if_still(int(entry), variable, mark)
-                    found = True
+                    has_killed = True
             except OSError:  # another user's process, or gone
                 continue
-    return found
+    return has_killed
 
 
 def _kill_if_still(pid: int, variable: str, mark: str) -> None:

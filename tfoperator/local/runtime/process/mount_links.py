@@ -85,7 +85,7 @@ class MountLinks:
         path = key[0]
         if not path.is_symlink():
             return
-        users = [user for link, found in self._users.items() if link[0] == path for user in found]
+        users = [user for link, link_users in self._users.items() if link[0] == path for user in link_users]
         if users:
             raise PathTaken(f"{path} is used by volume {users[0].volume!r} of pod {users[0].key}")
         owner = path.lstat().st_uid

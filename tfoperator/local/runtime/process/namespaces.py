@@ -104,15 +104,15 @@ def _probe() -> str:
 def look(path: str) -> FileEntry | None:
     """Return the entry at a path of this machine: see `mount_plan.Look`."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:  # it does not exist, or this process can't see it, and so its containers could not, either
         return None
     return FileEntry(
-        mode=found.st_mode,
-        owner=found.st_uid,
+        mode=status.st_mode,
+        owner=status.st_uid,
         target=_link_target(path),
         writable=os.access(path, os.W_OK | os.X_OK),
-        is_point=is_point(found.st_mode, found.st_uid),
+        is_point=is_point(status.st_mode, status.st_uid),
     )
 
 
@@ -187,14 +187,14 @@ def _read(descriptor: int) -> str | None:
     `_TIMEOUT`.
     """
     end = time.monotonic() + _TIMEOUT
-    found = b""
+    report = b""
     waiting = select.poll()  # `select` takes no descriptor above 1023
     waiting.register(descriptor, select.POLLIN)
-    while len(found) < _MAX_REPORT:
+    while len(report) < _MAX_REPORT:
         if not waiting.poll(1000 * max(0.0, end - time.monotonic())):
             return None
         part = os.read(descriptor, _MAX_REPORT)
         if not part:
             break
-        found += part
-    return found.decode(errors="surrogateescape")
+        report += part
+    return report.decode(errors="surrogateescape")

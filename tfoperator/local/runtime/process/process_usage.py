@@ -20,7 +20,7 @@ class ProcessMeter:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, psutil.Process] = {}  # by ID; the processes of the last measurement
+        self._processes: dict[int, psutil.Process] = {}  # by ID; the processes of the last measurement
 
     def measure(self, sessions: Collection[int]) -> dict[int, tuple[float, int]]:
         """Return the usage of each session, by session ID: (CPU time in seconds, resident memory in bytes).
@@ -30,18 +30,18 @@ class ProcessMeter:
         out.
         """
         if not sessions:
-            self._known.clear()
+            self._processes.clear()
             return {}
         members = _members(sessions)
-        self._known = {pid: process for pid, process in self._known.items() if pid in members}
+        self._processes = {pid: process for pid, process in self._processes.items() if pid in members}
         cpu: dict[int, float] = {}
         memory: dict[int, int] = {}
         for pid, session in members.items():
             try:
-                process = self._known.get(pid) or self._known.setdefault(pid, psutil.Process(pid))
+                process = self._processes.get(pid) or self._processes.setdefault(pid, psutil.Process(pid))
                 times, resident = process.cpu_times(), process.memory_info().rss
             except psutil.Error:
-                self._known.pop(pid, None)
+                self._processes.pop(pid, None)
                 continue
             # Of children, only those already waited for are counted here; the others are members themselves.
             spent = times.user + times.system + times.children_user + times.children_system
@@ -65,13 +65,13 @@ def _members(sessions: Collection[int]) -> dict[int, int]:
             foreign.setdefault(session, []).append(pid)
     # A session started from a container, or from such a session, is found by its leader's parent.
     parents = {leader: _parent(leader) for leader in foreign if leader}
-    found = True
-    while found:
+    has_begun = True
+    while has_begun:
         begun = {leader: members[parent] for leader, parent in parents.items() if parent in members}
         for leader, session in begun.items():
             del parents[leader]
             members.update(dict.fromkeys(foreign[leader], session))
-        found = bool(begun)
+        has_begun = bool(begun)
     return members
 
 

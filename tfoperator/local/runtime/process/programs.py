@@ -88,15 +88,15 @@ class HostEnvironment:
         all other servers do.
         """
         given, namespace = run.environment, run.pod.metadata.namespace
-        found = {}
+        variables = {}
         address = f"{given.get(COORDINATOR_HOST, '')}:{given.get(COORDINATOR_PORT, '')}"
         rewritten = self._network.rewrite(address, namespace, run.services)
         if rewritten != address:
-            found[COORDINATOR_HOST], _, found[COORDINATOR_PORT] = rewritten.rpartition(":")
+            variables[COORDINATOR_HOST], _, variables[COORDINATOR_PORT] = rewritten.rpartition(":")
         coordinator = self._network.rewrite(given.get(JAX_COORDINATOR, ""), namespace, run.services)
         if coordinator.startswith(f"{LOOPBACK}:") and JAX_BIND_ADDRESS not in given:
-            found[JAX_BIND_ADDRESS] = coordinator
-        return found
+            variables[JAX_BIND_ADDRESS] = coordinator
+        return variables
 
     def directory(self, run: ContainerStart) -> Path:
         """Return the container's working directory, which may not exist."""

@@ -136,10 +136,10 @@ def _await_end(guardian: ProcessIdentity, seconds: float) -> None:
 
 def _is_our_own(folder: Path) -> bool:
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def read_record(file: Path, kind: type[T]) -> T | None:

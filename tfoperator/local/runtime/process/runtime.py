@@ -288,9 +288,9 @@ class ProcessRuntime:
 
 
 def _limits(run: ContainerStart) -> GroupLimits:
-    said = (run.container.resources.limits or {}) if run.container.resources is not None else {}
+    limits = (run.container.resources.limits or {}) if run.container.resources is not None else {}
     try:
-        cpu, memory = (parse_quantity(said[name]) if name in said else None for name in ("cpu", "memory"))
+        cpu, memory = (parse_quantity(limits[name]) if name in limits else None for name in ("cpu", "memory"))
     except ValueError as error:
         raise LaunchError(f"container {run.container.name!r}: resources: {error}") from None
     return GroupLimits(None if cpu is None else float(cpu), None if memory is None else int(memory))

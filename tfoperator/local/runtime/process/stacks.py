@@ -87,11 +87,11 @@ def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
 
 def _processes(group: int) -> list[tuple[int, str]]:
     """Return the processes of the group with their states, ordered by process ID."""
-    found = []
+    processes = []
     for pid in psutil.pids():
         try:
             if os.getpgid(pid) == group and (state := psutil.Process(pid).status()) != psutil.STATUS_ZOMBIE:
-                found.append((pid, state))
+                processes.append((pid, state))
         except (OSError, psutil.Error):
             continue
-    return sorted(found)
+    return sorted(processes)

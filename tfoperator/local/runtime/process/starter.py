@@ -51,8 +51,10 @@ class Starter:
         """
         wanted, default = str(self.directory), str(self._default)
         start = NamespaceStart(tuple(mounts), self._command, wanted, default)
-        popen, found = start.start(lambda command, report: self._popen(command[0], command, Path("/"), report))
-        if not found:
+        popen, directory_exists = start.start(
+            lambda command, report: self._popen(command[0], command, Path("/"), report)
+        )
+        if not directory_exists:
             self._use_default()
         return popen
 
