@@ -90,7 +90,7 @@ class InformerGroup(Together, Generic[T]):
 
     @property
     def versions(self) -> Sequence[str]:
-        """The resource version that each member has reached. It is empty before the first list."""
+        """The resource version that each member has reached. A version is empty before the first list of its member."""
         return [informer.last_sync_resource_version for informer in self.informers]
 
     def version_of(self, namespace: str) -> str:

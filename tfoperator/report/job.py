@@ -131,7 +131,9 @@ def _held_because(job: TFJob) -> str:
 
 
 _TAKEN = re.compile(r"(?P<type>[A-Za-z]+)-(?P<index>\d+) \((?P<cause>(?:[^()]|\([^()]*\))*)\)")
-_DISRUPTION = re.compile(r"taken from it: (?P<one>.*)|because of (?P<all>.*) This counts as a disruption", re.DOTALL)
+_DISRUPTION = re.compile(
+    r"ended replica\(s\): (?P<one>.*)|because of (?P<all>.*) This counts as a disruption", re.DOTALL
+)
 
 
 def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:

@@ -279,7 +279,7 @@ def _state(workload: Workload) -> tuple[QueueState, str]:
 
 
 def _why_it_waits(workload: Workload, quota: WorkloadCondition, evicted: WorkloadCondition) -> str:
-    """Return Kueue's reason about the quota.
+    """Return Kueue's reason why the job waits for quota.
 
     If Kueue has evicted the job before, the text also contains the reason of the eviction.
     """

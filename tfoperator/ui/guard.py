@@ -27,9 +27,11 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.servers.http.messages import Request
 
 MAX_SESSIONS = 64
-"""The maximum number of sessions. A further session ends the oldest session, whose browser then needs a new link."""
+"""The page has at most this many sessions. A further session ends the oldest session, whose browser then needs a new
+link.
+"""
 MAX_FIELDS = 64
-"""Maximum number of fields in a query."""
+"""The server accepts at most this many fields in the query of a URL."""
 KEY_HEADER = "x-tfoperator-key"
 
 

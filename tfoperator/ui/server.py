@@ -42,7 +42,7 @@ Query = dict[str, list[str]]
 
 LIMITS = Limits(connections=128, per_source=64, body=4096, received=64 << 10, request_seconds=20.0, idle_seconds=60.0)
 MAX_TAIL = 500_000
-"""The maximum number of lines of a log in one request."""
+"""A request can get at most this many lines of a log: the last lines."""
 _DEFAULT_TAIL = 10_000
 _CALL_THREADS = 4
 _MAX_WAITING_CALLS = 32

@@ -19,7 +19,7 @@ Producer = Callable[[Put], Coroutine[Any, Any, None]]
 """A coroutine function that sends lines with `put`. `put` waits until the client has received the previous lines."""
 
 MAX_TEXT = 4000
-"""The maximum number of characters of a text, such as a message, that a page gets."""
+"""A page gets at most this many characters of a text, such as a message."""
 HEARTBEAT = 10.0
 """The seconds without a change after which a stream sends its status again."""
 _GATHER_SECONDS = 0.2

@@ -96,9 +96,10 @@ class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     ] = 0
 
     def closed(self, untrained: int) -> Self:
-        """Return the change with its cost; `untrained` is the job's total number of seconds without training until now.
+        """Return the change with its cost: the seconds without training since the change.
 
-        The cost of a change is recorded once: a later call changes nothing.
+        `untrained` is the job's total number of seconds without training until now. The cost of a change is recorded
+        once: a later call changes nothing.
         """
         if self.untrained_seconds is not None:
             return self
@@ -139,12 +140,15 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     ] = ()
 
     def with_resize(self, resize: Resize) -> Self:
-        """Return the state after one more change; an earlier change without a cost gets its cost until now."""
+        """Return the state after one more change of the number of workers.
+
+        An earlier change that has no cost yet ends now: its cost becomes the seconds without training until now.
+        """
         ended = tuple(earlier.closed(resize.untrained_before) for earlier in self.resizes)
         return msgspec.structs.replace(self, resizes=(*ended, resize)[-MAX_RESIZES:])
 
     def closed(self, untrained: int) -> Self:
-        """Return the state in which all changes have a cost, because the job trains again or stops.
+        """Return the state in which all changes have a cost (seconds without training): the job trains again or stops.
 
         `untrained` is the job's total number of seconds without training until now.
         """

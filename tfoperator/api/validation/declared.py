@@ -62,7 +62,11 @@ def _has_fields(struct: type[msgspec.Struct], name: str) -> bool:
 
 
 def _good(field: Field) -> Container[Any]:
-    """Return the values that are surely valid: all valid values for choices or bounds alone, else none."""
+    """Return the values of a field that need no further check; empty if each value needs a check.
+
+    For a field with choices, these values are the choices and "". For a field that has bounds and no pattern, they are
+    the numbers within the bounds.
+    """
     if field.choices is not None:
         return frozenset(("", *field.choices))
     if field.pattern is None and (field.ge is not None or field.le is not None):

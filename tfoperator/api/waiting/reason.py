@@ -185,7 +185,7 @@ def waiting_for(
 
 
 def about_job(reason: Reason) -> WaitingReplicas:
-    """Return the entry of a reason that names no replicas."""
+    """Return the entry for a reason that concerns the whole job, and not single replicas."""
     return WaitingReplicas(str(reason.kind), reason.message, reason.next_step, reason.since, reason.container)
 
 

@@ -130,8 +130,9 @@ def decide(facts: QueueFacts, now: datetime) -> Decision:
 
 
 def _with_growth(facts: QueueFacts, made: Decision, now: datetime) -> Decision:
-    """Return the decision with the writes to the second Workload of an elastic job, which asks for more workers.
+    """Return the decision with the writes to the second Workload of an elastic job.
 
+    With the second Workload, the operator requests quota for more workers.
     If the job no longer needs the second Workload, its deletion comes first: otherwise Kueue could give the second
     Workload the quota that the first Workload gives back.
     """

@@ -65,10 +65,10 @@ class JobMemory:
     def recall(self, cached: TFJob, now: float) -> Observed:
         """Return the facts that are kept about a job; facts that were never recorded have their defaults.
 
-        `now` is monotonic. The problems of the defaulted spec are computed once per generation. If templates were
-        edited since the previous generation, this is reported once, in the first call for the new generation. The
-        generation counts only together with the spec: after a restore from a backup, the same generation may have a
-        different spec. `cached` stays as it is.
+        `cached` is the job in the informer's cache, which this method does not change. `now` is monotonic. The problems
+        of the defaulted spec are computed once per generation, and kept. They are used again only if the generation and
+        the spec are both the same: after a restore from a backup, the same generation may have a different spec. If
+        templates were edited since the previous generation, only the first result for the new generation shows this.
         """
         meta = cached.metadata
         with self._lock:

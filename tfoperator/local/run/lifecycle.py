@@ -124,7 +124,7 @@ class JobLifecycle:
         self._calls.put(self._count_interrupt)
 
     def page_link(self, url: str) -> None:
-        """Show a link that gives a browser access, unless the jobs have ended. Any thread may call it."""
+        """Show a link that opens the run's page in a browser, unless the jobs have ended. Any thread may call it."""
         if not self._over:
             self._notify(partial(self._listener.page_link, url))
 

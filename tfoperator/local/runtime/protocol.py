@@ -219,8 +219,8 @@ class Runtime(Protocol):
     def start(self, host_service: HostService | None = None) -> None:
         """Acquire the runtime's resources. Called once, before the first `launch`. Raises RuntimeUnavailable.
 
-        If the runtime runs on this machine, the containers that have the address of `host_service` can reach the
-        service.
+        A container can reach `host_service` if the container runs on this machine (not on a remote Docker host), and if
+        its environment contains the address of the service.
         """
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:

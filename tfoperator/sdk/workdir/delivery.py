@@ -67,8 +67,8 @@ class Folder:
         if is_large and not self._store:
             raise WorkdirError(
                 f"{path} has {mebibytes(len(self.package.content))} when packed, but a ConfigMap can have at most 1 "
-                f"MiB: name an object store (export {STORE_VARIABLE}=s3://BUCKET/PATH), or name files that the job "
-                f"does not need in {IGNORE_FILE}"
+                f"MiB: set an object store (export {STORE_VARIABLE}=s3://BUCKET/PATH), or list in {IGNORE_FILE} the "
+                "files that the job does not need"
             )
 
     def mounted(self, manifest: dict[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,11 @@ def unpack(digest: str, size: int) -> str:
 
 
 def copy(archive: str, size: int, until: float) -> str:
-    """Return the hash of the copied bytes. Return an empty hash while a store does not answer."""
+    """Copy the packed folder from the ConfigMap or the object store to `archive`, and return the hash of its bytes.
+
+    The copy ends soon after `size` bytes, because a longer archive is not the folder that was sent. If the store does
+    not answer, return "" until the monotonic time `until`, so that the caller tries again, and then raise the error.
+    """
     link, hashed = Path(SOURCE, "link"), hashlib.sha256()
     try:
         url = link.read_text() if link.exists() else Path(SOURCE, "archive").as_uri()

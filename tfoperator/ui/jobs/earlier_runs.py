@@ -30,11 +30,13 @@ container has a log, in all pods that have had this name. The oldest log comes f
 """
 
 _MAX_RUNS = 20
-"""The maximum number of earlier runs whose logs are read: the newest runs. A program that fails at its start may have
-had hundreds of runs.
+"""The page reads the logs of at most this many earlier runs of a replica, the newest. A program that fails at its start
+may have had hundreds of runs.
 """
 _LINES = 2000
-"""The maximum number of lines in a batch."""
+"""A batch of lines from the API server has at most this many lines. A batch from a file ends soon after 100 times as
+many bytes.
+"""
 _GONE = "gone"
 """The text in place of the UID of a deleted pod, if the UID is unknown."""
 

@@ -19,13 +19,15 @@ from tfoperator.ui.jobs.phases import SeenPhases, follow
 from tfoperator.ui.jobs.timeline import PodRecord, observe
 
 MAX_JOBS = 5000
-"""The maximum number of jobs that have a history. If there are more jobs, the history of the job that has not been used
-for the longest time is dropped.
+"""At most this many jobs have a history. If there are more jobs, the history of the job that has not been used for the
+longest time is dropped.
 """
 MAX_PODS = 2000
-"""The maximum number of pods of a job, including its current pods."""
+"""The history of a job records at most this many pods, including the current pods. A further pod replaces the oldest
+record.
+"""
 MAX_RUNS = 50
-"""The maximum number of runs of a pod. The latest runs are kept."""
+"""The history records at most this many runs of each pod: the latest runs."""
 
 
 class _Memory:

@@ -22,11 +22,11 @@ from tfoperator.ui.jobs.earlier_runs import Attempts, earlier_lines
 from tfoperator.ui.jobs.objects import SeenPod
 
 MAX_REPLICAS = 16
-"""The maximum number of replicas whose logs a page follows at the same time."""
+"""A page follows the logs of at most this many replicas at the same time."""
 MAX_READERS = 128
-"""The maximum number of threads that read logs, for all pages together."""
+"""At most this many threads read logs, for all pages together."""
 _MAX_BATCHES = 32
-"""The maximum number of batches that were read, but not sent to the page yet."""
+"""At most this many batches of lines wait in memory until they are sent to the page."""
 
 
 class LogBatch(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -19,7 +19,7 @@ from tfoperator.api.v1.status import JobUsage, UsagePhase
 from tfoperator.base.clock import utc
 
 MAX_SPANS = 100
-"""The maximum number of spans of a job. The latest spans are kept."""
+"""The server keeps at most this many spans of each job: the latest spans."""
 _AGAIN = {UsagePhase.LOST, UsagePhase.STALLED, UsagePhase.SUSPENDED}
 """Phases after which a job trains or starts again. If such a phase was not observed, only its length is known. Then the
 times of all phases before the first observation are estimates.

@@ -23,11 +23,11 @@ from tfoperator.ui.listening import ChangeListener
 from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, merged, next_changes
 
 _CLOCK_SKEW = 60.0
-"""The maximum seconds by which the clock of a node may be behind the API server's clock. The times of usage samples are
-by the clocks of nodes, and the creation time of a job is by the API server's clock.
+"""The clock of a node may be at most this many seconds behind the API server's clock. The times of usage samples come
+from the clocks of nodes, and the creation time of a job comes from the API server's clock.
 """
 _ITEMS_PER_LINE = 250
-"""The maximum number of jobs in a line of JSON. After each line, other tasks of the event loop get a turn."""
+"""A line of JSON has at most this many jobs. After each line, other tasks of the event loop get a turn."""
 
 
 async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:

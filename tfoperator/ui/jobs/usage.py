@@ -27,9 +27,9 @@ PERIOD = 10.0
 ABSENT_PERIOD = 60.0
 """The seconds until the next request if the metrics API does not exist or refuses the request."""
 SAMPLES = 360
-"""The maximum number of samples of a pod. They cover an hour."""
+"""The server keeps at most this many samples of each pod: the samples of an hour."""
 MAX_PODS = 5000
-"""The maximum number of pods whose samples are kept. The samples of 5,000 pods with two resources need 60 MB."""
+"""The server keeps the samples of at most this many pods. The samples of 5,000 pods with two resources need 60 MB."""
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
@@ -60,7 +60,9 @@ class UsageSamples(Repetition):
         self.problem = ""
         """The reason why there are no new samples, for users, or ""."""
         self.rounds = 0
-        """The number of requests so far. A caller reads the samples again when this number has changed."""
+        """How often this object has requested new samples from the metrics API so far. When the number has changed, the
+        caller reads the samples again.
+        """
         self._samples_lock = threading.Lock()  # guards the samples
         self._samples: LRUCache[str, deque[Sample]] = LRUCache(MAX_PODS)  # by namespace/name
 

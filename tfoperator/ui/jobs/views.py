@@ -32,7 +32,7 @@ from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 from tfoperator.ui.streaming import seconds, short
 
 MAX_EVENTS = 200
-"""The maximum number of events of a job that the page gets: the latest events."""
+"""The page gets at most this many events of a job: the latest events."""
 _REPORTED_CONDITIONS = (
     ConditionType.RESTARTING,
     *(condition for condition in ConditionType if condition.traits.concern is Concern.ALARM),

@@ -26,7 +26,7 @@ from tfoperator.ui.problems import CannotRead, NotThere
 from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 
 MAX_RUNS = 1000
-"""The maximum number of runs in the list: the newest runs."""
+"""The page lists at most this many runs: the newest runs."""
 _READ_SECONDS = 10.0
 """The seconds after which the store is read again if a run is in progress, even without a write. The expiry of a run's
 lease is no write, and changes the state that the page shows.
@@ -35,10 +35,10 @@ _READERS = 4
 _LOG_PAUSE = 0.5
 """The seconds between two reads of a log to whose end the stream has come."""
 _PIECE_BYTES = 256 << 10
-"""The maximum number of bytes of a log in a read and in a line of JSON."""
+"""The server reads at most this many bytes of a log at once, and sends them in a line of JSON."""
 _MAX_LINE = 64 << 10
-"""The maximum number of bytes of a log line. A longer line is cut, so that a file without line ends can't fill the
-memory.
+"""If there are at least this many bytes of a log without a line end, the server sends this many bytes as a line. So a
+file without line ends can't fill the memory.
 """
 
 

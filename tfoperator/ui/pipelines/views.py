@@ -14,9 +14,11 @@ from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, E
 from tfoperator.ui.streaming import seconds, short
 
 MAX_VALUES = 200
-"""The maximum number of properties of an artifact, of parameters, and of artifacts in an input or output."""
+"""The page shows at most this many properties of an artifact, and this many steps that made or used it. For each step,
+it shows at most this many parameters, inputs and outputs, and this many artifacts of each input or output.
+"""
 MAX_DRAWN = 500
-"""The maximum number of steps of a run that the page draws as a picture."""
+"""The page draws a run as a picture if the run has at most this many steps."""
 
 FindJob = Callable[[str], tuple[str, str] | None]
 """A function that returns the namespace and name of the TFJob with a UID, or None if the page has no such job."""

@@ -23,7 +23,8 @@ HomeOption = Annotated[
     typer.Option(
         "--home",
         envvar="TFOPERATOR_PIPELINE_HOME",
-        help="Place of the runs' records and metadata: a directory, or postgresql://HOST/DB?folder=LOGS.",
+        help="Where the runs' records are kept: a directory, or a database postgresql://HOST/DB?folder=LOGS, where "
+        "LOGS is the directory or object store for the logs.",
         metavar="DIR|URL",
     ),
 ]

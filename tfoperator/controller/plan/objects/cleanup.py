@@ -69,7 +69,7 @@ def clean_up(facts: Facts) -> Iterator[Want]:
 
 
 def release_everything(facts: Facts) -> Iterator[Want]:
-    """Delete all objects of a suspended job, which must not occupy resources."""
+    """Delete the pods, services and PodGroup of a suspended job, which must not occupy resources."""
     yield from delete_everything(facts, DeleteReason.SUSPEND)
 
 

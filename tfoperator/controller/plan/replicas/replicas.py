@@ -350,7 +350,7 @@ def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -
     )
     why = (
         f"{types} replica(s) failed ({ends})" if failed else "",
-        f"replica(s) were taken from it: {taken}" if taken else "",
+        f"a disruption (not a failure) ended replica(s): {taken}" if taken else "",
     )
     return f"job {job} is restarting because {', and '.join(filter(None, why))}."
 

@@ -118,7 +118,7 @@ def test_a_report_names_what_took_a_replica_and_a_job_that_runs_well_has_nothing
     assert "No problem was found." in tell("report", "mnist", code=0).out
     world.status({"disruptions": 1, "restarts": 1})
     taken = (
-        "job mnist is restarting because replica(s) were taken from it: Worker-1 (node n2 is lost: "
+        "job mnist is restarting because a disruption (not a failure) ended replica(s): Worker-1 (node n2 is lost: "
         "DeletionByTaintManager)."
     )
     world.event("TFJob", "mnist", "TFJobRestarting", taken, warning=True)

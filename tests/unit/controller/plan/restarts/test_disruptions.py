@@ -118,7 +118,7 @@ def test_it_is_counted_once_and_made_again(lost: Pod | None) -> None:
 )
 def test_condition_and_event_name_what_took_it(what: str, named: str) -> None:
     seen = planned(running(), *with_lost(TAKEN[what], OTHER), now=after(2))
-    message = f"job mnist is restarting because replica(s) were taken from it: Worker-1 ({named})."
+    message = f"job mnist is restarting because a disruption (not a failure) ended replica(s): Worker-1 ({named})."
     assert seen.condition(C.RESTARTING).message == message
     assert [event.message for event in seen.events if event.reason == "TFJobRestarting"] == [message]
 
@@ -226,7 +226,9 @@ def test_a_restart_in_place_after_a_crash_of_the_node_is_a_disruption(
     assert planned(running(run_policy={**more, "backoffLimit": 0}), OTHER, pod).is_true(C.FAILED) is fails
     if mode:
         why = (
-            "replica(s) were taken from it: Worker-1 (node n1 has crashed" if last is CRASH else "Worker replica(s) fai"
+            "a disruption (not a failure) ended replica(s): Worker-1 (node n1 has crashed"
+            if last is CRASH
+            else "Worker replica(s) fai"
         )
         assert why in next(event.message for event in seen.events if event.reason == "TFJobRestarting")
 
