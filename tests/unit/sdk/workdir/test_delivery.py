@@ -97,7 +97,7 @@ def test_a_job_without_its_folder_is_deleted(world: ServedWorld, work: Path, mon
 def test_a_large_folder_needs_a_store(world: ServedWorld, large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STORE_VARIABLE, raising=False)
     with pytest.raises(
-        WorkdirError, match=r"has 2\.0 MiB when packed, but a ConfigMap can have at most 1 MiB: name an object"
+        WorkdirError, match=r"has 2\.0 MiB when packed, but a ConfigMap can have at most 1 MiB: set an object"
     ):
         world.sdk.create_job(job("a"), workdir=large)
 
