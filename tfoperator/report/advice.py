@@ -175,7 +175,7 @@ def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[s
     if 128 + signal.SIGSEGV in exit_codes:
         return about_a_crash(facts, words)
     if any("No module named" in line for line in words) and facts.typed is Typed.FUNCTION:
-        return "Install the missing module for the run: packages_to_install=[...]."
+        return "Add the missing module to the argument packages_to_install=[...] of create_job."
     if any("No module named" in line for line in words):
         return (
             "Install the missing module: under `tfoperator run` without --runtime docker, `python` is the "

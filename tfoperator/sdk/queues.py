@@ -79,12 +79,12 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def waits(self) -> bool:
-        """Whether the job does not run because of its queue."""
+        """Whether the queue keeps the job from running."""
         return self.state not in (QueueState.ADMITTED, QueueState.FINISHED, QueueState.NO_KUEUE)
 
     @property
     def title(self) -> str:
-        """The name of the queue (`research`), or `MultiKueue`."""
+        """The name of the queue (`research`), or `MultiKueue` if the job has no queue of its own."""
         return self.name or "MultiKueue"
 
     def __str__(self) -> str:

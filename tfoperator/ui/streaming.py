@@ -82,5 +82,5 @@ def short(text: str) -> str:
 
 
 def seconds(moment: datetime | None) -> float | None:
-    """Return a time in seconds since 1970, as pages get times, or None for None."""
+    """Return a time as pages receive it: in seconds since 1970. Return None for None."""
     return None if moment is None else moment.timestamp()

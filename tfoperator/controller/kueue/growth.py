@@ -195,7 +195,11 @@ def writes_for(
 
 
 def _second_workload(job: TFJob, current: Workload, sets: list[dict[str, Any]], whole: list[dict[str, Any]]) -> Write:
-    """Return the write that makes the second Workload, with a name of its own and the mark of the whole job."""
+    """Return the write that creates the second Workload, which requests the pod sets `sets`.
+
+    Its annotation `POD_SETS_ANNOTATION` (a hash) describes `whole`, the pod sets with all wanted workers: if Kueue has
+    no room and the operator lowers the number in `sets`, the Workload still counts as a request of this job.
+    """
     body = workload_body(job, whole)
     body["spec"]["podSets"] = sets
     metadata = body["metadata"]

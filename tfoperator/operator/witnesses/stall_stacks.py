@@ -188,7 +188,7 @@ class StackTaker:
         try:
             self._keep(taking.job, pod, DEFAULT_CONTAINER_NAME, found.text)
         except OSError as error:
-            return f"the archive can't keep them: {error.strerror or error}"
+            return f"the archive can't keep its stacks: {error.strerror or error}"
         return ""
 
     def _ask(self, taking: _Taking, pod: Pod) -> PodStacks:

@@ -1,8 +1,8 @@
 """Reads the logs of a replica's earlier runs, which had ended before the page was opened.
 
 On this machine, each run of a container has a log file, which remains after the deletion of the pod. In a cluster, the
-kubelet keeps only the log of the run before the current run. The logs of earlier runs can only be in the log archive,
-which the page lists separately.
+kubelet keeps only the log of the previous run. The logs of the runs before the previous run can only be in the log
+archive, which the page lists separately.
 """
 
 from __future__ import annotations

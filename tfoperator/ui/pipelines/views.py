@@ -43,7 +43,7 @@ def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | Execution
 
 
 def run_detail(run: RunRecord, executions: Mapping[str, ExecutionRecord]) -> dict[str, Any]:
-    """Return a run for its own page: the line of the list, its parameters, and the positions of its steps in pixels."""
+    """Return a run for its own page: its row in the list, its parameters, and the place of each step in pixels."""
     return run_row(run, executions) | {
         "message": short(run.message),
         "root": run.root,

@@ -20,7 +20,7 @@ export class ResourcesTab {
     if (said === this.said) return;
     this.said = said;
     if (!usage.size) {
-      const hint = usageProblem || (job.completed ? "The page measures the usage while a job runs and this page is open." : "The first values appear some seconds after a replica's start.");
+      const hint = usageProblem || (job.completed ? "The usage is measured only while the job runs and this page is open." : "The first values appear some seconds after a replica's start.");
       this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "No usage was measured yet"), h("p", {}, visible(hint))));
       return;
     }

@@ -93,7 +93,7 @@ def test_what_a_pod_can_not_tell_and_the_archive_refuses_is_said() -> None:
     full.take(up(0))
     [(kind, reason, message)] = full.events
     assert (kind, reason) == ("Warning", "StacksNotTaken")
-    assert "worker-0: the archive can't keep them: the archive is full" in message
+    assert "worker-0: the archive can't keep its stacks: the archive is full" in message
 
 
 def test_without_the_right_one_event_says_what_to_grant() -> None:

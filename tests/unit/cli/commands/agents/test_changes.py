@@ -89,7 +89,7 @@ def test_a_job_that_took_the_name_meanwhile_is_not_deleted(world: ServedWorld) -
 def test_a_change_of_the_status_voids_no_token(ask: Ask, world: ServedWorld) -> None:
     world.submit("mnist", Worker=2)
     shown = ask("delete", job="mnist")
-    assert "(Pending, 0/2 ready) is deleted, with its pods and services." in shown.effect[0]
+    assert "(Pending, 0/2 ready) will be deleted, with its pods and services." in shown.effect[0]
     world.becomes("Running")
     assert ask("delete", job="mnist", token=shown.token).made
     with pytest.raises(JobNotFound):
