@@ -425,7 +425,7 @@ def test_a_topology_that_the_server_leaves_out_is_said_once() -> None:
 @pytest.mark.parametrize(
     ("scope", "says"),
     [
-        ("Replica", "from it: Worker-0 (preempted by the scheduler: PreemptionByScheduler)."),
+        ("Replica", "ended replica(s): Worker-0 (preempted by the scheduler: PreemptionByScheduler)."),
         ("Job", "restarting all its replicas because of Worker-0 (preempted by the scheduler: PreemptionByScheduler)."),
     ],
 )
