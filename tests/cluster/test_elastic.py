@@ -11,41 +11,14 @@ import pytest
 from hack.node import NODE_NAME
 from tests.support import manifests
 from tests.support.elastic_notes import Notes
+from tests.support.elastic_programs import FITTING, WRAPPED
 from tests.support.eventually import eventually, eventually_holds
-from tests.support.in_cluster import LIMIT, SHELL_IMAGE, TRAINING_IMAGE, InCluster, with_packages
+from tests.support.in_cluster import LIMIT, ROOT, SHELL_IMAGE, TRAINING_IMAGE, InCluster, with_packages
 
 Json = dict[str, Any]
 
 SLOT = "example.com/slot"
 """A kind of device: the node has two, and each worker needs a device."""
-
-TRAINS = """
-import json, os, signal, sys, time
-folder = sys.argv[1]
-config = json.loads(os.environ.get("TF_CONFIG") or '{"cluster": {"worker": [0]}, "task": {"index": 0}}')
-workers, worker = len(config["cluster"]["worker"]), config["task"]["index"]
-here, kept = f"{folder}/here-{worker}", f"{folder}/kept"
-announced = []
-signal.signal(signal.SIGTERM, lambda *_: announced.append(1))
-open(here, "w").close()
-done = int(open(kept).read()) if os.path.exists(kept) else 0
-begun = False
-while not announced:
-    time.sleep(0.05)
-    begins = not begun and all(os.path.exists(f"{folder}/here-{one}") for one in range(workers))
-    if worker or not (begun or begins):
-        continue
-    with open(f"{folder}/notes", "a") as notes:
-        if not begun:
-            print(f"worker 0 of {workers} begins after step {done}", file=notes)
-        done, begun = done + 1, True
-        print(f"worker 0 of {workers} step {done}", file=notes)
-if begun:
-    open(kept, "w").write(str(done))
-os.remove(here)
-sys.exit(143)
-"""
-"""Worker 0 makes steps while all workers are there, and saves when its end is announced, and only then."""
 
 READS = """
 import os, socket, sys, time
@@ -83,27 +56,45 @@ def slots(namespace: InCluster) -> Iterator[None]:
     patch(removal)
 
 
-def mounted(folder: Path, command: list[str], **members: Any) -> Json:
-    """The spec of a pod that runs Python with this folder of the node."""
+def mounted(folder: Path, program: str, *arguments: str, **members: Any) -> Json:
+    """The spec of a pod that runs Python with this folder of the node, and more arguments."""
     folder.chmod(0o777)
-    full = ["python", "-u", "-c", *command, str(folder)]
-    container: Json = {"name": "tensorflow", "image": TRAINING_IMAGE, "command": full}
+    command = ["python", "-u", "-c", program, str(folder), *arguments]
+    container: Json = {"name": "tensorflow", "image": TRAINING_IMAGE, "command": command}
     container["volumeMounts"] = [{"name": "kept", "mountPath": str(folder)}]
     return {"containers": [container | members], "volumes": [{"name": "kept", "hostPath": {"path": str(folder)}}]}
 
 
+@pytest.mark.tensorflow
 @pytest.mark.usefixtures("slots")
+@pytest.mark.parametrize("library", ["TensorFlow", "Keras on JAX"])
+@pytest.mark.timeout(4 * LIMIT)
 def test_a_job_that_loses_a_device_goes_on_with_one_worker_and_comes_back_without_losing_a_step(
-    namespace: InCluster, tmp_path: Path
+    namespace: InCluster, tmp_path: Path, library: str
 ) -> None:
     notes = Notes(tmp_path / "notes")
-    slot = {"resources": {"requests": {"cpu": "1m"}, "limits": {SLOT: 1}}}
-    worker = {"replicas": 2, "restartPolicy": "OnFailure", "template": {"spec": mounted(tmp_path, [TRAINS], **slot)}}
+    fitting = tmp_path / "fitting.py"
+    fitting.write_text(FITTING)
+    program = ROOT / "examples/elastic/train.py" if library == "TensorFlow" else fitting
+    variables = {"PYTHONPATH": f"{ROOT}:/packages", "TFOPERATOR_CHECKPOINT_DIR": str(tmp_path)}
+    pod = mounted(
+        tmp_path,
+        WRAPPED,
+        str(program),
+        resources={"requests": {"cpu": "1m"}, "limits": {SLOT: 1}},
+        env=[{"name": name, "value": value} for name, value in variables.items()],
+    )
+    pod["volumes"].append({"name": "source", "hostPath": {"path": str(ROOT)}})
+    pod["containers"][0]["volumeMounts"].append({"name": "source", "mountPath": str(ROOT), "readOnly": True})
+    worker = {"replicas": 2, "restartPolicy": "OnFailure", "template": {"spec": pod}}
     policy = {"shrinkAfterSeconds": 2, "growAfterSeconds": 4}
-    namespace.apply(manifests.job("elastic", {"Worker": worker}, elasticPolicy=policy))
+    job = with_packages(manifests.job("elastic", {"Worker": worker}, elasticPolicy=policy))
+    pod["terminationGracePeriodSeconds"] = 30  # these programs save when their end is announced
+    namespace.apply(job)
     eventually(lambda: notes.trains_with(2, 1), within=LIMIT, what="two workers train")
     urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 9}
-    container = {"name": "takes", "image": SHELL_IMAGE, "command": ["sh", "-c", "sleep 600"], **slot}
+    container = {"name": "takes", "image": SHELL_IMAGE, "command": ["sh", "-c", "sleep 600"]}
+    container["resources"] = pod["containers"][0]["resources"]
     spec = {"priorityClassName": "urgent", "terminationGracePeriodSeconds": 0, "containers": [container]}
     taker = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "taker"}, "spec": spec}
     namespace.apply(urgent, taker)
@@ -119,6 +110,7 @@ def test_a_job_that_loses_a_device_goes_on_with_one_worker_and_comes_back_withou
     assert status["restarts"] == status["disruptions"]
     namespace.kubectl("delete", "tfjob", "elastic", "--wait=false")
     namespace.kubectl("delete", "priorityclass", "urgent")
+    eventually(lambda: not namespace.list("pods"), within=LIMIT, what="the devices are free")
 
 
 def program_of(pod: str) -> psutil.Process | None:
@@ -135,7 +127,7 @@ def program_of(pod: str) -> psutil.Process | None:
 def test_the_data_service_of_a_job_runs_is_made_again_and_ends_with_the_job(
     namespace: InCluster, tmp_path: Path
 ) -> None:
-    worker = {"replicas": 1, "template": {"spec": mounted(tmp_path, [READS])}}
+    worker = {"replicas": 1, "template": {"spec": mounted(tmp_path, READS)}}
     namespace.apply(with_packages(manifests.job("fed", {"Worker": worker}, dataService={"workers": 2})))
 
     def is_ready(restarts: int) -> None:
