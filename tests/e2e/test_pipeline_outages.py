@@ -19,7 +19,7 @@ __all__ = ["cli", "cluster", "s3", "s3_variables"]
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
 AWAY_SECONDS = 20.0
-"""As docs/pipelines.md promises, with a margin for a busy machine."""
+"""As docs/reference/pipeline-records.md promises (25 s), with a margin for a busy machine."""
 
 
 @pytest.fixture
