@@ -38,7 +38,12 @@ while not os.path.exists(folder + "/end"):
 
 @pytest.fixture
 def slots(namespace: InCluster) -> Iterator[None]:
-    """The node has two of the devices."""
+    """The node has two of the devices, and pods may be urgent.
+
+    The class is there long before a pod names it: an API server admits no pod whose class it has not seen yet.
+    """
+    urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 9}
+    namespace.apply(urgent)
     change = [{"op": "add", "path": "/status/capacity/example.com~1slot", "value": "2"}]
     removal = [{"op": "remove", "path": f"/status/{place}/example.com~1slot"} for place in ("capacity", "allocatable")]
 
@@ -54,6 +59,7 @@ def slots(namespace: InCluster) -> Iterator[None]:
     eventually(is_there, within=60, what="the node has the devices")
     yield
     patch(removal)
+    namespace.kubectl("delete", "priorityclass", "urgent")
 
 
 def mounted(folder: Path, program: str, *arguments: str, **members: Any) -> Json:
@@ -92,12 +98,11 @@ def test_a_job_that_loses_a_device_goes_on_with_one_worker_and_comes_back_withou
     pod["terminationGracePeriodSeconds"] = 30  # these programs save when their end is announced
     namespace.apply(job)
     eventually(lambda: notes.trains_with(2, 1), within=LIMIT, what="two workers train")
-    urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 9}
     container = {"name": "takes", "image": SHELL_IMAGE, "command": ["sh", "-c", "sleep 600"]}
     container["resources"] = pod["containers"][0]["resources"]
     spec = {"priorityClassName": "urgent", "terminationGracePeriodSeconds": 0, "containers": [container]}
     taker = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "taker"}, "spec": spec}
-    namespace.apply(urgent, taker)
+    namespace.apply(taker)
     eventually(lambda: notes.trains_with(1, 2), within=LIMIT, what="one worker goes on")
     smaller = namespace.get("tfjob", "elastic")["status"]
     assert (smaller["elastic"]["workers"], smaller["ready"]) == (1, "1/1")
@@ -109,7 +114,6 @@ def test_a_job_that_loses_a_device_goes_on_with_one_worker_and_comes_back_withou
     assert [(one["before"], one["workers"]) for one in status["elastic"]["resizes"]] == [(2, 1), (1, 2)]
     assert status["restarts"] == status["disruptions"]
     namespace.kubectl("delete", "tfjob", "elastic", "--wait=false")
-    namespace.kubectl("delete", "priorityclass", "urgent")
     eventually(lambda: not namespace.list("pods"), within=LIMIT, what="the devices are free")
 
 
