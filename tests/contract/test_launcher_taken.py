@@ -17,6 +17,7 @@ from tests.contract.support import PODS, Json, Space, decode, nothing_left
 from tests.support.eventually import eventually
 from tests.support.launching import Killed, PodPlayer, dies_at
 from tests.support.taken_steps import SHARDS, reporting, script, shards, written
+from tfoperator.kube.protocol.errors import BadRequestError
 from tfoperator.launcher import Artifact, KubernetesPodPlatformConfig, LaunchContext, PermanentFailure
 from tfoperator.launcher.platforms.stopping import stop_recorded
 from tfoperator.local.node.node_api import NODES
@@ -140,8 +141,14 @@ def taken_and_kept(take: Take, player: PodPlayer, space: Space, folder: Path) ->
 
 
 def log(space: Space, pod: str) -> str:
-    with space.client.pod_log(space.namespace, pod, "main") as pieces:
-        return b"".join(pieces).decode()
+    """The log of the pod's program; empty while the pod's status does not show yet that its container has started."""
+    try:
+        with space.client.pod_log(space.namespace, pod, "main") as pieces:
+            return b"".join(pieces).decode()
+    except BadRequestError as error:
+        if "is waiting to start" not in str(error):
+            raise
+        return ""
 
 
 def confirmed(space: Space, pod: str) -> Json | None:
