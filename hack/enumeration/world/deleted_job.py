@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hack.enumeration.world.fault import EVERY_KIND, Fault
 from hack.faults.oracle.history import Violation
 from hack.faults.plan.steps import Act, Step
+from tfoperator.api.kueue.queues import REPLACES_ANNOTATION
 
 if TYPE_CHECKING:
     from hack.enumeration.world.world import World
@@ -130,4 +131,6 @@ class DeletedJob:
 def _is_of(pod: Json, uid: str, workload: Json) -> bool:
     meta = pod["metadata"]
     owners = {one["uid"] for one in meta.get("ownerReferences") or ()}
-    return uid in owners or (meta.get("annotations") or {}).get(_WORKLOAD) == workload["name"]
+    replaced = str((workload.get("annotations") or {}).get(REPLACES_ANNOTATION) or "").rpartition("/")[2]
+    names = {workload["name"], replaced} - {""}
+    return uid in owners or (meta.get("annotations") or {}).get(_WORKLOAD) in names

@@ -239,12 +239,13 @@ class WorkloadLag:
 def is_of(pod: Pod, workload: Workload) -> bool:
     """Return whether a pod belongs to the Workload's job.
 
-    If the Workload has no owner any more, the pod's annotation decides: it names the Workload for which the pod was
-    created.
+    If the Workload has lost its job, return whether the pod was created for it, or for the Workload that it replaced:
+    pods of an elastic job keep running until the job restarts with more workers.
     """
     owner, meta = workload.metadata.controller, pod.metadata
     if owner is None:
-        return meta.annotations.get(WORKLOAD_ANNOTATION) == workload.metadata.name
+        names = {workload.metadata.name, workload.replaces.rpartition("/")[2]}
+        return meta.annotations.get(WORKLOAD_ANNOTATION) in names - {""}
     return meta.is_controlled_by(owner.uid)
 
 

@@ -42,9 +42,15 @@ def key_of(workload: Workload) -> str:
 
 
 def index_by_job(workload: Workload) -> Sequence[str]:
-    """Return the values for the index `JOB_INDEX`."""
+    """Return the values for the index `JOB_INDEX`.
+
+    A Workload without an owner is also found by the key of the Workload that it replaced: pods of an elastic job may
+    name the replaced Workload in their annotation.
+    """
     key = key_of(workload)
-    return (key,) if key else ()
+    if not key:
+        return ()
+    return (key, workload.replaces) if key == workload.metadata.key and workload.replaces else (key,)
 
 
 class WorkloadsLeft:
