@@ -159,7 +159,7 @@ class WorkloadLag:
             return 0.0
         left = max(unseen.due - self._clock.monotonic(), 0.0)
         if not left:
-            self._sure.discard(job.metadata.uid)
+            self.doubt(job)
             self.verify_workloads(job, self.shown(job))
         return left
 
@@ -170,8 +170,8 @@ class WorkloadLag:
     def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
         """Check with the API server that `shown` are the job's Workloads; raise StaleCache if they differ.
 
-        The check costs a LIST of at most a few objects. After a check has succeeded, it is not repeated for this job.
-        If the job may have a second Workload, the LIST selects by the label with the job's UID.
+        The check costs a LIST of at most a few objects. After a check has succeeded, only `doubt` causes another. If
+        the job may have a second Workload, the LIST selects by the label with the job's UID.
         """
         meta = job.metadata
         if meta.uid in self._sure:
