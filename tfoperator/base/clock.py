@@ -194,7 +194,9 @@ def epoch_seconds(moment: datetime | None) -> float:
 
 def whole_second(moment: datetime) -> datetime:
     """Return the time as a status records it: UTC, cut to the second, since Kubernetes' times have no fractions."""
-    return utc(moment).astimezone(UTC).replace(microsecond=0)
+    if moment.tzinfo is not UTC:
+        moment = utc(moment).astimezone(UTC)
+    return moment.replace(microsecond=0)
 
 
 def utc(moment: datetime) -> datetime:

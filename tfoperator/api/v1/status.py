@@ -58,7 +58,10 @@ class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 def find_condition(conditions: Sequence[JobCondition], kind: str) -> JobCondition | None:
     """Return the condition of that type, or None."""
-    return next((condition for condition in conditions if condition.type == kind), None)
+    for condition in conditions:
+        if condition.type == kind:
+            return condition
+    return None
 
 
 def final_of(status: "TFJobStatus") -> JobCondition | None:

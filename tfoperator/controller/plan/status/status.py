@@ -36,6 +36,12 @@ from tfoperator.controller.plan.values.observed import Observed, PlanOptions, cl
 
 _CONDITIONS_WITH_COUNTS = frozenset({ConditionType.RUNNING, ConditionType.READY})
 _UNREMARKABLE_CONDITIONS = frozenset({ConditionType.CREATED})
+_UNIMPORTANT_FIELDS = frozenset({"last_reconcile_time", "network", "progress", "usage", "waiting"})
+_WRITTEN_FIELDS = tuple(
+    name for name in TFJobStatus.__struct_fields__ if name not in {*_UNIMPORTANT_FIELDS, "replica_statuses"}
+)
+"""Fields that are worth a write whenever they change. `replicaStatuses` is compared member by member."""
+
 _SPECIAL_FIELDS = (
     "ready",
     "conditions",
@@ -204,9 +210,7 @@ def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
     """
     if old is new:
         return False
-    for name in TFJobStatus.__struct_fields__:
-        if name in ("last_reconcile_time", "network", "progress", "replica_statuses", "usage", "waiting"):
-            continue
+    for name in _WRITTEN_FIELDS:
         if getattr(old, name) != getattr(new, name):
             return True
     if old.replica_statuses.keys() != new.replica_statuses.keys():
