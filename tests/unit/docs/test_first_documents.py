@@ -79,7 +79,7 @@ def unknown() -> Iterable[object]:
 def permanent() -> Iterable[object]:
     policies = {one for one in RestartPolicy if is_permanent(Ending(1, "", infrastructure=False), one)}
     assert policies == {RestartPolicy.EXIT_CODE, RestartPolicy.NEVER}
-    yield f"under `{RestartPolicy.EXIT_CODE}`"
+    yield f"with `{RestartPolicy.EXIT_CODE}`"
 
 
 def no_launcher() -> Iterable[object]:
@@ -131,12 +131,12 @@ CHECKS: dict[str, Check] = {
         f"Running={IMAGE_WAITS.condition(C.RUNNING).status}", planned(make_job(ALONE)).is_true(C.CREATED)
     ),
     "`Running`, also as a phase": words(
-        "or any worker where there is none",
+        "In a job without a chief, any worker runs",
         of("RP").is_true(C.RUNNING),
         not planned(WITH_CHIEF, *pods("R", Chief="P")).is_true(C.RUNNING),
         planned(WITH_CHIEF, *pods("P", Chief="R")).is_true(C.RUNNING),
     ),
-    "(the same)": words(C.READY, of("NR").is_true(C.RUNNING), not of("NR").is_true(C.READY)),
+    "`Running`, as in the row above": words(C.READY, of("NR").is_true(C.RUNNING), not of("NR").is_true(C.READY)),
     "`Restarting`": words(
         f"The phase stays {DIED.status.phase} while another replica runs",
         DIED.is_true(C.RESTARTING),
@@ -163,7 +163,7 @@ CHECKS: dict[str, Check] = {
     "phase `Pending`": words("nothing runs yet", of("PP").status.phase == "Pending"),
     "phase `Unknown`": unknown,
     "`active`, `succeeded`, `failed`": words(
-        "after a success what still ran counts as succeeded",
+        "after a success, replicas that still ran count as succeeded",
         (WORKERS.active, WORKERS.succeeded, WORKERS.failed) == (0, 2, 0),
     ),
     "`startTime`": words(
@@ -233,7 +233,7 @@ CHECKS: dict[str, Check] = {
         launcher.KubernetesPodComponentLauncher.can_launch(CONTAINER, launcher.KubernetesPodPlatformConfig()),
         not launcher.KubernetesPodComponentLauncher.can_launch(CONTAINER, launcher.DockerPlatformConfig()),
     ),
-    "no launcher accepts": no_launcher,
+    "a component that no launcher accepts": no_launcher,
     "Docker": words(
         "as on Kubernetes",
         *(issubclass(one, ContainerComponentLauncher) and "launch" not in vars(one) for one in WITH_CONTAINERS),
