@@ -41,7 +41,7 @@ from tfoperator.operator.witnesses.stall_stacks import StackTaker
 from tfoperator.servers.http.limits import Address
 
 if TYPE_CHECKING:
-    from tfoperator.kube.http.exec import Executed
+    from tfoperator.kube.http.sending.exec import Executed
     from tfoperator.servers.progress.reports import ProgressReport
 
 logger = logging.getLogger(__name__)
@@ -263,7 +263,7 @@ class _AgentStacks:
     def pod_exec(
         self, namespace: str, name: str, container: str, command: Sequence[str], *, timeout: float, max_bytes: int
     ) -> Executed:
-        from tfoperator.kube.http.exec import Executed
+        from tfoperator.kube.http.sending.exec import Executed
 
         del container, command, timeout, max_bytes
         try:

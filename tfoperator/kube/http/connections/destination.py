@@ -8,7 +8,7 @@ import msgspec
 
 from tfoperator.base.clock import Clock
 from tfoperator.kube.config.tls import TlsContexts, TlsOptions
-from tfoperator.kube.http.proxy import Proxy, choose_proxy
+from tfoperator.kube.http.connections.proxy import Proxy, choose_proxy
 
 
 class Destination(msgspec.Struct, frozen=True):

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import websocket
 
-from tfoperator.kube.http.answer import Response, ResponseReader, header_of
-from tfoperator.kube.http.transport import Headers, Transport
-from tfoperator.kube.http.wire import BROKEN, shut_down
+from tfoperator.kube.http.connections.answer import Response, ResponseReader, header_of
+from tfoperator.kube.http.connections.transport import Headers, Transport
+from tfoperator.kube.http.connections.wire import BROKEN, shut_down
 from tfoperator.kube.protocol.errors import UNDECODABLE, StatusDetails, TransportError
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")

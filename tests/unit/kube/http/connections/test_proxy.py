@@ -6,7 +6,7 @@ import pytest
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
 from tests.unit.kube.server import Exchange, ScriptedServer
-from tfoperator.kube.http.proxy import Proxy, bypasses_proxy, choose_proxy
+from tfoperator.kube.http.connections.proxy import Proxy, bypasses_proxy, choose_proxy
 from tfoperator.kube.protocol.errors import ConfigError, ConnectionRefused, TransportError
 
 

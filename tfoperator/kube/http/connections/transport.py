@@ -16,12 +16,12 @@ from functools import lru_cache
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.config.tls import ClientCertificate
-from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Response, ResponseReader
-from tfoperator.kube.http.destination import Destination
-from tfoperator.kube.http.exchange import TIMEOUTS_IN_ALL, Exchange
-from tfoperator.kube.http.pool import ClientConnection, Pool
-from tfoperator.kube.http.stream import ByteStream
-from tfoperator.kube.http.wire import BROKEN, read_error, set_timeout
+from tfoperator.kube.http.connections.answer import MAX_HEAD_BYTES, Response, ResponseReader
+from tfoperator.kube.http.connections.destination import Destination
+from tfoperator.kube.http.connections.exchange import TIMEOUTS_IN_ALL, Exchange
+from tfoperator.kube.http.connections.pool import ClientConnection, Pool
+from tfoperator.kube.http.connections.stream import ByteStream
+from tfoperator.kube.http.connections.wire import BROKEN, read_error, set_timeout
 from tfoperator.kube.protocol.errors import ClientClosed, TransportError
 
 Headers = Sequence[tuple[str, str]]

@@ -4,7 +4,7 @@ Retries are safe for these reasons. If the server responds with 429, it has not 
 retried. After a 5xx response only GET is retried, because a gateway may send a 5xx response after the server has acted.
 The client retries in both cases only if the response has a `Retry-After` header, and at most 10 times. If the server
 responds with 401, it has not processed the request either. The client retries once if it finds newer credentials. If no
-response arrives, `tfoperator.kube.http.transport` decides whether the request is sent again.
+response arrives, `tfoperator.kube.http.connections.transport` decides whether the request is sent again.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import IssuedCredential
 from tfoperator.kube.config.tls import ClientCertificate
-from tfoperator.kube.http.answer import Response, error_of
-from tfoperator.kube.http.exchange import Exchange
-from tfoperator.kube.http.requests import Call
-from tfoperator.kube.http.stream import ByteStream
-from tfoperator.kube.http.transport import HEADER_SETS, Headers, Transport
+from tfoperator.kube.http.connections.answer import Response, error_of
+from tfoperator.kube.http.connections.exchange import Exchange
+from tfoperator.kube.http.connections.stream import ByteStream
+from tfoperator.kube.http.connections.transport import HEADER_SETS, Headers, Transport
+from tfoperator.kube.http.sending.requests import Call
 from tfoperator.kube.protocol.errors import ApiError, ClientClosed, TransportError
 from tfoperator.kube.protocol.observer import RequestObserver
 
 if TYPE_CHECKING:
-    from tfoperator.kube.http.exec import Executed
+    from tfoperator.kube.http.sending.exec import Executed
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Session:
     def execute(self, call: Call, *, timeout: float, max_bytes: int) -> Executed:
         """Run a command in a container with a call of `pods/exec`. The call is never retried. Raises KubeError."""
         # Imported late: other requests never need the WebSocket library.
-        from tfoperator.kube.http.exec import Executed, execute
+        from tfoperator.kube.http.sending.exec import Executed, execute
 
         self._wait_for_turn(call)
         credential = self._credentials.current()

@@ -23,11 +23,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from tfoperator.kube.http.answer import Response
-from tfoperator.kube.http.exchange import Exchange
-from tfoperator.kube.http.gathering import Gathering
-from tfoperator.kube.http.requests import Call
-from tfoperator.kube.http.session import Session
+from tfoperator.kube.http.connections.answer import Response
+from tfoperator.kube.http.connections.exchange import Exchange
+from tfoperator.kube.http.sending.gathering import Gathering
+from tfoperator.kube.http.sending.requests import Call
+from tfoperator.kube.http.sending.session import Session
 from tfoperator.kube.protocol.errors import ApiError, ClientClosed, KubeError, TransportError
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ import ssl
 import threading
 from collections.abc import Iterator
 
-from tfoperator.kube.http.answer import ResponseReader
-from tfoperator.kube.http.wire import BROKEN, read_error, shut_down
+from tfoperator.kube.http.connections.answer import ResponseReader
+from tfoperator.kube.http.connections.wire import BROKEN, read_error, shut_down
 
 _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 

@@ -6,9 +6,9 @@ import select
 import ssl
 import time
 
-from tfoperator.kube.http.answer import ResponseReader
-from tfoperator.kube.http.pool import ClientConnection
-from tfoperator.kube.http.wire import set_timeout
+from tfoperator.kube.http.connections.answer import ResponseReader
+from tfoperator.kube.http.connections.pool import ClientConnection
+from tfoperator.kube.http.connections.wire import set_timeout
 
 TIMEOUTS_IN_ALL = 5
 """A whole request may take this multiple of its `timeout`, which is the maximum number of seconds without a byte. The

@@ -15,9 +15,9 @@ from tests.unit.kube.conftest import Certificates, Serve
 from tests.unit.kube.server import Exchange, Handler, drips, silent
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.config.tls import TlsOptions
-from tfoperator.kube.http.destination import find_destination
-from tfoperator.kube.http.pool import MAX_IDLE_SECONDS
-from tfoperator.kube.http.transport import Transport
+from tfoperator.kube.http.connections.destination import find_destination
+from tfoperator.kube.http.connections.pool import MAX_IDLE_SECONDS
+from tfoperator.kube.http.connections.transport import Transport
 from tfoperator.kube.protocol import errors
 
 
@@ -129,7 +129,7 @@ def test_a_write_that_could_not_be_sent_is_sent_on_a_new_connection(serve: Serve
     # As if the server's reset arrived between the look at the idle connection and the sending.
     sock = transport._pool._idle[0][0].sock
     sock.shutdown(socket.SHUT_RDWR)
-    monkeypatch.setattr("tfoperator.kube.http.pool.readable", lambda sock: False)
+    monkeypatch.setattr("tfoperator.kube.http.connections.pool.readable", lambda sock: False)
     assert transport.request("POST", "/2", body=b"{}").status == 200
     assert [(r.target, r.connection) for r in server.requests] == [("/1", 1), ("/2", 2)]
 

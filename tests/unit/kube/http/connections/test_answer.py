@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import FakeClock
-from tfoperator.kube.http.answer import MAX_HEAD_BYTES, ResponseReader, header_of
+from tfoperator.kube.http.connections.answer import MAX_HEAD_BYTES, ResponseReader, header_of
 from tfoperator.kube.protocol.errors import AnswerTooLarge
 
 T = TypeVar("T")

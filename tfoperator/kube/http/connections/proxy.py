@@ -17,7 +17,7 @@ import msgspec
 
 from tfoperator.base.clock import Clock
 from tfoperator.kube.config.cluster import is_loopback
-from tfoperator.kube.http.answer import ResponseReader
+from tfoperator.kube.http.connections.answer import ResponseReader
 from tfoperator.kube.protocol.errors import ConfigError
 
 

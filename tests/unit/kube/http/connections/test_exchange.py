@@ -1,8 +1,8 @@
 import select
 import socket
 
-from tfoperator.kube.http.exchange import Exchange
-from tfoperator.kube.http.pool import ClientConnection
+from tfoperator.kube.http.connections.exchange import Exchange
+from tfoperator.kube.http.connections.pool import ClientConnection
 
 ANSWER = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 

@@ -10,13 +10,13 @@ from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates
 from tests.unit.kube.http.conftest import Creating
 from tests.unit.kube.http.creations import chain, created, name_of, warm
-from tests.unit.kube.http.test_session import Recorder
+from tests.unit.kube.http.sending.test_session import Recorder
 from tests.unit.kube.server import Exchange, Handler, chunks, drips, silent
 from tfoperator.kube.client import RateLimit
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
-from tfoperator.kube.http.pool import MAX_IDLE_CONNECTIONS
-from tfoperator.kube.http.requests import Call
-from tfoperator.kube.http.wire import readable
+from tfoperator.kube.http.connections.pool import MAX_IDLE_CONNECTIONS
+from tfoperator.kube.http.connections.wire import readable
+from tfoperator.kube.http.sending.requests import Call
 from tfoperator.kube.protocol import errors
 from tfoperator.kube.protocol.resources import PODS, SERVICES
 from tfoperator.kube.protocol.verbs import Creation

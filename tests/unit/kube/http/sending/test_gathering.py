@@ -1,6 +1,6 @@
 import pytest
 
-from tfoperator.kube.http.gathering import Gathering
+from tfoperator.kube.http.sending.gathering import Gathering
 
 
 def after(*taken: float) -> Gathering:

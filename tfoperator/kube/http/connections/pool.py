@@ -14,9 +14,16 @@ from typing import Any, NamedTuple
 
 from tfoperator.base.clock import Clock
 from tfoperator.kube.config.tls import ClientCertificate
-from tfoperator.kube.http.destination import Destination
-from tfoperator.kube.http.stream import ByteStream
-from tfoperator.kube.http.wire import BROKEN, await_connection, connect_error, keep_alive, readable, shut_down
+from tfoperator.kube.http.connections.destination import Destination
+from tfoperator.kube.http.connections.stream import ByteStream
+from tfoperator.kube.http.connections.wire import (
+    BROKEN,
+    await_connection,
+    connect_error,
+    keep_alive,
+    readable,
+    shut_down,
+)
 from tfoperator.kube.protocol.errors import ClientClosed
 
 CONNECT_TIMEOUT = 10.0

@@ -18,7 +18,7 @@ from tests.unit.kube.server import Exchange, drips
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials
-from tfoperator.kube.http.exec import Executed
+from tfoperator.kube.http.sending.exec import Executed
 from tfoperator.kube.protocol.errors import ForbiddenError, TransportError
 
 COMMAND = ("echo", "a b&c")

@@ -142,7 +142,7 @@ ok = lists_and_watches({"metadata": {"name": "a"}})
 def test_nothing_waits_unless_that_is_asked_for_and_short_waits_are_not_logged(
     client_for: MakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, "tfoperator.kube.http.session")
+    caplog.set_level(logging.DEBUG, "tfoperator.kube.http.sending.session")
     observer = Recorder()
     client = client_for(ok, clock=FakeClock(), observer=observer)
     for _ in range(200):
@@ -157,7 +157,7 @@ def test_nothing_waits_unless_that_is_asked_for_and_short_waits_are_not_logged(
 def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
     serve: Serve, caplog: pytest.LogCaptureFixture, client_for: MakeClient
 ) -> None:
-    caplog.set_level(logging.DEBUG, "tfoperator.kube.http.session")
+    caplog.set_level(logging.DEBUG, "tfoperator.kube.http.sending.session")
     clock, observer = FakeClock(), Recorder()
     server = serve(ok)
     with client_for(server.url, limit=RateLimit(10, 2), clock=clock, observer=observer) as client:
