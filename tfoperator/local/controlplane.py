@@ -31,8 +31,8 @@ from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.agent import NodeAgent
 from tfoperator.local.runtime.log_files import LogFile, LogRequest
 from tfoperator.local.runtime.loopback_network import LOOPBACK
-from tfoperator.local.runtime.process.records import RECORDS
-from tfoperator.local.runtime.process.stacks import is_stopped
+from tfoperator.local.runtime.process.cleanup.records import RECORDS
+from tfoperator.local.runtime.process.groups.stacks import is_stopped
 from tfoperator.local.runtime.protocol import HostService
 from tfoperator.local.runtime.selection import PROCESSES, RuntimeOptions, make_runtime
 from tfoperator.local.usage import UsageMeter

@@ -6,8 +6,8 @@ import pytest
 
 from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core.context import FolderMount
-from tfoperator.local.runtime.process import mounted_command
 from tfoperator.local.runtime.process.container_main import COMMAND, decode
+from tfoperator.local.runtime.process.mounts import mounted_command
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ import msgspec
 
 from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
-from tfoperator.local.runtime.process.guardian import kill_stragglers
-from tfoperator.local.runtime.process.guardian_main import remove_recorded
+from tfoperator.local.runtime.process.cleanup.guardian import kill_stragglers
+from tfoperator.local.runtime.process.cleanup.guardian_main import remove_recorded
 
 logger = logging.getLogger(__name__)
 

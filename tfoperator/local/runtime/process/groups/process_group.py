@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.process.stacks import find_py_spy, stacks_folder, stacks_of_group
+from tfoperator.local.runtime.process.groups.stacks import find_py_spy, stacks_folder, stacks_of_group
 from tfoperator.local.runtime.protocol import ContainerIdentity
 
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024

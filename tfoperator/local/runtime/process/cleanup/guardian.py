@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from tfoperator.local.runtime.guardian import CONTAINER_VARIABLE, Guardian
-from tfoperator.local.runtime.process.guardian_main import kill_marked
+from tfoperator.local.runtime.process.cleanup.guardian_main import kill_marked
 
 _PROGRAM = Path(__file__).with_name("guardian_main.py")
 

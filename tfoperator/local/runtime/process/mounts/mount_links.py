@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from tfoperator.local.runtime.process.guardian_main import link_record
-from tfoperator.local.runtime.process.records import OWNER_FILE, RECORDS
+from tfoperator.local.runtime.process.cleanup.guardian_main import link_record
+from tfoperator.local.runtime.process.cleanup.records import OWNER_FILE, RECORDS
 
 logger = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.local.runtime.process.mount_links import LinkUser, MountLinks
-from tfoperator.local.runtime.process.records import kill_recorded
+from tfoperator.local.runtime.process.cleanup.records import kill_recorded
+from tfoperator.local.runtime.process.mounts.mount_links import LinkUser, MountLinks
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.local.node.pods import python
 from tfoperator.local.identity import identify
-from tfoperator.local.runtime.process.guardian import GroupGuardian
+from tfoperator.local.runtime.process.cleanup.guardian import GroupGuardian
 
 
 def sleeper() -> subprocess.Popen[bytes]:
@@ -59,8 +59,8 @@ def test_containers_die_when_their_agent_is_killed(tmp_path: Path) -> None:
     agent = textwrap.dedent(f"""
         import subprocess, sys, time
         from pathlib import Path
-        from tfoperator.local.runtime.process.mount_links import MountLinks
-        from tfoperator.local.runtime.process.guardian import GroupGuardian
+        from tfoperator.local.runtime.process.mounts.mount_links import MountLinks
+        from tfoperator.local.runtime.process.cleanup.guardian import GroupGuardian
         guardian = GroupGuardian(Path({str(tmp_path)!r}), "mark", grace=0.3)
         guardian.start()
         child = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True, stdout=subprocess.PIPE)

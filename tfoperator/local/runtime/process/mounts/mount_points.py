@@ -17,7 +17,7 @@ import os
 import threading
 from pathlib import Path
 
-from tfoperator.local.runtime.process.guardian_main import POINT_MODE, point_record, remove_point
+from tfoperator.local.runtime.process.cleanup.guardian_main import POINT_MODE, point_record, remove_point
 
 logger = logging.getLogger(__name__)
 

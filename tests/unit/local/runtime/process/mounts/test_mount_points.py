@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.local.runtime.process.guardian_main import POINT_MODE, remove_point
-from tfoperator.local.runtime.process.mount_points import MountPoints
-from tfoperator.local.runtime.process.records import kill_recorded
+from tfoperator.local.runtime.process.cleanup.guardian_main import POINT_MODE, remove_point
+from tfoperator.local.runtime.process.cleanup.records import kill_recorded
+from tfoperator.local.runtime.process.mounts.mount_points import MountPoints
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_after_a_crash_the_next_run_removes_it_unless_another_one_needs_it(
     records: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     code = (
-        "import sys, os, pathlib; from tfoperator.local.runtime.process.mount_points import MountPoints\n"
+        "import sys, os, pathlib; from tfoperator.local.runtime.process.mounts.mount_points import MountPoints\n"
         "MountPoints(pathlib.Path(sys.argv[1])).make('pod', sys.argv[2], folder=True); os._exit(9)"
     )
     at = tmp_path / "a" / "b"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
-from tfoperator.local.runtime.process import stacks
-from tfoperator.local.runtime.process.stacks import find_py_spy, is_stopped, stacks_of_group
+from tfoperator.local.runtime.process.groups import stacks
+from tfoperator.local.runtime.process.groups.stacks import find_py_spy, is_stopped, stacks_of_group
 
 
 @pytest.fixture

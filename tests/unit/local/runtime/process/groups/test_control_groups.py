@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from tfoperator.local.identity import identify
-from tfoperator.local.runtime.process.control_groups import GroupLimits, Hierarchy, hierarchies, open_control_groups
+from tfoperator.local.runtime.process.groups.control_groups import (
+    GroupLimits,
+    Hierarchy,
+    hierarchies,
+    open_control_groups,
+)
 from tfoperator.local.runtime.protocol import RuntimeUnavailable
 
 BOTH = frozenset({"cpu", "memory"})

@@ -17,8 +17,8 @@ from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core.context import FolderMount
 from tfoperator.local.runtime.beneath import UnsafePath, make_beneath
 from tfoperator.local.runtime.process.container_main import COMMAND, encode
-from tfoperator.local.runtime.process.mount_plan import MountHost, plan_mounts
-from tfoperator.local.runtime.process.namespaces import Namespaces, look
+from tfoperator.local.runtime.process.mounts.mount_plan import MountHost, plan_mounts
+from tfoperator.local.runtime.process.mounts.namespaces import Namespaces, look
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 _REPORT = "9"

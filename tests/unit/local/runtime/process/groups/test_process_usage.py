@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.unit.local.node.pods import python
-from tfoperator.local.runtime.process.process_usage import ProcessMeter
+from tfoperator.local.runtime.process.groups.process_usage import ProcessMeter
 
 MIB = 1 << 20
 HOLD = "import sys; held = bytearray({size} << 20); held[::4096] = b'x' * len(held[::4096]); print('up', flush=True)\n"

@@ -10,8 +10,8 @@ from tests.support.threads import InThread
 from tests.unit.local.node.pods import python
 from tfoperator.local.identity import identify
 from tfoperator.local.runtime.guardian import CONTAINER_VARIABLE
-from tfoperator.local.runtime.process.mount_links import LinkUser, MountLinks
-from tfoperator.local.runtime.process.records import RECORDS, kill_left_behind, record_group, record_owner
+from tfoperator.local.runtime.process.cleanup.records import RECORDS, kill_left_behind, record_group, record_owner
+from tfoperator.local.runtime.process.mounts.mount_links import LinkUser, MountLinks
 
 
 @pytest.fixture

@@ -4,7 +4,14 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tfoperator.local.runtime.process.mount_plan import Bind, FileEntry, MountHost, MountPlan, MountPoint, plan_mounts
+from tfoperator.local.runtime.process.mounts.mount_plan import (
+    Bind,
+    FileEntry,
+    MountHost,
+    MountPlan,
+    MountPoint,
+    plan_mounts,
+)
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 ME, ANOTHER = 1000, 54321

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tfoperator.local.runtime.process.mount_links import LinkUser, MountLinks, PathTaken
+from tfoperator.local.runtime.process.mounts.mount_links import LinkUser, MountLinks, PathTaken
 from tfoperator.local.runtime.process.programs import mount_variable
 from tfoperator.local.runtime.protocol import LocalPod, Mount, StartLater
 

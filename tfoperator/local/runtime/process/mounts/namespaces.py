@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.local.runtime.beneath import UnsafePath, make_beneath
+from tfoperator.local.runtime.process.cleanup.guardian_main import is_point
 from tfoperator.local.runtime.process.container_main import COMMAND, MISSING_DIRECTORY, encode
-from tfoperator.local.runtime.process.guardian_main import is_point
-from tfoperator.local.runtime.process.mount_plan import FileEntry, MountHost, MountPlan, MountPoint, plan_mounts
-from tfoperator.local.runtime.process.mount_points import MountPoints
+from tfoperator.local.runtime.process.mounts.mount_plan import FileEntry, MountHost, MountPlan, MountPoint, plan_mounts
+from tfoperator.local.runtime.process.mounts.mount_points import MountPoints
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
 _TIMEOUT = 30.0
