@@ -13,11 +13,12 @@ from mcp import Client, MCPError
 from tests.support.agent import answer, refusal
 from tests.support.served import ServedWorld
 from tests.unit.cli.commands.agents.conftest import Talk, converse_here
-from tfoperator.cli.commands.agents import answers, arguments, server
-from tfoperator.cli.commands.agents.answers import as_data, schema_of
-from tfoperator.cli.commands.agents.bounded import text_of
-from tfoperator.cli.commands.agents.scope import Scope
-from tfoperator.cli.commands.agents.tool_table import READING, Tool
+from tfoperator.cli.commands.agents.messages import answers, arguments
+from tfoperator.cli.commands.agents.messages.answers import as_data, schema_of
+from tfoperator.cli.commands.agents.messages.bounded import text_of
+from tfoperator.cli.commands.agents.protocol import server
+from tfoperator.cli.commands.agents.tools.scope import Scope
+from tfoperator.cli.commands.agents.tools.tool_table import READING, Tool
 
 JOB_WORDS = [
     "--kubeconfig=/etc/passwd",

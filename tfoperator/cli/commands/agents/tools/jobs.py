@@ -11,8 +11,9 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.api.v1.usage_text import usage_text
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import shown_line
-from tfoperator.cli.commands.agents import answers, arguments, log_lines
-from tfoperator.cli.commands.agents.scope import JobOf, Scope, Step
+from tfoperator.cli.commands.agents.messages import answers, arguments
+from tfoperator.cli.commands.agents.tools import log_lines
+from tfoperator.cli.commands.agents.tools.scope import JobOf, Scope, Step
 from tfoperator.cli.commands.jobs.diagnosing import nothing_runs, run_without_stacks
 from tfoperator.cli.commands.jobs.logs import selection_of
 from tfoperator.cli.commands.runs import curves_of

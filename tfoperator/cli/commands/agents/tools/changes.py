@@ -19,10 +19,10 @@ from tfoperator.api.fields.problems import Severity
 from tfoperator.api.loading import Manifest, load_manifests, parse_manifests
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import SystemClock
-from tfoperator.cli.commands.agents import answers, arguments
-from tfoperator.cli.commands.agents.effects import Effects
-from tfoperator.cli.commands.agents.runs import StartedRuns, run_command
-from tfoperator.cli.commands.agents.scope import JobOf, Scope, Step
+from tfoperator.cli.commands.agents.messages import answers, arguments
+from tfoperator.cli.commands.agents.tools.effects import Effects
+from tfoperator.cli.commands.agents.tools.runs import StartedRuns, run_command
+from tfoperator.cli.commands.agents.tools.scope import JobOf, Scope, Step
 from tfoperator.cli.commands.validate import judged
 from tfoperator.cli.manifests import in_namespace, title
 from tfoperator.cli.page import is_local

@@ -25,14 +25,14 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 import tfoperator
-from tfoperator.cli.commands.agents import confirmation, resources
-from tfoperator.cli.commands.agents.answers import ToolAnswer, as_data, bare, schema_of
-from tfoperator.cli.commands.agents.arguments import ToolArguments
-from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS, bounded, text_of
-from tfoperator.cli.commands.agents.harmless import harmless, harmless_text
-from tfoperator.cli.commands.agents.prompts import PROMPTS, message
-from tfoperator.cli.commands.agents.scope import Scope
-from tfoperator.cli.commands.agents.tool_table import Tool
+from tfoperator.cli.commands.agents.messages.answers import ToolAnswer, as_data, bare, schema_of
+from tfoperator.cli.commands.agents.messages.arguments import ToolArguments
+from tfoperator.cli.commands.agents.messages.bounded import DEFAULT_CHARACTERS, bounded, text_of
+from tfoperator.cli.commands.agents.messages.harmless import harmless, harmless_text
+from tfoperator.cli.commands.agents.protocol import confirmation, resources
+from tfoperator.cli.commands.agents.protocol.prompts import PROMPTS, message
+from tfoperator.cli.commands.agents.tools.scope import Scope
+from tfoperator.cli.commands.agents.tools.tool_table import Tool
 from tfoperator.cli.terminal.errors import CliError
 
 logger = logging.getLogger(__name__)

@@ -13,11 +13,11 @@ import msgspec
 from tfoperator.api.conversion import without_server_fields
 from tfoperator.api.loading import to_yaml
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.cli.commands.agents.answers import NOTICE
-from tfoperator.cli.commands.agents.arguments import AboutJob
-from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS
-from tfoperator.cli.commands.agents.harmless import harmless
-from tfoperator.cli.commands.agents.scope import Scope
+from tfoperator.cli.commands.agents.messages.answers import NOTICE
+from tfoperator.cli.commands.agents.messages.arguments import AboutJob
+from tfoperator.cli.commands.agents.messages.bounded import DEFAULT_CHARACTERS
+from tfoperator.cli.commands.agents.messages.harmless import harmless
+from tfoperator.cli.commands.agents.tools.scope import Scope
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.kube.protocol.verbs import decode_plain
 
@@ -25,7 +25,7 @@ SCHEME = "tfoperator"
 FIELDS = f"{SCHEME}://fields"
 JOB_MANIFEST = f"{SCHEME}://jobs/{{namespace}}/{{job}}/manifest"
 RUN_MANIFEST = f"{SCHEME}://runs/{{run}}/{{job}}/manifest"
-PAGES = Path(__file__).with_name("pages")
+PAGES = Path(__file__).parent.with_name("pages")
 """The folder of the documentation: in the repository a link to docs/, in an installed package a copy of the pages."""
 
 FOLDERS = ("tasks", "", "concepts", "reference", "operate")

@@ -20,8 +20,8 @@ import mcp_types as types
 import msgspec
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tfoperator.cli.commands.agents.arguments import ToolArguments
-from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS
+from tfoperator.cli.commands.agents.messages.arguments import ToolArguments
+from tfoperator.cli.commands.agents.messages.bounded import DEFAULT_CHARACTERS
 
 QUESTION = "confirm"
 """The key of the question in the result of a call, and of the answer in the next call."""

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tfoperator.cli.commands.agents.arguments import Run
+from tfoperator.cli.commands.agents.messages.arguments import Run
 from tfoperator.cli.program_job import is_program
 from tfoperator.cli.run_directory import make_run_dir
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tfoperator.cli.commands.agents import answers, arguments
-from tfoperator.cli.commands.agents.scope import Scope, Step
+from tfoperator.cli.commands.agents.messages import answers, arguments
+from tfoperator.cli.commands.agents.tools.scope import Scope, Step
 from tfoperator.cli.commands.pipeline.opening import opened
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 

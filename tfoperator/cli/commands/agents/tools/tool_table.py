@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.cli.commands.agents import answers, arguments, jobs, manifests, pipelines
-from tfoperator.cli.commands.agents.changes import Changes
-from tfoperator.cli.commands.agents.scope import Scope, Step
+from tfoperator.cli.commands.agents.messages import answers, arguments
+from tfoperator.cli.commands.agents.tools import jobs, manifests, pipelines
+from tfoperator.cli.commands.agents.tools.changes import Changes
+from tfoperator.cli.commands.agents.tools.scope import Scope, Step
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.base.masking import MASK
-from tfoperator.cli.commands.agents.harmless import harmless, harmless_text
+from tfoperator.cli.commands.agents.messages.harmless import harmless, harmless_text
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.clock import FakeClock
-from tfoperator.cli.commands.agents.effects import LIFETIME, ConfirmationRefused, Effects
+from tfoperator.cli.commands.agents.tools.effects import LIFETIME, ConfirmationRefused, Effects
 
 ASKED = {"job": "mnist", "replicas": {"Worker": 3}}
 

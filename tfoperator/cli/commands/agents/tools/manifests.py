@@ -12,8 +12,8 @@ from tfoperator.api.loading import ManifestError, parse_manifests, to_yaml
 from tfoperator.api.migration.reading import read_cluster
 from tfoperator.api.schema.crd import openapi_schema
 from tfoperator.api.schema.structs import Schema, type_words
-from tfoperator.cli.commands.agents import answers, arguments
-from tfoperator.cli.commands.agents.scope import Scope, Step
+from tfoperator.cli.commands.agents.messages import answers, arguments
+from tfoperator.cli.commands.agents.tools.scope import Scope, Step
 from tfoperator.cli.commands.convert import converted
 from tfoperator.cli.commands.migrate import migration_report, subjects_of_cluster, subjects_of_manifests
 from tfoperator.cli.commands.validate import CheckedObject, judged, validation_report

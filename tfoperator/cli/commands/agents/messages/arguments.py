@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS, MAX_CHARACTERS
+from tfoperator.cli.commands.agents.messages.bounded import DEFAULT_CHARACTERS, MAX_CHARACTERS
 
 _MAX_MANIFEST = 1 << 20
 

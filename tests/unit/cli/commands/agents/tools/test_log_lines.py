@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tfoperator.cli.commands.agents.log_lines import GAP, around, matching, nearest, with_times
+from tfoperator.cli.commands.agents.tools.log_lines import GAP, around, matching, nearest, with_times
 
 LINES = [f"line {number}" for number in range(10)]
 

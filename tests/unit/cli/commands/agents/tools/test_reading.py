@@ -12,11 +12,12 @@ import pytest
 from tests.support.manifests import pod
 from tests.support.served import ServedWorld
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.agents import answers, jobs, manifests
-from tfoperator.cli.commands.agents.answers import ToolAnswer, as_data
-from tfoperator.cli.commands.agents.arguments import ReadLogs
-from tfoperator.cli.commands.agents.scope import Scope
-from tfoperator.cli.commands.agents.tool_table import READING
+from tfoperator.cli.commands.agents.messages import answers
+from tfoperator.cli.commands.agents.messages.answers import ToolAnswer, as_data
+from tfoperator.cli.commands.agents.messages.arguments import ReadLogs
+from tfoperator.cli.commands.agents.tools import jobs, manifests
+from tfoperator.cli.commands.agents.tools.scope import Scope
+from tfoperator.cli.commands.agents.tools.tool_table import READING
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.kube.views.objects import decode_pod
 from tfoperator.report.facts import FinalState

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tfoperator.cli.commands.agents.harmless import harmless_text
+from tfoperator.cli.commands.agents.messages.harmless import harmless_text
 
 
 class Argument(NamedTuple):

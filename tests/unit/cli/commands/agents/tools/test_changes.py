@@ -9,12 +9,13 @@ import pytest
 
 from tests.support.jobs import submitted_manifest
 from tests.support.served import ServedWorld
-from tfoperator.cli.commands.agents import answers, changes
-from tfoperator.cli.commands.agents.arguments import Run
-from tfoperator.cli.commands.agents.effects import ConfirmationRefused
-from tfoperator.cli.commands.agents.runs import run_command
-from tfoperator.cli.commands.agents.scope import Scope
-from tfoperator.cli.commands.agents.tool_table import Tool
+from tfoperator.cli.commands.agents.messages import answers
+from tfoperator.cli.commands.agents.messages.arguments import Run
+from tfoperator.cli.commands.agents.tools import changes
+from tfoperator.cli.commands.agents.tools.effects import ConfirmationRefused
+from tfoperator.cli.commands.agents.tools.runs import run_command
+from tfoperator.cli.commands.agents.tools.scope import Scope
+from tfoperator.cli.commands.agents.tools.tool_table import Tool
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.kube.protocol.errors import ConflictError
 from tfoperator.sdk import JobNotFound

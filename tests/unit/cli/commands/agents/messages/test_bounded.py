@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.cli.commands.agents.bounded import LEFT_OUT, TooSmall, bounded, text_of
+from tfoperator.cli.commands.agents.messages.bounded import LEFT_OUT, TooSmall, bounded, text_of
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=300),

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.agents.arguments import AboutJob
+from tfoperator.cli.commands.agents.messages.arguments import AboutJob
 from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.kube.client import Client

@@ -10,9 +10,9 @@ from mcp import Client
 from tests.support.agent import answer, refusal
 from tests.support.served import ServedWorld
 from tests.unit.cli.commands.agents.conftest import converse_here
-from tfoperator.cli.commands.agents import confirmation, server
-from tfoperator.cli.commands.agents.scope import Scope
-from tfoperator.cli.commands.agents.tool_table import Tool
+from tfoperator.cli.commands.agents.protocol import confirmation, server
+from tfoperator.cli.commands.agents.tools.scope import Scope
+from tfoperator.cli.commands.agents.tools.tool_table import Tool
 
 FORM = types.ElicitationCapability(form=types.FormElicitationCapability())
 URL = types.ElicitationCapability(url=types.UrlElicitationCapability())
