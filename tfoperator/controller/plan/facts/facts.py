@@ -210,8 +210,8 @@ class Facts(msgspec.Struct, frozen=True):
         """The number of seconds until `startDeadlineSeconds` is over.
 
         It is None without this deadline, or if every replica has started. After a restart of a replica or of the whole
-        job, all replicas count as started. There is no deadline for a replica that is added later: its pod is created
-        after the deadline, or the job has trained without it.
+        job, all replicas count as started. There is no deadline for a worker that is added later: its pod is created
+        after the deadline, or after the training began.
         """
         deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
         if deadline is None or start is None or self.restart.number:
@@ -222,12 +222,18 @@ class Facts(msgspec.Struct, frozen=True):
     def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
         """Yield the replicas that have not started although the deadline is over, or will be in `left` seconds."""
         usage = self.observed.usage or self.job.status.usage
+        trains_since = usage.since if usage is not None and usage.phase in _TRAINED else None
         has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
         for group in self.groups:
             for replica in group.replicas:
                 if replica.restarts or replica.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
                     continue
                 made = None if replica.pod is None else replica.pod.metadata.creation_timestamp
-                late = has_trained if made is None else seconds_between(made, self.now) <= -left
-                if not late:
+                if made is None:
+                    is_added = has_trained
+                else:
+                    is_added = seconds_between(made, self.now) <= -left or (
+                        trains_since is not None and seconds_between(trains_since, made) > 0
+                    )
+                if not is_added:
                     yield group, replica
