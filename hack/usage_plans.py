@@ -24,7 +24,8 @@ import msgspec
 
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
-from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.values.actions import Delete, Plan

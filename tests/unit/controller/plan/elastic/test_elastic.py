@@ -12,8 +12,8 @@ from tests.unit.controller.builders import NOW, after, make_job, make_pod, plan_
 from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.elastic import ElasticPolicy, ElasticStatus, Resize
-from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.parts.elastic import ElasticPolicy, ElasticStatus, Resize
+from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.controller.plan.facts.elastic_size import Room, Size, decide

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.controller.builders import OPTIONS, after, make_job, make_pod, with_status
-from tfoperator.api.v1.status import JobUsage, ResourceUsage, TFJobStatus, TrainingProgress, UsagePhase
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, ResourceUsage, TFJobStatus, UsagePhase
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.replicas.held_resources import resources_until
