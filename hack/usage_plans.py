@@ -29,12 +29,12 @@ from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.values.actions import Delete, Plan
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
-    Pod,
 )
 from tfoperator.operator import Options
 from tfoperator.operator.options.planning import plan_options

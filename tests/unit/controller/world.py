@@ -28,16 +28,14 @@ from tfoperator.controller.plan.values.actions import Action, Create, Delete, De
 from tfoperator.controller.plan.values.conditions import is_finished
 from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.controller.pods.manifests import restarts_together
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import ObjectMeta, Pod, Service
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
-    ObjectMeta,
-    Pod,
     PodCondition,
     PodStatus,
-    Service,
 )
 
 Replica = tuple[ReplicaType, int]

@@ -38,7 +38,8 @@ from tfoperator.controller.kueue.writes import Verb
 from tfoperator.controller.plan.values.actions import Create
 from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.kube.protocol.errors import ConflictError
-from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodCondition
 
 FLAVORS = {
     "fast": msgspec.convert(

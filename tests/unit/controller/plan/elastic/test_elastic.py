@@ -19,7 +19,8 @@ from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.controller.plan.facts.elastic_size import Room, Size, decide
 from tfoperator.controller.plan.values.observed import Observed, QueueGate
 from tfoperator.controller.pods.gang import gang_scheduler
-from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodCondition
 
 POLICY = ElasticPolicy(min_replicas=2, max_replicas=8, shrink_after_seconds=60, grow_after_seconds=600)
 FULL = Room(is_placed=True, is_complete=True)

@@ -15,12 +15,12 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.replicas.held_resources import resources_until
 from tfoperator.controller.plan.values.observed import Observed, QueueGate
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
-    Pod,
 )
 
 REQUESTS = '{"containers":[{"resources":{"requests":{"cpu":"500m","memory":"2Gi"},"limits":{"nvidia.com/gpu":1}}}]}'
