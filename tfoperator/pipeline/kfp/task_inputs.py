@@ -81,7 +81,7 @@ def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made])
 
 
 def artifacts_of(where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]) -> dict[str, Source]:
-    """Return the artifacts of a task by name: outputs of other tasks, or artifacts of the DAG that contains the task."""
+    """Return the artifacts of a task by name: outputs of other tasks, or artifacts of the DAG around the task."""
     artifacts: dict[str, Source] = {}
     definitions = definitions_of(component, "input", "artifacts")
     for key, given in task.get("inputs", {}).get("artifacts", {}).items():
