@@ -25,7 +25,8 @@ from tfoperator.controller.plan.values.actions import Action, Create, Delete, Pl
 from tfoperator.controller.plan.values.conditions import is_finished
 from tfoperator.controller.plan.values.observed import PlanOptions
 from tfoperator.controller.pods.probes import made_for
-from tfoperator.kube.views.objects import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerState, ContainerStateRunning, ContainerStatus, PodCondition
 
 START_SECONDS = 20
 """Seconds from the binding of a pod to the first step of its program."""

@@ -18,7 +18,8 @@ from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
 from tfoperator.kube.patches.strategic_merge import strategic_merge
 from tfoperator.kube.views.deployments import Deployment
-from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, Pod, PodSpec, Service
+from tfoperator.kube.views.pod_status import PodStatus
 
 GRACE = 30
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

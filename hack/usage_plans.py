@@ -24,16 +24,17 @@ import msgspec
 
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
-from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.values.actions import Delete, Plan
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
-    Pod,
 )
 from tfoperator.operator import Options
 from tfoperator.operator.options.planning import plan_options

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from hack.random_jobs.chances import chance, some
-from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.parts.progress import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.values.observed import (
     Comparison,

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE
+from tfoperator.api.v1.parts.run_policy import LEAST_PROGRESS_DEADLINE
 from tfoperator.base.controlchars import in_utf8
 from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.option_groups import pairs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller.metrics import ControllerMetrics

@@ -15,7 +15,8 @@ from tfoperator.api.fields.quantity import parse_quantity
 from tfoperator.api.pods.rules.resources import is_native
 from tfoperator.api.replicas.names import LABEL_PREFIX, parse_replica_type
 from tfoperator.api.v1.choices import OnStall, OnStraggler, RestartMode, RestartScope
-from tfoperator.api.v1.types import RunPolicy, TFJob, TFJobSpec
+from tfoperator.api.v1.parts.run_policy import RunPolicy
+from tfoperator.api.v1.types import TFJob, TFJobSpec
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """This label on a job names the job's LocalQueue."""

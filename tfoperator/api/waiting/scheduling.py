@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from tfoperator.api.waiting.reason import Reason, ReasonKind, reason_by_name, words
-from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodCondition
 
 _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
 _ECHO_OF_MISSING = re.compile(r"(?<=not found)\. not found\.?$")

@@ -18,14 +18,9 @@ from tfoperator.api.replicas.names import (
 )
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import has_condition
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.state import restarts_text
-from tfoperator.api.v1.status import (
-    ReplicaStatus,
-    TFJobStatus,
-    TrainingProgress,
-    all_conditions,
-    parse_indexes,
-)
+from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, all_conditions, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.api.v1.usage_text import resources_text, usage_text
 from tfoperator.api.validation.warnings import validate_grace

@@ -16,7 +16,8 @@ from tfoperator.api.kueue.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.kueue.workloads import WORKLOADS, Workload
 from tfoperator.api.replicas.templates import template_dict
 from tfoperator.api.v1.job_conditions import final_condition
-from tfoperator.api.v1.types import SchedulingPolicy, TFJob
+from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
 from tfoperator.controller.kueue.decide import (

@@ -16,9 +16,9 @@ from tfoperator.api.kueue.workloads import WORKLOADS, Workload
 from tfoperator.api.replicas.names import MANAGED_SELECTOR, job_selector
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock
-from tfoperator.controller.kueue.decide import occupies
 from tfoperator.controller.kueue.objects import FLAVORS, Flavor, decode_asked, decode_flavor
 from tfoperator.controller.kueue.pod_sets import workload_name
+from tfoperator.controller.kueue.reclaiming import occupies
 from tfoperator.controller.kueue.writes import Verb, Write, frees_some_quota
 from tfoperator.controller.ledger import StaleCache, is_older
 from tfoperator.informers import CONTROLLER_UID_INDEX, Lister

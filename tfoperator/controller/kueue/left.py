@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from tfoperator.api.kueue.queues import WORKLOAD_ANNOTATION
 from tfoperator.api.kueue.workloads import Workload
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.controller.kueue.decide import occupies
 from tfoperator.controller.kueue.lag import WorkloadLag, is_of
+from tfoperator.controller.kueue.reclaiming import occupies
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import removal
 from tfoperator.informers import CONTROLLER_UID_INDEX, Callbacks, InformerGroup, Lister

@@ -27,7 +27,8 @@ from tfoperator.api.replicas.names import LABEL_REPLICA_INDEX
 from tfoperator.api.replicas.parameter_server import parameter_server_template
 from tfoperator.api.replicas.templates import template_dict
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob
+from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.data_service import data_service_template

@@ -27,8 +27,9 @@ from tfoperator.api.cached_job import problems_of, without_templates
 from tfoperator.api.defaults import default
 from tfoperator.api.kueue.queues import uncounted_types
 from tfoperator.api.replicas.templates import hash_of, is_hash
+from tfoperator.api.v1.parts.data_service import DataService
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
-from tfoperator.api.v1.types import DataService, ReplicaSpec, TFJob, TFJobSpec
+from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.values.observed import Comparison, Observed, Refusals
 from tfoperator.controller.pods.data_service import DATA_SERVICE_FIELD

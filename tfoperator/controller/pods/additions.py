@@ -39,7 +39,8 @@ from tfoperator.api.replicas.progress_names import (
 from tfoperator.api.replicas.replica_pods import FIRST_RETRYABLE_EXIT_CODE
 from tfoperator.api.replicas.templates import template_dict
 from tfoperator.api.v1.choices import RestartMode, RestartPolicy
-from tfoperator.api.v1.types import Checkpoint, TFJob
+from tfoperator.api.v1.parts.checkpoint import Checkpoint
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.pods.template import PodTemplateError, Template, list_of_objects
 from tfoperator.kube.views.objects import ObjectMeta
 

@@ -31,7 +31,8 @@ from tfoperator.api.replicas.data_service import (
 from tfoperator.api.replicas.names import ANNOTATION_RESTARTS, DEFAULT_CONTAINER_NAME, TF_CONFIG, job_labels
 from tfoperator.api.replicas.templates import is_absent, template_dict
 from tfoperator.api.v1.choices import Network, ReplicaType
-from tfoperator.api.v1.types import DataService, TFJob
+from tfoperator.api.v1.parts.data_service import DataService
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.pods.additions import mount_checkpoint
 from tfoperator.controller.pods.bodies import headless_service, owner_reference
 from tfoperator.controller.pods.gang import GangScheduler

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.base.metrics import Makers
 
 MAX_JOBS = 1000

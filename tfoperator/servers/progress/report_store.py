@@ -9,7 +9,7 @@ import threading
 
 import msgspec
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.servers.progress.merging import merged, overlaid

@@ -12,7 +12,8 @@ from datetime import datetime
 import msgspec
 from cachetools import FIFOCache, LRUCache
 
-from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage
 from tfoperator.report.curves import Curves, Point
 from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.phases import SeenPhases, follow

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.kube.views.objects import ContainerState, ContainerStatus
+from tfoperator.kube.views.pod_status import ContainerState, ContainerStatus
 from tfoperator.sdk.states import container_status, waiting_reason, was_stopped
 from tfoperator.ui.jobs.objects import SeenPod
 

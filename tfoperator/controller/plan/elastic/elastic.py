@@ -22,7 +22,7 @@ import msgspec
 from tfoperator.api.fields.limits import MAX_REPLICAS
 from tfoperator.api.replicas.names import MAX_RESTARTS, is_probe, replica_of
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.elastic import ElasticStatus
+from tfoperator.api.v1.parts.elastic import ElasticStatus
 from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons, why_it_waits

@@ -22,7 +22,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.v1.elastic import MAX_CHANGES, ElasticPolicy, ElasticStatus
+from tfoperator.api.v1.parts.elastic import MAX_CHANGES, ElasticPolicy, ElasticStatus
 from tfoperator.base.clock import seconds_between, whole_second
 
 _SKEW = 10.0

@@ -19,8 +19,8 @@ import msgspec
 
 from tfoperator.api.kueue.queues import queue_name, uncounted_devices
 from tfoperator.api.replicas import names
+from tfoperator.api.v1.parts.tensorboard import TensorBoardStatus
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import TensorBoardStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation.warnings import uncounted_board
 from tfoperator.controller.plan.facts.facts import Facts, Stage, TensorBoardObjects

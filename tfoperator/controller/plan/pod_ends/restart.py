@@ -32,7 +32,8 @@ from tfoperator.api.v1.choices import RestartPolicy
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.values.observed import PlanOptions
-from tfoperator.kube.views.objects import ContainerStateTerminated, Pod, PodStatus
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated, PodStatus
 
 CLOCK_SKEW = 10.0
 """The maximum difference in seconds between the clock of a node and the clock of the API server. If two times from

@@ -15,7 +15,7 @@ import msgspec
 from tfoperator.api.replicas.names import replicas_selector
 from tfoperator.api.v1.choices import Network, ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.elastic import ElasticStatus, Resize
+from tfoperator.api.v1.parts.elastic import ElasticStatus, Resize
 from tfoperator.api.v1.status import (
     JobCondition,
     JobUsage,

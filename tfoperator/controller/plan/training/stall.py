@@ -29,7 +29,8 @@ import msgspec
 from tfoperator.api.v1.choices import OnStall, ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import condition_of
-from tfoperator.api.v1.status import TrainingProgress, all_conditions
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between, utc, whole_second
 from tfoperator.base.durations import format_duration

@@ -30,7 +30,8 @@ import msgspec
 
 from tfoperator.api.kueue.queues import queue_name
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.status import JobUsage, TrainingProgress, UsagePhase, UsageSource, seconds_since
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, UsagePhase, UsageSource, seconds_since
 from tfoperator.base.clock import utc, whole_second
 from tfoperator.controller.plan.facts.facts import Facts, Stage
 from tfoperator.controller.plan.facts.progress import StallState

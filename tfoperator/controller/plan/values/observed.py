@@ -11,14 +11,9 @@ import msgspec
 from tfoperator.api.replicas.data_service import DataServiceMember, member_of, member_suffix, started_members
 from tfoperator.api.replicas.names import replica_of
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.status import (
-    DataServiceStatus,
-    JobUsage,
-    ReplicaStatus,
-    TFJobStatus,
-    TrainingProgress,
-    parse_indexes,
-)
+from tfoperator.api.v1.parts.data_service import DataServiceStatus
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TFJobStatus, parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason
 from tfoperator.base.clock import epoch_seconds, seconds_between

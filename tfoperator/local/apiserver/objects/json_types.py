@@ -15,8 +15,9 @@ import msgspec
 from tfoperator.api.fields.problems import Problem
 from tfoperator.api.fields.structure import drop_nulls, type_problems
 from tfoperator.api.pods.types import fill_nulls, wrong_types
-from tfoperator.kube.views.objects import ObjectMeta, PodStatus
+from tfoperator.kube.views.objects import ObjectMeta
 from tfoperator.kube.views.pod_spec import FullPodSpec, FullPodTemplate
+from tfoperator.kube.views.pod_status import PodStatus
 from tfoperator.local.apiserver.errors import bad_request
 from tfoperator.local.apiserver.members import has_only_int64
 from tfoperator.local.apiserver.resource_types import ResourceType

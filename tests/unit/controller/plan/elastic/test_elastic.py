@@ -12,14 +12,15 @@ from tests.unit.controller.builders import NOW, after, make_job, make_pod, plan_
 from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.elastic import ElasticPolicy, ElasticStatus, Resize
-from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.parts.elastic import ElasticPolicy, ElasticStatus, Resize
+from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.controller.plan.facts.elastic_size import Room, Size, decide
 from tfoperator.controller.plan.values.observed import Observed, QueueGate
 from tfoperator.controller.pods.gang import gang_scheduler
-from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodCondition
 
 POLICY = ElasticPolicy(min_replicas=2, max_replicas=8, shrink_after_seconds=60, grow_after_seconds=600)
 FULL = Room(is_placed=True, is_complete=True)
