@@ -160,9 +160,9 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
             return self
         return msgspec.structs.replace(self, resizes=tuple(resize.closed(untrained) for resize in self.resizes))
 
-    def resizes_text(self) -> str:
-        """Return the recorded changes with their costs in one line, the oldest first; empty if there is no change."""
-        return "; ".join(resize.text() for resize in self.resizes[-MAX_RESIZES:])
+    def last_resizes(self) -> tuple[Resize, ...]:
+        """Return the recorded changes, the oldest first; at most MAX_RESIZES, even for a wrong status."""
+        return self.resizes[-MAX_RESIZES:]
 
     def text(self) -> str:
         """Return a text with the number of workers and the reason of the last change; empty if no number is chosen."""

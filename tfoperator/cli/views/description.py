@@ -151,8 +151,8 @@ def _numbers(job: TFJob) -> Iterator[tuple[str, str]]:
     elastic = job.status.elastic
     if elastic is not None and (workers := elastic.text()):
         yield "Workers", workers
-    if elastic is not None and (resized := elastic.resizes_text()):
-        yield "Resized", resized
+    if elastic is not None and (resizes := elastic.last_resizes()):
+        yield "Resized", "; ".join(resize.text() for resize in resizes)
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tfoperator.api.v1.elastic import MAX_RESIZES, ElasticStatus, Resize
+from tfoperator.api.v1.elastic import ElasticStatus, Resize
 from tfoperator.ui.streaming import seconds, short
 
 
@@ -24,8 +24,8 @@ class ResizeMark(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def resize_marks(elastic: ElasticStatus | None) -> tuple[ResizeMark, ...]:
-    """Return a mark for each recorded change, the oldest first; at most MAX_RESIZES marks, of the newest changes."""
-    return () if elastic is None else tuple(map(_mark, elastic.resizes[-MAX_RESIZES:]))
+    """Return a mark for each recorded change, the oldest first."""
+    return () if elastic is None else tuple(map(_mark, elastic.last_resizes()))
 
 
 def _mark(resize: Resize) -> ResizeMark:
