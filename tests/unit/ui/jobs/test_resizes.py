@@ -11,6 +11,7 @@ from tfoperator.ui.jobs.resizes import ResizeMark, resize_marks
 from tfoperator.ui.jobs.views import job_detail
 from tfoperator.ui.streaming import MAX_TEXT
 
+LOST = "1 replica has had no node for 60 seconds"
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BEGAN = START.timestamp()
 
@@ -23,10 +24,10 @@ def at(seconds: int) -> datetime:
     ("resize", "mark"),
     [
         (
-            Resize(at(60), 4, 3, "1 replica has had no node for 60 seconds", 21, 30),
-            ResizeMark(BEGAN + 60, 4, 3, "21 s without training", "1 replica has had no node for 60 seconds", BEGAN + 81),
+            Resize(at(60), 4, 3, LOST, 21, 30),
+            ResizeMark(BEGAN + 60, 4, 3, "21 s without training", LOST, BEGAN + 81),
         ),
-        (Resize(at(60), 3, 4, "there is room", None, 30), ResizeMark(BEGAN + 60, 3, 4, "not at work yet", "there is room")),
+        (Resize(at(60), 3, 4, LOST, None, 30), ResizeMark(BEGAN + 60, 3, 4, "not at work yet", LOST)),
         (Resize(at(60), 3, 4, "", 0, 30), ResizeMark(BEGAN + 60, 3, 4, "0 s without training", "", BEGAN + 60)),
         (Resize(None, 3, 4, "", 5), ResizeMark(None, 3, 4, "5 s without training")),
         (Resize(at(60), 3, 4, "", -5), ResizeMark(BEGAN + 60, 3, 4, "-5 s without training", "", BEGAN + 60)),
