@@ -352,3 +352,13 @@ def test_a_change_after_which_the_job_never_trains_has_a_cost_when_the_job_ends_
     (change,) = made.status.elastic.resizes
     assert change.untrained_seconds == made.status.usage.untrained(after(90))
     assert "without training" in change.text()
+
+
+def test_below_the_least_number_the_condition_has_the_number_and_what_the_job_waits_for() -> None:
+    job = at_work(make_job({"Worker": 3}, elasticPolicy={"minReplicas": 2}), 2, lacking_since=NOW)
+    made = planned(job, running(0, 2), pending(1, 2, conditions=(NO_CPU,)), now=after(600))
+    assert made.status.elastic is not None
+    assert (made.status.elastic.workers, made.deleted_pods) == (2, [])
+    message = made.condition("Running").message
+    assert "it does not train with fewer than 2 workers (minReplicas)" in message
+    assert "Insufficient cpu" in message
