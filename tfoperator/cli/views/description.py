@@ -143,10 +143,11 @@ def _beside(status: TFJobStatus) -> Iterator[tuple[str, str]]:
 
 def _numbers(job: TFJob) -> Iterator[tuple[str, str]]:
     yield "Asked for", replicas_text(job)
-    if job.status.elastic is not None and (workers := job.status.elastic.text()):
+    elastic = job.status.elastic
+    if elastic is not None and (workers := elastic.text()):
         yield "Workers", workers
-        if resizes := job.status.elastic.resizes:
-            yield "Resized", "; ".join(resize.text() for resize in resizes)
+    if elastic is not None and (resizes := elastic.last_resizes()):
+        yield "Resized", "; ".join(resize.text() for resize in resizes)
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:

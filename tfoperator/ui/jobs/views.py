@@ -28,6 +28,7 @@ from tfoperator.sdk.states import (
 )
 from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.phases import SeenPhases, job_time
+from tfoperator.ui.jobs.resizes import resize_marks
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 from tfoperator.ui.streaming import seconds, short
 
@@ -79,7 +80,6 @@ def job_detail(
         "queueState": "" if queue is None else short(str(queue)),
         "suspended": job.spec.suspended,
         "elastic": "" if elastic is None else short(elastic.text()),
-        "resizes": "" if elastic is None else short("; ".join(resize.text() for resize in elastic.resizes)),
         "managedBy": job.spec.policy.managed_by or "",
         "labels": job.metadata.labels,
         "broken": job.decode_error,
@@ -95,7 +95,7 @@ def job_detail(
         ],
         "tensorBoard": _tensorboard(job, local),
         "dataService": "" if job.status.data_service is None else short(job.status.data_service.in_short),
-        "time": None if job.status.usage is None else job_time(job.status.usage, phases),
+        "time": _time(job, phases),
         "hasReport": job.status.restarts > 0
         or (any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS) and job.state.word not in _UNREPORTED_ENDS)
         or bool(reasons_without_pods(job)),
@@ -205,6 +205,17 @@ def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
         where = f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that it chooses"
         return f"MultiKueue manages this job, and runs it on {where}."
     return job.decode_error or "The operator has not read this job yet."
+
+
+def _time(job: TFJob, phases: SeenPhases | None) -> dict[str, Any] | None:
+    """Return how the job used its time, and the changes of its number of workers; None if the status has no usage."""
+    usage, elastic = job.status.usage, job.status.elastic
+    if usage is None:
+        return None
+    marks = resize_marks(elastic)
+    if elastic is None or not marks:
+        return job_time(usage, phases)
+    return job_time(usage, phases) | {"resizes": marks, "changes": max(elastic.changes, len(marks))}
 
 
 def _tensorboard(job: TFJob, local: bool) -> dict[str, Any] | None:

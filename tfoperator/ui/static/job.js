@@ -111,7 +111,7 @@ export class JobView {
     const now = job.completed ?? Date.now() / 1000;
     const facts = [["Ready", job.completed ? null : job.ready], ["Requested replicas", Object.entries(job.replicas).map(([kind, n]) => `${n} ${kind}`).join(", ")],
       [job.completed ? "Duration" : "Running for", job.started ? duration(now - job.started) : null], ["Age", ago(job.created)],
-      ["Restarts", job.restarts === null ? null : count(job.restarts) + (job.disruptions ? `, ${count(job.disruptions)} of them after disruptions` : "")], ["Elastic workers", job.elastic], ["Changes of size", job.resizes], ["Data service", job.dataService], ["Queue", job.queueState || job.queue], ["Managed by", job.managedBy],
+      ["Restarts", job.restarts === null ? null : count(job.restarts) + (job.disruptions ? `, ${count(job.disruptions)} of them after disruptions` : "")], ["Elastic workers", job.elastic], ["Data service", job.dataService], ["Queue", job.queueState || job.queue], ["Managed by", job.managedBy],
       ["Ended", job.completed ? clock(job.completed) : null]].filter(([, value]) => value);
     const said = JSON.stringify(facts);
     if (said === this.factsSaid) return;

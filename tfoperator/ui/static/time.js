@@ -2,6 +2,7 @@
 
 import { h, setAttribute, setText } from "./dom.js";
 import { capital, clock, count, duration, percents, tone } from "./format.js";
+import { Resizes } from "./resizes.js";
 import { visible } from "./text.js";
 
 const GIB = 2 ** 30;
@@ -17,8 +18,9 @@ export class TimePanel {
     this.sums = h("dl", { class: "facts" });
     this.held = h("dl", { class: "facts" });
     this.note = h("p", { class: "muted", hidden: true }, "Thin bars show only the total time of a phase: it is not known when the phase began and ended.");
-    this.element = h("section", { class: "panel replicas time", "aria-label": "Time", hidden: true }, h("header", {}, h("h2", {}, "Time"), this.said),
-      h("div", { class: "row" }, h("strong", {}, "Job"), h("div", { class: "cell" }, this.badge), this.lane, this.share),
+    this.resizes = new Resizes();
+    this.row = h("div", { class: "row" }, h("strong", {}, "Job"), h("div", { class: "cell" }, this.badge), this.lane, this.share);
+    this.element = h("section", { class: "panel replicas time", "aria-label": "Time", hidden: true }, h("header", {}, h("h2", {}, "Time"), this.said), this.row,
       h("div", { class: "body" }, this.note, this.sums, this.held));
   }
 
@@ -26,7 +28,7 @@ export class TimePanel {
   update(time, scale) {
     const now = Date.now() / 1000, { phase = "", source = "" } = time?.usage ?? {};
     const seconds = time ? sums(time.usage, now) : {}, total = Object.values(seconds).reduce((all, one) => all + one, 0);
-    this.element.hidden = !total || (!phase && total < MIN_SECONDS);
+    this.element.hidden = !total || (!phase && total < MIN_SECONDS && !time.resizes);
     if (this.element.hidden) return;
     const whole = percents(seconds, "training"), trained = `${whole.training}%`;
     const share = (name) => (name === "training" ? trained : `${whole[name] || "<1"}%`);
@@ -41,6 +43,7 @@ export class TimePanel {
     const longest = Object.entries(seconds).sort(([a, x], [b, y]) => (b === "training") - (a === "training") || y - x);
     fill(this.sums, longest.filter(([, spent]) => spent).map(([name, spent]) => [name, `${duration(spent)} (${share(name)})`]), true);
     fill(this.held, resources(time.usage, now));
+    this.resizes.update(time, scale, this.row, this.held);
   }
 }
 
