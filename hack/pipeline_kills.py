@@ -119,7 +119,7 @@ def run(folder: Path, kubeconfig: str, *, resume: bool) -> None:
     configs["Second"] = [TFJobPlatformConfig({"Worker": REPLICAS}, pod_spec={"terminationGracePeriodSeconds": 2})]
     context = LaunchContext(kube=lambda: Client(load_config(kubeconfig)))
     runner = PipelineRunner(ON_KUBERNETES, configs, home=home_of(folder), context=context, lease_seconds=LEASE)
-    runner.run(pipeline(folder), resume="last" if resume else "")
+    runner.run(pipeline(folder), resume="latest" if resume else "")
 
 
 def child(folder: Path, kubeconfig: str, *, resume: bool) -> int:
