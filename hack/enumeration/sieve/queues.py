@@ -42,7 +42,7 @@ def _with_room(world: World) -> str:
 
 
 def _room_for(pods: int) -> Happening:
-    """There is room for so many pods of each set."""
+    """There is quota for this number of pods of each pod set."""
 
     def happen(world: World) -> str:
         world.kueue.has_room, world.kueue.pods = True, pods
