@@ -1,4 +1,4 @@
-"""The objects of one job as an API server keeps them, and the one interpreter of a plan's actions on them."""
+"""The objects of a job in a simulated API server, and the function that applies a plan's actions to the objects."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class SimulatedObjects:
         """Something is different now."""
 
     def terminate(self, name: str, grace: int = GRACE) -> None:
-        """Mark a pod as deleted: its programs have so many seconds to end."""
+        """Mark a pod as deleted. Its programs have `grace` seconds to end."""
         pod = self.pods[name]
         going = msgspec.structs.replace(pod.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=grace)
         self.pods[name] = msgspec.structs.replace(pod, metadata=going)

@@ -1,4 +1,4 @@
-"""An operator's random knowledge of a job beside its objects: reports, log lines, its queue, its own requests."""
+"""Random data of the operator about a job in addition to the job's objects: reports, log lines, queue, requests."""
 
 from __future__ import annotations
 
