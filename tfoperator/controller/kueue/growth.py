@@ -92,10 +92,10 @@ def _takes_over(larger: Workload, first: Workload) -> bool:
 
 
 def lacks_reservation(found: Sequence[Workload]) -> bool:
-    """Return whether these Workloads lack the reservation for which Kueue has finished another of them.
+    """Return whether one of these Workloads is finished as replaced, but its successor shows no reserved quota.
 
-    Kueue finishes a Workload as replaced only after it has reserved quota for the second Workload. So the cache has
-    missed an event, and the job would lose its pods if the operator trusted it.
+    Kueue finishes a Workload with the reason `WorkloadSliceReplaced` only after it has reserved quota for the
+    successor. So the cache has missed an event. If the operator trusted the cache, the job would lose its pods.
     """
     replaced = {workload.metadata.key for workload in found if workload.condition("Finished").reason == REPLACED}
     return any(

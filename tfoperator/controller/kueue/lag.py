@@ -239,8 +239,8 @@ class WorkloadLag:
 def is_of(pod: Pod, workload: Workload) -> bool:
     """Return whether a pod belongs to the Workload's job.
 
-    If the Workload has lost its job, return whether the pod was created for it, or for the Workload that it replaced:
-    pods of an elastic job keep running until the job restarts with more workers.
+    If the Workload has no owner any more, return whether the pod was created for this Workload, or for the Workload
+    that it replaced: pods of an elastic job keep running until the job restarts with more workers.
     """
     owner, meta = workload.metadata.controller, pod.metadata
     if owner is None:

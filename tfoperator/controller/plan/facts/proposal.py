@@ -128,7 +128,7 @@ class PrecedenceRow(NamedTuple):
 
 
 def observation(condition: ConditionType, message: str, *, holds: bool, if_there: bool = False) -> SetCondition:
-    """Return the wish to set a condition to True (`holds`) or False, with the reason from its row in `ConditionType`.
+    """Return the change that sets a condition to True (`holds`) or False, with the reason from its `ConditionType` row.
 
     Raises TypeError if the row declares no reason for this status.
     """

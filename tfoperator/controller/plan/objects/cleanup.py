@@ -220,7 +220,7 @@ def _has_begun(pod: Pod) -> bool:
 
 
 def _has_ended_since(pod: Pod, completion: datetime | None) -> bool:
-    """Return whether the pod's training container ended after the job's end, and was restarted or waits for that."""
+    """Return whether the pod's training container ended after the job's end, and the kubelet restarts it."""
     status = pod.status
     for container in status.init_container_statuses if status.phase == "Pending" else (program_of(pod),):
         before = termination_of(container, last=True)
