@@ -190,7 +190,11 @@ def _is_ordinary(found: re.Match[str], word: str) -> bool:
 
 
 def _without_keys(text: str) -> str:
-    """Return the text without private keys: to their end, or else as long as lines look like a part of a key."""
+    """Return the text with `<masked>` in place of each private key.
+
+    A key ends at its END line. If this line is missing, the key ends before the first line that does not look like a
+    part of a key.
+    """
     parts: list[str] = []
     position = 0
     edges = list(_KEY_EDGE.finditer(text))

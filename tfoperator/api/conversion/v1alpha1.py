@@ -239,9 +239,9 @@ class _Upgrade:
 
 
 def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
-    """Return the list of ports including a port of this name and number, and its position.
+    """Return the position of the port `tfjob-port` with this number, and the list of ports, to which it may be added.
 
-    It returns None if a port of this name has another number.
+    Return None if the port `tfjob-port` has another number.
     """
     fresh = {"name": DEFAULT_PORT_NAME, "containerPort": number}
     for position, port in enumerate(ports):

@@ -31,8 +31,8 @@ class ManifestError(YamlError):
 class Manifest(msgspec.Struct, frozen=True):
     """One object of a file.
 
-    `lines` has the line of each field, by its path with dots only; `line_of` also accepts paths in the form that
-    problems have.
+    `lines` has the line of each field, by its path with dots only (`spec.containers.0.name`). `line_of` also accepts
+    the paths of problems (`spec.containers[0].name`).
     """
 
     obj: dict[str, Any]

@@ -245,7 +245,8 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
 def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
     """Return the pods that this operator stops when it takes over an ended job.
 
-    After a success: parameter servers and pods that have not begun.
+    After a failure, these are all active pods. After a success, they are parameter servers and pods that have not
+    begun.
     """
     return sorted(
         pod.metadata.name

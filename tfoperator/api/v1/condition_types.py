@@ -43,11 +43,11 @@ class Concern(IntEnum):
 
 
 OwnReason = NewType("OwnReason", str)
-"""A reason that one condition alone can have: the row of the condition declares it."""
+"""A reason that only one condition can have: the row of this condition declares it."""
 
 
 class DeclaredReason(NamedTuple):
-    """A reason of one condition alone. `meaning` is a statement about the job, and is in docs/conditions.md."""
+    """A reason that only one condition can have. `meaning` is a statement about the job, for docs/conditions.md."""
 
     word: str
     meaning: str
@@ -70,8 +70,9 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
 
     `is_news`: `tfoperator run` prints a line when the condition becomes true.
 
-    `when_true` and `when_false` are its reasons, if it has one reason for each status that other conditions don't have.
-    The other reasons are in `JobReason` (reasons.py).
+    `when_true` and `when_false` are the reasons of the condition with the status True and False. They are set only if
+    the condition has a single reason for this status, and no other condition has this reason. All other reasons are in
+    `JobReason` (reasons.py).
     """
 
     meaning: str
