@@ -32,7 +32,7 @@ _ACTIVE_PHASES = ("Pending", "Running")
 
 
 def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime) -> tuple[Finding, ...]:
-    """Return how this operator treats the job differently, in the order of the job's fields.
+    """Return how this operator treats the job differently from the Go operator, in the order of the job's fields.
 
     `obj` is the job as the API server, or a file, has it. `pods` are the pods of the job, or None if they are not
     known.
