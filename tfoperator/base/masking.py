@@ -5,8 +5,8 @@ of an agent. So a quoted text does not contain secrets that can be recognized: b
 a well-known service), by the name before them (`DB_PASSWORD=`, `"apiKey": "`, `--token`), or by their place (the user,
 the password and the query of a URL). These rules do not recognize every secret.
 
-The time is linear in the length of the text: a search is for fixed words only, and an expression is tried only at a
-word that was found. A text must be plain (`tfoperator.base.controlchars.plain_text`), because an escape
+The time is linear in the length of the text: the code searches only for fixed words, and tries an expression only at a
+word that it has found. A text must be plain (`tfoperator.base.controlchars.plain_text`), because an escape
 sequence inside of a secret hides it.
 """
 
@@ -38,7 +38,7 @@ _TOKENS = (
     (("pypi-", "npm_", "dckr_pat_"), r"[\w-]{30,}"),  # registries of packages and images
     (("dapi",), r"[0-9a-f]{32}\b"),  # Databricks
 )
-"""The beginnings of tokens, and the rest. Before a beginning there is no letter, digit or underscore."""
+"""Beginnings of tokens, with a pattern for the rest. No letter, digit or underscore precedes a beginning."""
 _BEGINNINGS = tuple(beginning for beginnings, _ in _TOKENS for beginning in beginnings)
 _TOKEN = re.compile("|".join(rf"{word}(?<!\w{word}){rest}" for beginnings, rest in _TOKENS for word in beginnings))
 

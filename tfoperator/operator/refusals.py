@@ -50,7 +50,7 @@ class Refusals(RequestObserver):
     def problem(self) -> str:
         """The message for the readiness probe.
 
-        It is "" if the server has not refused the credentials for REFUSED_SECONDS.
+        It is "" unless the server has refused the credentials for at least REFUSED_SECONDS.
         """
         seconds = self._clock.monotonic() - self._since
         if seconds < REFUSED_SECONDS:

@@ -38,8 +38,8 @@ pod sets.
 """
 
 REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
-"""On a Workload: the key of the Workload that it replaces when it has quota. Kueue needs free quota only for the
-difference.
+"""On a Workload: the key of the older Workload that this Workload replaces as soon as it has quota. Kueue needs free
+quota only for the difference between the two.
 """
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"

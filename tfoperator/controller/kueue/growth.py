@@ -41,15 +41,15 @@ WORKERS = ReplicaType.WORKER.lower()
 """The name of the pod set of the workers."""
 
 REPLACED = "WorkloadSliceReplaced"
-"""Kueue's reason of a Workload that it has finished, because another Workload of the job has quota."""
+"""The reason that Kueue gives when it finishes a Workload because another Workload of the job has quota."""
 
 _ANSWER_TIME = 30.0
 """Within this number of seconds, a scheduler has usually assigned a node to each pod or reported that no node has room.
 """
 
 _PREEMPTING = "WaitingForPreemptedWorkloads"
-"""Kueue's reason while it preempts other Workloads for a Workload. The operator then does not reduce the number of
-workers.
+"""The reason that Kueue gives for a Workload while it preempts other Workloads to make room for it. During this time,
+the operator does not reduce the number of workers.
 """
 
 

@@ -282,7 +282,7 @@ class CacheLag:
         return seconds_between(created, self._since) > 0
 
     def _misses(self, job: TFJob, meta: ObjectMeta, cached_uids: Set[str]) -> bool:
-        """Return whether the caches lack this pod, which the API server has, and will show it soon. Raises KubeError."""
+        """Return whether the caches lack this pod of the API server and will show it soon. Raises KubeError."""
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in cached_uids:
             # The pod does not belong to this job, or the cache shows it already with other labels.
             return False

@@ -113,7 +113,7 @@ class Reflector(Generic[T]):
         self._version_unavailable = False
         self._server_pages_from_cache = False
         self._stop = StopSignal()
-        # Guards the fields below: a watch that is opened just as stop() or relist() comes must not live on.
+        # Guards the fields below: a watch that is opened just as stop() or relist() comes must be closed.
         self._watch_lock = threading.Lock()
         self._watch: MeasuredWatch[T] | None = None
         self._relist_wanted = False

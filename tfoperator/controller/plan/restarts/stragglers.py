@@ -35,8 +35,8 @@ from tfoperator.controller.plan.replicas.replicas import (
 )
 
 _DEVICE_EXIT_CODES = (201, 202)
-"""Exit codes of programs that find their device broken (201), or still in use by a process that should have ended (202).
-DLRover uses the same codes.
+"""Exit codes of programs that find their device broken (201), or find that a process that should have ended still uses
+it (202). DLRover uses the same codes.
 """
 
 _IN_A_ROW = _MAX_NODES = 3
