@@ -161,8 +161,8 @@ def delete(
     """Delete an object, unless it does not exist or is already being deleted.
 
     With `grace` (in seconds), the deletion with this grace period is requested even if the object is already being
-    deleted. With `as_seen`, it is deleted only if it is still as the cache shows it: for example, a pod that is no
-    longer pending stays.
+    deleted. With `as_seen`, the object is deleted only if it is still as the cache shows it: for example, a pod that
+    is no longer pending stays.
     """
     if owned is not None and (owned.metadata.deletion_timestamp is None or grace is not None):
         yield Act(PhaseName.DELETIONS, deletion(kind, owned, reason, grace=grace, as_seen=as_seen))
