@@ -35,7 +35,7 @@ from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.facts.proposal import MAX_REQUEUE
-from tfoperator.controller.plan.values.actions import Create, Delete, Patch
+from tfoperator.controller.plan.values.actions import Create, Delete, Patch, Plan
 from tfoperator.kube.views.objects import ObjectMeta
 
 Progress = Callable[[int], None]
@@ -114,7 +114,7 @@ class _World(SimulatedObjects):
             observed = self.observed(problems=self.problems, priorities={"x": 1})
             result = plan(observed, self.now, self.options)
             assert result.requeue_after is None or 0 <= result.requeue_after <= MAX_REQUEUE, result.requeue_after
-            idle = not (result.changes_objects or result.write_status or result.events)
+            idle = not (self._changes_objects(result) or result.write_status or result.events)
             assert not rests or (idle and result.requeue_after is None), f"was to rest, and yet: {result}"
             rests = is_last_plan(result, observed)
             if idle:
@@ -131,9 +131,19 @@ class _World(SimulatedObjects):
                 self.write_status(result, self.job.status)
         raise AssertionError(f"keeps acting on a world that stands still: {result}")
 
+    def _changes_objects(self, result: Plan) -> bool:
+        """Whether the plan deletes the job or has an action that an API server would carry out."""
+        if not result.changes_objects:
+            return False
+        actions = list(result.actions)
+        return not actions or not all(isinstance(action, Create) and self._is_taken(action) for action in actions)
+
+    def _is_taken(self, creation: Create) -> bool:
+        return creation.kind == "pods" and creation.name in self.pods
+
     def refuses(self, creation: Create) -> bool:
         """A foreign pod may have the name: the API server refuses, and the operator waits until the pod is gone."""
-        return (creation.kind == "pods" and creation.name in self.pods) or super().refuses(creation)
+        return self._is_taken(creation) or super().refuses(creation)
 
     def take_away(self, kind: str, name: str, deletion: Delete) -> None:
         """Pods may stay, terminating, for as long as anybody looks."""

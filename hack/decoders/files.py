@@ -27,8 +27,8 @@ from tfoperator.launcher.core.metadata import LocalMetadata
 from tfoperator.launcher.core.output_document import MalformedOutput, parse_output
 from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.local.daemon.state_directory import StateDirectory
-from tfoperator.local.runtime.process.records import Group
-from tfoperator.local.runtime.process.records import read_record as read_process
+from tfoperator.local.runtime.process.cleanup.records import Group
+from tfoperator.local.runtime.process.cleanup.records import read_record as read_process
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, encode_record, read_record
 from tfoperator.operator.options.reading import read_config
 from tfoperator.operator.options.settings import OptionsError

@@ -28,7 +28,7 @@ FOR_EVER = "trap 'exit 0' TERM; sleep 100000 & wait"
 ENDS = {"success": "exit 0", "failure": "exit 3", "deadline": FOR_EVER, "backoff limit": "exit 1"}
 SIDECARS = ("native", "plain", "failing")
 THEIR_POLICIES = ("None", "Running", "All")
-RUNS = "goes on: 1/0/0 runs, 1/0/0 runs"
+RUNS = "goes on; worker 1/0/0 runs; PS 1/0/0 runs"
 
 
 def expected() -> Iterable[tuple[Case, str, str]]:
@@ -75,8 +75,11 @@ def seen(namespace: InCluster) -> Mapping[str, str]:
     for job in namespace.list("tfjobs"):
         name, status = job["metadata"]["name"], job.get("status", {})
         true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
-        replicas = (f"{counts(status, kind)} {rest(pods.get(f'{name}-{kind.lower()}-0'))}" for kind in ("Worker", "PS"))
-        found[name] = f"{next(iter(true & {'Succeeded', 'Failed'}), 'goes on')}: {', '.join(replicas)}"
+        replicas = (
+            f"{word} {counts(status, kind)} {rest(pods.get(f'{name}-{kind.lower()}-0'))}"
+            for word, kind in (("worker", "Worker"), ("PS", "PS"))
+        )
+        found[name] = "; ".join((next(iter(true & {"Succeeded", "Failed"}), "goes on"), *replicas))
     return found
 
 

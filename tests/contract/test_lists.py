@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, decode, names_of, pod, refused, tfjob
 from tfoperator.kube import ListOptions
-from tfoperator.kube.http.requests import METADATA_OF_LIST, list_query
+from tfoperator.kube.http.sending.requests import METADATA_OF_LIST, list_query
 from tfoperator.kube.protocol.errors import ApiError, BadRequestError, GoneError
 from tfoperator.kube.protocol.resources import EVENTS, SECRETS
 from tfoperator.kube.protocol.verbs import decode_metadata

@@ -22,7 +22,7 @@ from tests.support.eventually import eventually
 from tests.support.jobs import write_kubeconfig
 from tests.support.local_cluster import cluster
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.cli.commands.agents.bounded import text_of
+from tfoperator.cli.commands.agents.messages.bounded import text_of
 from tfoperator.cli.views.jobs import event_summary
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.sdk import TFJobClient

@@ -13,7 +13,7 @@ from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.protocol.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tfoperator.launcher import ComponentError
 from tfoperator.local.manifest_resources import apply
-from tfoperator.local.runtime.process.mounted_command import mounted_command
+from tfoperator.local.runtime.process.mounts.mounted_command import mounted_command
 from tfoperator.pipeline import AS_PROCESSES
 from tfoperator.pipeline.kfp.machine_options import read_objects
 

@@ -16,7 +16,7 @@ from tests.support import nvml
 from tests.support.cli import Cli, local_cli, replica, tfjob
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
-from tfoperator.local.runtime.process.control_groups import open_control_groups
+from tfoperator.local.runtime.process.groups.control_groups import open_control_groups
 from tfoperator.local.runtime.protocol import RuntimeUnavailable
 
 WITHIN = 60

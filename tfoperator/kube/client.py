@@ -15,17 +15,17 @@ import msgspec
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.http.destination import find_destination
-from tfoperator.kube.http.requests import Call, describe, object_path, query_string
-from tfoperator.kube.http.session import Session
-from tfoperator.kube.http.stream import ByteStream
-from tfoperator.kube.http.transport import Transport
+from tfoperator.kube.http.connections.destination import find_destination
+from tfoperator.kube.http.connections.stream import ByteStream
+from tfoperator.kube.http.connections.transport import Transport
+from tfoperator.kube.http.sending.requests import Call, describe, object_path, query_string
+from tfoperator.kube.http.sending.session import Session
 from tfoperator.kube.http.verbs import HttpVerbs
 from tfoperator.kube.protocol.observer import RequestObserver
 from tfoperator.kube.protocol.resources import PODS, Resource
 
 if TYPE_CHECKING:
-    from tfoperator.kube.http.exec import Executed
+    from tfoperator.kube.http.sending.exec import Executed
 
 DEFAULT_BURST = 100
 """The number of requests that may be sent at once before the rate limit applies. By default a client has no rate limit.

@@ -31,8 +31,8 @@ from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.agent import NodeAgent
 from tfoperator.local.runtime.log_files import LogFile, LogRequest
 from tfoperator.local.runtime.loopback_network import LOOPBACK
-from tfoperator.local.runtime.process.records import RECORDS
-from tfoperator.local.runtime.process.stacks import is_stopped
+from tfoperator.local.runtime.process.cleanup.records import RECORDS
+from tfoperator.local.runtime.process.groups.stacks import is_stopped
 from tfoperator.local.runtime.protocol import HostService
 from tfoperator.local.runtime.selection import PROCESSES, RuntimeOptions, make_runtime
 from tfoperator.local.usage import UsageMeter
@@ -41,7 +41,7 @@ from tfoperator.operator.witnesses.stall_stacks import StackTaker
 from tfoperator.servers.http.limits import Address
 
 if TYPE_CHECKING:
-    from tfoperator.kube.http.exec import Executed
+    from tfoperator.kube.http.sending.exec import Executed
     from tfoperator.servers.progress.reports import ProgressReport
 
 logger = logging.getLogger(__name__)
@@ -263,7 +263,7 @@ class _AgentStacks:
     def pod_exec(
         self, namespace: str, name: str, container: str, command: Sequence[str], *, timeout: float, max_bytes: int
     ) -> Executed:
-        from tfoperator.kube.http.exec import Executed
+        from tfoperator.kube.http.sending.exec import Executed
 
         del container, command, timeout, max_bytes
         try:

@@ -13,7 +13,7 @@ import msgspec
 from tfoperator.kube.protocol.errors import ApiError, ForbiddenError, KubeError
 
 if TYPE_CHECKING:
-    from tfoperator.kube.http.exec import Executed
+    from tfoperator.kube.http.sending.exec import Executed
 
 STACKS_COMMAND = ("python3", "-m", "tfoperator.progress.stacks")
 """The command for the container in which the training runs."""

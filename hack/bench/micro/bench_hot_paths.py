@@ -24,7 +24,7 @@ from tfoperator.controller.plan.values.actions import Create, Plan
 from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
 from tfoperator.informers.store import Indexer
-from tfoperator.kube.http.requests import encode, status_write
+from tfoperator.kube.http.sending.requests import encode, status_write
 from tfoperator.kube.http.watch import HttpWatch
 from tfoperator.kube.views.objects import Pod, decode_pod, decode_service
 from tfoperator.operator import Options

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.support.fake_api import api_error
-from tfoperator.kube.http.exec import Executed
+from tfoperator.kube.http.sending.exec import Executed
 from tfoperator.kube.protocol.errors import TransportError
 from tfoperator.logs.stacks import PodStacks, stacks_printed, stacks_refused, stacks_told
 

@@ -136,7 +136,7 @@ def down(
     """Stop the control plane and all its jobs. After a crash of the control plane, remove its files and processes."""
     from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
     from tfoperator.local.identity import signal_process
-    from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
+    from tfoperator.local.runtime.process.cleanup.records import RECORDS, kill_recorded
 
     state = StateDirectory(state_dir or default_state_directory())
     control_plane = state.read()

@@ -15,7 +15,7 @@ from tfoperator.controller.execute.outcome import Outcome
 from tfoperator.controller.execute.report import JobEvents
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan.values.actions import Plan
-from tfoperator.kube.http.requests import status_write
+from tfoperator.kube.http.sending.requests import status_write
 from tfoperator.kube.protocol.errors import ConflictError, InvalidError, KubeError, NotFoundError
 
 logger = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""HTTP/1.1 to an API server: sockets, connections, and requests with retries."""
+"""HTTP/1.1 to an API server: `verbs` and `watch` return typed results, over requests with retries and connections."""

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.http.answer import Response
-from tfoperator.kube.http.multiplexer import Multiplexer
+from tfoperator.kube.http.connections.answer import Response
 from tfoperator.kube.http.nesting import decode_what_can_be_followed
-from tfoperator.kube.http.requests import (
+from tfoperator.kube.http.sending.multiplexer import Multiplexer
+from tfoperator.kube.http.sending.requests import (
     JSON,
     METADATA_OF_LIST,
     METADATA_OF_ONE,
@@ -22,7 +22,7 @@ from tfoperator.kube.http.requests import (
     list_query,
     watch_query,
 )
-from tfoperator.kube.http.session import Session
+from tfoperator.kube.http.sending.session import Session
 from tfoperator.kube.http.watch import HttpWatch
 from tfoperator.kube.protocol.errors import UNDECODABLE, ClientClosed, KubeError, MalformedResponse
 from tfoperator.kube.protocol.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions

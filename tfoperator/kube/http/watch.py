@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from tfoperator.base.clock import Clock, StopSignal
+from tfoperator.kube.http.connections.stream import ByteStream
 from tfoperator.kube.http.nesting import decode_what_can_be_followed
-from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.protocol.errors import (
     UNDECODABLE,
     ApiError,

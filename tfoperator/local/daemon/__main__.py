@@ -25,7 +25,7 @@ from tfoperator.base.private_files import write_private
 from tfoperator.local.controlplane import ControlPlane, PageMaker, ServedPage
 from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import identify
-from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
+from tfoperator.local.runtime.process.cleanup.records import RECORDS, kill_recorded
 from tfoperator.local.runtime.protocol import RuntimeUnavailable
 from tfoperator.local.runtime.selection import PROCESSES, RuntimeName, RuntimeOptions
 from tfoperator.operator.logging import configure_logging

@@ -156,7 +156,7 @@ def _left(directory: Path) -> tuple[int, ...]:
     These are processes whose start its runtime has recorded, but not their end.
     """
     from tfoperator.local.identity import ProcessIdentity, is_alive
-    from tfoperator.local.runtime.process.records import RECORDS as PROCESSES
+    from tfoperator.local.runtime.process.cleanup.records import RECORDS as PROCESSES
 
     pids = []
     for file in sorted((directory / PROCESSES).glob("*.json")):

@@ -18,7 +18,7 @@ import msgspec
 
 from tfoperator.base.clock import Clock
 from tfoperator.kube.client import Client
-from tfoperator.kube.http.stream import ByteStream
+from tfoperator.kube.http.connections.stream import ByteStream
 from tfoperator.kube.protocol.errors import KubeError
 from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.logs.archive.attempt import Attempt, PodGone

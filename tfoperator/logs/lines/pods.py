@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfoperator.kube.client import Client
-from tfoperator.kube.http.stream import ByteStream
+from tfoperator.kube.http.connections.stream import ByteStream
 from tfoperator.kube.protocol.errors import (
     BadRequestError,
     ClientClosed,

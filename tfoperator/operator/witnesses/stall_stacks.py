@@ -25,7 +25,7 @@ from tfoperator.logs.stacks import STACKS_COMMAND, PodStacks, stacks_printed, st
 from tfoperator.operator.witnesses.witness_pool import WitnessPool
 
 if TYPE_CHECKING:
-    from tfoperator.kube.http.exec import Executed
+    from tfoperator.kube.http.sending.exec import Executed
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.informers import Lister
-from tfoperator.kube.http.requests import status_write
+from tfoperator.kube.http.sending.requests import status_write
 from tfoperator.kube.protocol.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.kube.views.objects import decode_nothing

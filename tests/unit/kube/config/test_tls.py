@@ -7,8 +7,8 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.unit.kube.conftest import Certificates, Serve
 from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
-from tfoperator.kube.http.destination import find_destination
-from tfoperator.kube.http.transport import Transport
+from tfoperator.kube.http.connections.destination import find_destination
+from tfoperator.kube.http.connections.transport import Transport
 from tfoperator.kube.protocol.errors import ConfigError
 
 

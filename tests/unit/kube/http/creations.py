@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from tests.unit.kube.server import Exchange
 from tfoperator.kube.client import Client
-from tfoperator.kube.http.multiplexer import Multiplexer
-from tfoperator.kube.http.requests import call_of
+from tfoperator.kube.http.sending.multiplexer import Multiplexer
+from tfoperator.kube.http.sending.requests import call_of
 from tfoperator.kube.protocol.errors import KubeError
 from tfoperator.kube.protocol.resources import PODS
 from tfoperator.kube.protocol.verbs import Creation

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import MakeClient, Serve
-from tests.unit.kube.http.test_session import Recorder
+from tests.unit.kube.http.sending.test_session import Recorder
 from tests.unit.kube.server import Exchange
 from tfoperator.kube.protocol.errors import ClientClosed, ConflictError, MalformedResponse, NotFoundError
 from tfoperator.kube.protocol.resources import PODS, SERVICES

@@ -10,7 +10,7 @@ from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
 from tests.unit.logs.archive.samples import JOB, pod, running
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.kube.http.exec import Executed
+from tfoperator.kube.http.sending.exec import Executed
 from tfoperator.kube.protocol.errors import TransportError
 from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.operator.witnesses.stall_stacks import COMMAND_SECONDS, MAX_BYTES, MAX_PODS, TAKE_SECONDS, StackTaker

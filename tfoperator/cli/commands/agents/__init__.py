@@ -1,8 +1,5 @@
 """`tfoperator mcp`: answers questions of agents, over the Model Context Protocol on stdin and stdout.
 
-`tool_table` lists the tools. A tool is a function that an agent can call. It gets the `scope` (the cluster and the
-files that the user named when the server started) and typed arguments, and returns a typed answer (`answers`).
-`harmless` and `bounded` are pure: `harmless` makes texts from unknown authors safe for an agent, and `bounded` shortens
-an answer. `effects` has the tokens of changes, and `confirmation` has the questions to the user. Only `server` and
-`confirmation` know the package `mcp`.
+A tool is a function that an agent can call. The rooms are the tools (`tools`), the texts and types that go to and from
+an agent (`messages`), and the Model Context Protocol (`protocol`). `serving` is the command.
 """

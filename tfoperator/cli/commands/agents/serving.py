@@ -60,10 +60,10 @@ def mcp(
         raise CliError(f"{missing[0]}: this file does not exist")
     home = DEFAULT_HOME if pipelines is None else _place_of_pipelines(pipelines)
     # Imported late: these modules need the package mcp.
-    from tfoperator.cli.commands.agents.changes import Changes
-    from tfoperator.cli.commands.agents.scope import Scope
-    from tfoperator.cli.commands.agents.server import serve
-    from tfoperator.cli.commands.agents.tool_table import READING, changing
+    from tfoperator.cli.commands.agents.protocol.server import serve
+    from tfoperator.cli.commands.agents.tools.changes import Changes
+    from tfoperator.cli.commands.agents.tools.scope import Scope
+    from tfoperator.cli.commands.agents.tools.tool_table import READING, changing
 
     kubeconfig = cluster.kubeconfig and str(Path(cluster.kubeconfig).absolute())
     archive = archive_dir if archive_dir is None or "://" in archive_dir else str(Path(archive_dir).absolute())

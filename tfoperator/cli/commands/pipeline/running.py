@@ -119,7 +119,7 @@ def run(
     with in_words():
         from tfoperator.cli.views.pipeline_progress import RunDisplay
         from tfoperator.launcher import named_launcher
-        from tfoperator.local.runtime.process.mounted_command import mounted_command
+        from tfoperator.local.runtime.process.mounts.mounted_command import mounted_command
         from tfoperator.pipeline import AS_PROCESSES, ON_DOCKER, ON_KUBERNETES, PipelineRunner
 
         launchers = {"docker": ON_DOCKER, "process": AS_PROCESSES, "kubernetes": ON_KUBERNETES}

@@ -212,8 +212,8 @@ class Facts(msgspec.Struct, frozen=True):
 
         The deadline applies while a replica has not started. A replica that was restarted counts as started. After a
         restart of the whole job, all replicas count as started. The deadline does not apply to workers that a user adds
-        later: a replica whose pod was created after the deadline, or a replica without a pod in a job that has already
-        trained.
+        later: a replica whose pod was created after the deadline or after the training began, or a replica without a
+        pod in a job that has already trained.
         """
         deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
         if deadline is None or start is None or self.restart.number:
@@ -227,12 +227,18 @@ class Facts(msgspec.Struct, frozen=True):
         `left` is the number of seconds until the deadline is over, negative afterwards.
         """
         usage = self.observed.usage or self.job.status.usage
+        trains_since = usage.since if usage is not None and usage.phase in _TRAINED else None
         has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
         for group in self.groups:
             for replica in group.replicas:
                 if replica.restarts or replica.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
                     continue
                 made = None if replica.pod is None else replica.pod.metadata.creation_timestamp
-                late = has_trained if made is None else seconds_between(made, self.now) <= -left
-                if not late:
+                if made is None:
+                    is_added = has_trained
+                else:
+                    is_added = seconds_between(made, self.now) <= -left or (
+                        trains_since is not None and seconds_between(trains_since, made) > 0
+                    )
+                if not is_added:
                     yield group, replica

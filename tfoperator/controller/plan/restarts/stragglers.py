@@ -116,8 +116,8 @@ def _moved(
 def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
     """Return how many new failures the replica's pod shows, and the replica.
 
-    A slow replica, or a broken device, counts as three failures at once, so that the replica avoids its node. If the
-    pod still runs then, the returned replica restarts.
+    A slow replica, or a broken device, counts as three failures at once, so that the replica avoids its node. If such a
+    replica's pod still runs, the state of the returned replica requires a restart.
     """
     pod = replica.pod
     if pod is None or pod.metadata.deletion_timestamp is not None:

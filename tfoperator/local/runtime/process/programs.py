@@ -25,7 +25,7 @@ from tfoperator.api.replicas.process_variables import (
 from tfoperator.api.replicas.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VARIABLE
 from tfoperator.local.runtime.loopback_network import LOOPBACK, LoopbackNetwork
 from tfoperator.local.runtime.process import container_main
-from tfoperator.local.runtime.process.stacks import stacks_folder
+from tfoperator.local.runtime.process.groups.stacks import stacks_folder
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount, host_name, real_path
 from tfoperator.progress.stacks import STACKS_VARIABLE
 

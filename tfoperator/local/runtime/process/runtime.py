@@ -29,19 +29,8 @@ from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.runtime.guardian import CONTAINER_VARIABLE
 from tfoperator.local.runtime.loopback_network import LOOPBACK, LoopbackNetwork, NoFreePort
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
-from tfoperator.local.runtime.process.control_groups import (
-    ContainerGroup,
-    ControlGroups,
-    GroupLimits,
-    open_control_groups,
-)
-from tfoperator.local.runtime.process.guardian import GroupGuardian, Stragglers, kill_stragglers
-from tfoperator.local.runtime.process.linked_volumes import LinkedVolumes
-from tfoperator.local.runtime.process.namespaces import Namespaces, enter_command
-from tfoperator.local.runtime.process.process_group import ProcessGroup
-from tfoperator.local.runtime.process.process_usage import ProcessMeter
-from tfoperator.local.runtime.process.programs import HostEnvironment, find_program, placed_mounts, with_log_dir
-from tfoperator.local.runtime.process.records import (
+from tfoperator.local.runtime.process.cleanup.guardian import GroupGuardian, Stragglers, kill_stragglers
+from tfoperator.local.runtime.process.cleanup.records import (
     kill_left_behind,
     kill_recorded,
     record_group,
@@ -49,6 +38,17 @@ from tfoperator.local.runtime.process.records import (
     remove_record,
     remove_records,
 )
+from tfoperator.local.runtime.process.groups.control_groups import (
+    ContainerGroup,
+    ControlGroups,
+    GroupLimits,
+    open_control_groups,
+)
+from tfoperator.local.runtime.process.groups.process_group import ProcessGroup
+from tfoperator.local.runtime.process.groups.process_usage import ProcessMeter
+from tfoperator.local.runtime.process.mounts.linked_volumes import LinkedVolumes
+from tfoperator.local.runtime.process.mounts.namespaces import Namespaces, enter_command
+from tfoperator.local.runtime.process.programs import HostEnvironment, find_program, placed_mounts, with_log_dir
 from tfoperator.local.runtime.process.starter import Starter
 from tfoperator.local.runtime.protocol import (
     ContainerIdentity,

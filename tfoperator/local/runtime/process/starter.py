@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tfoperator.local.runtime.process.control_groups import ContainerGroup
-from tfoperator.local.runtime.process.namespaces import NamespaceStart
+from tfoperator.local.runtime.process.groups.control_groups import ContainerGroup
+from tfoperator.local.runtime.process.mounts.namespaces import NamespaceStart
 from tfoperator.local.runtime.process.programs import find_program
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError
 

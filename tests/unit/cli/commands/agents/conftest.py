@@ -8,10 +8,10 @@ from mcp import Client
 
 from tests.support.served import ServedWorld
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.agents.changes import Changes
-from tfoperator.cli.commands.agents.scope import Scope
-from tfoperator.cli.commands.agents.server import AgentServer
-from tfoperator.cli.commands.agents.tool_table import READING, Tool, changing
+from tfoperator.cli.commands.agents.protocol.server import AgentServer
+from tfoperator.cli.commands.agents.tools.changes import Changes
+from tfoperator.cli.commands.agents.tools.scope import Scope
+from tfoperator.cli.commands.agents.tools.tool_table import READING, Tool, changing
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from tfoperator.api.replicas.process_variables import ProcessVariables
 from tfoperator.local.identity import identify
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.runtime.log_files import LogRequest
-from tfoperator.local.runtime.process.records import kill_recorded
+from tfoperator.local.runtime.process.cleanup.records import kill_recorded
 from tfoperator.local.runtime.process.runtime import ProcessRuntime
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount
 

@@ -1,0 +1,83 @@
+"""Asks the user to confirm a change, by the elicitation of the Model Context Protocol. No I/O.
+
+The client is the program in which the agent runs. If the client can't show questions, the agent gets a token and can
+use it without the user. If the client can show questions, the agent gets no token, so it can't make the change alone.
+How the client gets the question depends on the version of the protocol:
+
+- Since 2026-07-28 the result of the call is the question. The client asks the user, and calls the tool again with the
+  user's answer and the token, which the agent does not see.
+- Before, the server sends the question while the call is under way.
+
+Only a user who accepts confirms a change. If the user declines, closes the question or does not answer, nothing
+changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import msgspec
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from tfoperator.cli.commands.agents.messages.arguments import ToolArguments
+from tfoperator.cli.commands.agents.messages.bounded import DEFAULT_CHARACTERS
+
+QUESTION = "confirm"
+"""The key of the question in the result of a call, and of the answer in the next call."""
+
+_NO_FIELDS = {"type": "object", "properties": {}}
+"""The schema of the user's answer. It has no fields: the user only accepts or declines."""
+
+
+class NotConfirmed(Exception):
+    """The user did not confirm a change; the message is for the agent."""
+
+
+def can_confirm(capabilities: types.ClientCapabilities | None) -> bool:
+    """Return whether the client can show a question to the user (elicitation in the form mode)."""
+    elicitation = capabilities.elicitation if capabilities is not None else None
+    # A client of an older version of the protocol declares neither `form` nor `url`: it supports forms only.
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def is_result(protocol_version: str) -> bool:
+    """Return whether, in this version of the protocol, the question is sent as the result of the tool call."""
+    return protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def question(title: str, change: dict[str, Any]) -> types.ElicitRequestFormParams:
+    """Return the question whether to make a change. It contains the effect of the change."""
+    effect = "\n".join(change["effect"])[: DEFAULT_CHARACTERS // 2]
+    return types.ElicitRequestFormParams(message=f"{title}?\n{effect}", requested_schema=_NO_FIELDS)
+
+
+def as_result(asked: types.ElicitRequestFormParams, token: str) -> types.InputRequiredResult:
+    """Return the question as the result of a call. The client sends `token` back with the user's answer."""
+    return types.InputRequiredResult(input_requests={QUESTION: types.ElicitRequest(params=asked)}, request_state=token)
+
+
+def confirmed(asked: ToolArguments, params: types.CallToolRequestParams) -> ToolArguments:
+    """Return the arguments of a call. If the call contains the answer of a user who accepts, add the token.
+
+    Raises NotConfirmed for another answer.
+    """
+    if params.request_state is None:
+        return asked
+    answer = (params.input_responses or {}).get(QUESTION)
+    check(answer)
+    return with_token(asked, params.request_state)
+
+
+def check(answer: object) -> None:
+    """Raise NotConfirmed unless the user has accepted the change."""
+    if not isinstance(answer, types.ElicitResult):
+        raise NotConfirmed("the client brought no answer of the user: the change was not made")
+    if answer.action != "accept":
+        did = "declined the change" if answer.action == "decline" else "closed the question"
+        raise NotConfirmed(f"the user has {did}: the change was not made. Ask the user what to do instead.")
+
+
+def with_token(asked: ToolArguments, token: str) -> ToolArguments:
+    """Return the arguments with the token of the effect that the user has seen."""
+    return msgspec.structs.replace(asked, token=token)

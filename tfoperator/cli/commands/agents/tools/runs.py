@@ -1,0 +1,121 @@
+"""The runs that agents have started on this machine.
+
+Each is a process of `tfoperator run`, and ends with the MCP server.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tfoperator.cli.commands.agents.messages.arguments import Run
+from tfoperator.cli.program_job import is_program
+from tfoperator.cli.run_directory import make_run_dir
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.local.run.kept import is_run
+
+_START_SECONDS = 20.0
+"""The number of seconds within which a run must begin or be refused. Usually this takes at most two seconds."""
+_LOOK_SECONDS = 0.05
+_GRACE_SECONDS = 40.0
+"""The number of seconds within which an interrupted run must end: the default grace period of pods is 30 s."""
+_MAX_MESSAGE = 4000
+
+
+def run_command(path: Path, asked: Run) -> list[str]:
+    """Return the arguments of `tfoperator` that run the file, for example `run train.py --workers 2`.
+
+    Raises CliError if the call sets numbers of replicas or arguments for a manifest: only a program can have them.
+    """
+    words = ["run", str(path)]
+    of_program = [
+        *(("--workers", str(asked.workers)) if asked.workers is not None else ()),
+        *(("--ps", str(asked.ps)) if asked.ps is not None else ()),
+        *(("--chief",) if asked.chief else ()),
+    ]
+    if not is_program(str(path)) and (of_program or asked.arguments):
+        raise CliError(f"{path.name} is a manifest: leave out the numbers of replicas and the arguments")
+    words += of_program
+    if asked.timeout_seconds is not None:
+        words += ["--timeout", f"{asked.timeout_seconds}s"]
+    return [*words, "--", *asked.arguments] if asked.arguments else words
+
+
+class StartedRuns:
+    """The processes of `tfoperator run` that this server has started. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()  # guards _processes
+
+    def start(self, path: Path, command: list[str]) -> str:
+        """Start a run; return its name when it has begun. Raises CliError if the run does not begin."""
+        directory = make_run_dir(None, path.stem)
+        words = [sys.executable, "-m", "tfoperator.cli", *command[:2], "--logs-dir", str(directory), *command[2:]]
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C in the agent's terminal must not reach the run
+            )
+            with self._lock:
+                self._processes[directory.name] = process
+            deadline = time.monotonic() + _START_SECONDS
+            while not is_run(directory):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    self._end(process)
+                    with suppress(OSError):
+                        directory.rmdir()  # it stays if the run has written something
+                    errors.seek(0)
+                    message = errors.read(_MAX_MESSAGE).decode(errors="replace").strip()
+                    raise CliError(message or f"{path.name} was not started", exit_code=EXIT_FAILED)
+                time.sleep(_LOOK_SECONDS)
+        return directory.name
+
+    def check(self, name: str) -> None:
+        """Raise CliError if this server has not started the run, or if the run has ended."""
+        with self._lock:
+            process = self._processes.get(name)
+        if process is None:
+            raise CliError(
+                f"this server can't stop {name}, because it has not started it",
+                "To stop it, press Ctrl-C in its own terminal.",
+                exit_code=EXIT_FAILED,
+            )
+        if process.poll() is not None:
+            raise CliError(f"{name} is over", exit_code=EXIT_FAILED)
+
+    def stop(self, name: str) -> None:
+        """Send SIGINT to a run and return at once. The run then stops its processes within their grace period.
+
+        Raises CliError.
+        """
+        self.check(name)
+        with self._lock:
+            self._processes[name].send_signal(signal.SIGINT)
+
+    def stop_all(self) -> None:
+        """Send SIGINT to every run that has not ended, and wait until they end."""
+        with self._lock:
+            running = [process for process in self._processes.values() if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        for process in running:
+            self._end(process)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()  # the run's guardian process then ends the processes that the run has started
+            process.wait()

@@ -1,0 +1,42 @@
+"""A server and how to reach it: the settings that all connections to one server share."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tfoperator.base.clock import Clock
+from tfoperator.kube.config.tls import TlsContexts, TlsOptions
+from tfoperator.kube.http.connections.proxy import Proxy, choose_proxy
+
+
+class Destination(msgspec.Struct, frozen=True):
+    """A server and how to reach it. Transports share this object, and so share its TLS contexts. Thread-safe.
+
+    `address` is the server's host and port. `server_name` is the name that the server's certificate must contain. `tls`
+    is None for plain HTTP, `proxy` is None for a direct connection. `host` is the server's name in a URL. `prefix` is
+    the path of the server's URL, without a trailing slash. The path of every request begins with `prefix`.
+    """
+
+    address: tuple[str, int]
+    tls: TlsContexts | None
+    server_name: str
+    proxy: Proxy | None
+    host: str
+    prefix: str
+
+
+def find_destination(server: str, tls: TlsOptions | None, *, clock: Clock, proxy_url: str = "") -> Destination:
+    """Return the destination for a server's URL. Raises ConfigError if its proxy is unusable."""
+    url = urlsplit(server)
+    contexts = TlsContexts(tls or TlsOptions(), clock=clock) if url.scheme == "https" else None
+    address = (url.hostname or "", url.port or (443 if contexts else 80))
+    return Destination(
+        address=address,
+        tls=contexts,
+        server_name=(tls.server_name if tls else "") or address[0],
+        proxy=choose_proxy(proxy_url, url.scheme, *address),
+        host=url.netloc,
+        prefix=url.path.rstrip("/"),
+    )
