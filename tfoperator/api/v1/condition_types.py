@@ -2,7 +2,7 @@
 
 All other facts about conditions are derived from these traits. To add a condition, add a row to `ConditionType`, run
 `python hack/generate.py` (it writes docs/conditions.md), and let a rule of the plan set it (`observation`). The row
-declares the reasons that no other condition has, too.
+also declares the reasons that no other condition has.
 
 The defaults of `ConditionTraits` fit a condition that is only an observation about a job that has not ended. Such a
 condition is in `operatorConditions`, which other clients don't read. It never replaces the job's state. It is false
