@@ -50,7 +50,8 @@ _NAME = (
 _WORD = re.compile(rf"{_NAME}|auth(?<=[\"']auth)(?=\\{{0,4}}[\"'])|authorization|cookie|bearer|basic")
 """A word before a secret, in lower case."""
 _STEMS = ("pass", "secret", "token", "key", "credential", "auth", "cookie", "sharedaccess", "bearer", "basic")
-"""Each word before a secret has one of these parts. A search for them is twenty times faster than for the words."""
+"""Each word before a secret has one of these parts. A search for these parts is twenty times faster than for the words.
+"""
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 _QUOTED = r"\\+[\"'][^\"'\\\n]+|\"(?:[^\"\\\n]|\\.)+|'(?:[^'\\\n]|\\.)+"
@@ -71,7 +72,7 @@ _AFTER_HEADER = re.compile(
     rf"(?P<value>{_QUOTED}|[^\n\"']+)",
     re.IGNORECASE,
 )
-"""A header's whole line; `authorization: denied` is a sentence."""
+"""Matches the value of a header up to the end of its line, but not the value in a sentence: `authorization: denied`."""
 _AFTER_SCHEME = re.compile(r"[ \t]{1,3}(?P<value>[\w.~+/-]{4,}=*)")
 _PLACES = (
     (_AFTER_OPTION, re.compile(r"(?<![\w-])--[\w-]*$")),
@@ -100,7 +101,7 @@ _KEY_BODY = re.compile(
     r"(?:\n(?![a-z]+(?:\n|\Z))[A-Za-z0-9+/]{1,15}={0,2}(?=\n|\Z))?"  # a line that was cut
 )
 _LONGEST_KEY = 16 * 1024
-"""Characters: an RSA key of 16,384 bits has 12,800."""
+"""The maximum number of characters of a private key: an RSA key of 16,384 bits has 12,800 characters."""
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]+={0,2}\s*")
 _SECRET_NAME = re.compile(rf"(?:{_NAME})$")
 

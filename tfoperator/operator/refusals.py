@@ -1,7 +1,8 @@
 """Records for how long the API server has refused the process's credentials (401), for the readiness probe.
 
 After `REFUSED_SECONDS` of refusals, the readiness probe fails. Without this check, a standby replica whose credentials
-are refused would stay ready, although it could not take over: it makes few requests, so nobody would notice.
+are refused would stay ready, although it could not take over: it makes few requests, so its refusals would stay
+unnoticed.
 """
 
 from __future__ import annotations

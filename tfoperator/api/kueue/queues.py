@@ -33,8 +33,8 @@ ADOPTED = "adopted"
 """The value of `POD_SETS_ANNOTATION` with which an administrator gives a Workload of Kueue's own framework to the
 operator.
 
-The operator compares such a Workload with its job. Then it appends to the annotation a hyphen and the hash of the job's
-pod sets.
+The operator compares such a Workload with its job. Then it appends a hyphen and the hash of the job's pod sets to the
+annotation.
 """
 
 REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"

@@ -71,7 +71,7 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
     `is_news`: `tfoperator run` prints a line when the condition becomes true.
 
     `when_true` and `when_false` are the reasons of the condition with the status True and False. They are set only if
-    the condition has a single reason for this status, and no other condition has this reason. All other reasons are in
+    the condition has a single reason for this status, and shares it with no other condition. All other reasons are in
     `JobReason` (reasons.py).
     """
 

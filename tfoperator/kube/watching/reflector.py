@@ -329,6 +329,6 @@ class Reflector(Generic[T]):
         self._stop.wait(self._clock, delay)
 
     def _log(self, error: Exception, delay: float) -> None:
-        # Both are normal: versions expire, and a quiet collection has nothing to send.
+        # These two errors are normal: versions expire, and a quiet collection has nothing to send.
         level = logging.INFO if is_expired(error) or isinstance(error, SilentWatch) else logging.WARNING
         logger.log(level, "%s: %s; next attempt in %.1f s", self._name, error, delay)
