@@ -63,7 +63,10 @@ class StackKeeper(Protocol):
         ...
 
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to take stacks, unless they are being taken now; `done` is called if the stacks need a new plan."""
+        """Begin to take stacks, unless they are being taken now.
+
+        Another thread calls `done` when the stacks that were taken are a reason for a new plan.
+        """
         ...
 
     def forget(self, uid: str) -> None:

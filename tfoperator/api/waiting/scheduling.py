@@ -34,7 +34,7 @@ _GANG_ECHO = re.compile(
     r"|rejected due to timeout|rejection in Unreserve"
     r"|minCount|pod group is unschedulable"  # Kubernetes' own scheduler
 )
-"""Messages in which the gang waits for a reason other than this pod."""
+"""Messages that give no reason for this pod itself: it waits because of its gang, for example for another pod of it."""
 
 _REMEDIES = (
     (

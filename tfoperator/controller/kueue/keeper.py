@@ -147,9 +147,9 @@ class QueueKeeper:
         """Make the necessary writes to the job's Workload, and return the input from which the plan is made.
 
         If no write is necessary, this sends no request, except when a new leader handles the job for the first time.
-        Raises StaleCache if the cache is behind, or if a write would give back quota that a pod still uses. Then the
-        job must be synced again. Any other error is returned together with the input for a plan without Kueue: the job
-        continues, and gets only pods for which it surely has quota.
+        Raises StaleCache if the cache is behind, or if a write would give back quota that a pod still uses. The caller
+        must then sync the job again. Any other error is returned together with the input for a plan without Kueue: the
+        job continues, and gets only pods for which it surely has quota.
         """
         job = observed.job
         if not self._caches.are_complete:
@@ -202,7 +202,7 @@ class QueueKeeper:
     ) -> QueueGate | None:
         """Return a gate with the reason if quota could not be requested, or if a priority was not found.
 
-        Otherwise return None.
+        Return None if the job has a Workload already, or needs none, or if the request was sent.
         """
         if isinstance(error, _NoSuchClass):
             return QueueGate("NoPriorityClass", str(error))

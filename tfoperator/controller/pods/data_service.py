@@ -133,7 +133,7 @@ class DataServiceManifests:
     def service(self, member: DataServiceMember) -> dict[str, Any]:
         """Return the service of a member."""
         port = {"name": _PORT_NAME, "port": port_of(self._wanted)}
-        # Data workers connect to the dispatcher before a kubelet may call it ready.
+        # Data workers may connect to the dispatcher before the kubelet reports that it is ready.
         spec = {"publishNotReadyAddresses": True, "ports": [port]}
         return headless_service(self._job, self.name(member), self._labels(member), spec)
 

@@ -56,9 +56,9 @@ class GangScheduler(msgspec.Struct, frozen=True):
 
     @property
     def admits(self) -> bool:
-        """Whether this scheduler decides by the PodGroup alone if the job may have pods yet.
+        """Whether this scheduler admits a PodGroup before the job has pods, as Volcano does.
 
-        If so, the operator creates the pods only after this decision.
+        With such a scheduler, the operator creates the pods only after the PodGroup was admitted.
         """
         return self.kind is GangKind.VOLCANO
 

@@ -100,7 +100,7 @@ class PodGroup(HasMetadata, frozen=True):
     def lacks(self, wanted: Mapping[str, str]) -> dict[str, str]:
         """Return the wanted annotations that the PodGroup lacks.
 
-        Return none if the cache does not contain its annotations.
+        The result is empty if the cache does not contain the PodGroup's annotations.
         """
         if self.marks is None:
             return {}

@@ -78,7 +78,7 @@ class WebSocket(Protocol):
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def send(self, data: bytes) -> None:
-        """Send a message, and wait until the send buffer has space. Raises ConnectionError if it is closed."""
+        """Send a message, and wait for space in the send buffer. Raises ConnectionError if the WebSocket is closed."""
 
     async def close(self) -> None:
         """Send a close message, and wait at most a second for the client's close message.

@@ -78,7 +78,7 @@ class AcceptedWebSocket:
         self._heartbeat = asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)
 
     async def send(self, data: bytes) -> None:
-        """Send a message, and wait until the send buffer has space. Raises ConnectionError if it is closed."""
+        """Send a message, and wait for space in the send buffer. Raises ConnectionError if the connection is closed."""
         try:
             self._protocol.send_binary(data)
         except InvalidState:

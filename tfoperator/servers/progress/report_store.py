@@ -32,7 +32,7 @@ class ReportStore:
         """Merge a report of a replica into the replica's last report. `uid` is the UID of the job.
 
         A report that the operator has made from the pod's log is ignored if the replica's program itself sends reports.
-        Then return False, otherwise True.
+        Return False if the report was ignored.
         """
         with self._lock:
             reports = self._reports.setdefault(uid, {})

@@ -67,7 +67,7 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     @property
     def grow_after(self) -> int:
-        """The number of seconds after a change of the number of workers before the operator tests for room for more."""
+        """The seconds after a change of the number of workers until the operator tests whether more workers fit."""
         return GROW_AFTER if self.grow_after_seconds is None else max(self.grow_after_seconds, 0)
 
 

@@ -179,7 +179,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
 
 
 def _in_short(pod: Pod, reason: str) -> str:
-    """Return the obstacles in a scheduler's message, without numbers of nodes; without obstacles, the whole reason."""
+    """Return the obstacles in a scheduler's message, without numbers of nodes; return `reason` if it names none."""
     messages = [
         condition.message
         for condition in pod.status.conditions
@@ -219,7 +219,7 @@ def _has_room(replica: Replica) -> bool:
 
 
 def _without_probes(group: ReplicaGroup, kept: frozenset[str]) -> ReplicaGroup:
-    """Return the group with these probes removed from the list of pods to delete."""
+    """Return the group without the probes with the UIDs `kept` in its list of pods to delete."""
     if group.type is not ReplicaType.WORKER or not group.beside.surplus:
         return group
     surplus = tuple((index, pod) for index, pod in group.beside.surplus if pod.metadata.uid not in kept)

@@ -110,7 +110,8 @@ def decide(
 def _record(recorded: ElasticStatus | None, wanted: int, now: datetime) -> ElasticStatus:
     """Return the state from which the plan continues.
 
-    A job that starts now has a new state; else recorded times in the future are removed.
+    For a job that starts now, this is a new state. For any other job, it is the recorded state, in which times in the
+    future are replaced by `now`.
     """
     if recorded is None:
         return ElasticStatus(wanted, wanted, whole_second(now))

@@ -126,7 +126,7 @@ def rest_data_service(facts: Facts) -> Iterator[Want]:
 def absent_members(seen: DataServiceFacts, job: TFJob, options: PlanOptions) -> list[str]:
     """Return the names of the pods that were deleted or evicted.
 
-    They must be looked up, because a cache may be stale.
+    The caller must look these pods up in the API server, because a cache may be stale.
     """
     return [
         options.naming.data_service(job, member.member)
