@@ -143,9 +143,9 @@ def invalid_options(kind: str, *problems: FieldProblem) -> StatusError:
 
 
 def without_version(resource: ResourceType, name: str) -> StatusError:
-    """Return a 422 for a write that must name the version that it replaces, but does not name it."""
+    """Return a 422 for an update without `metadata.resourceVersion`, for a kind that requires it, such as Lease."""
     problem = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-    # kube-apiserver names the resource here, where it names the kind for all other problems of fields.
+    # kube-apiserver's message contains the plural here (`leases`), and the kind (`Lease`) for all other problems.
     return invalid(msgspec.structs.replace(resource, kind=resource.plural), name, [problem])
 
 
@@ -186,10 +186,7 @@ def method_not_allowed() -> StatusError:
 
 
 def verb_not_supported(resource: ResourceType, verb: str) -> StatusError:
-    """Return a 405 for a custom resource.
-
-    The server supports the kind and the verb, but the resource does not support the verb.
-    """
+    """Return a 405 for a verb that a path of a custom resource does not support, such as `create` at `tfjobs/NAME`."""
     message = f'{verb} is not supported on resources of kind "{resource.qualified}"'
     return StatusError(405, "MethodNotAllowed", message, details=details_of(resource, ""))
 

@@ -112,7 +112,7 @@ class _PodStrategy(_SpecAndStatus):
     update_problems = staticmethod(validate_pod_update)
 
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
-        # A write of the status changes no spec, and a stored pod may be older than a rule.
+        # An unchanged spec is not validated again: it may have been stored before a rule was added.
         return () if old is not None and obj["spec"] == old["spec"] else super().validate(obj, old)
 
     def initial_status(self, obj: Json) -> Json:
@@ -172,7 +172,7 @@ class _NamespaceStrategy(Strategy):
 class _ClaimStrategy(_SpecAndStatus):
     """The rules of PersistentVolumeClaims.
 
-    A claim is bound as soon as it exists: the node agent has a directory for every claim that a pod uses.
+    A claim is bound as soon as it exists: the node agent makes a directory for every claim that a pod uses.
     """
 
     def initial_status(self, obj: Json) -> Json:  # noqa: ARG002 - the hook's signature

@@ -8,7 +8,7 @@ If a type has several versions, the store keeps its objects in only one of these
 The store converts objects on each read and write, as kube-apiserver does. All other code uses these versions like
 separate resource types.
 
-It is not thread-safe: only the server's event loop uses the store, so its operations must not block.
+The store is not thread-safe: only the server's event loop uses it, so its operations must not block.
 """
 
 from __future__ import annotations
