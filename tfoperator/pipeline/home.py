@@ -59,8 +59,8 @@ class NoSuchRun(ComponentError):
 class Home:
     """The place of the data of pipelines: a directory, or a database together with a folder for logs.
 
-    Several processes may use it. Each run has only one runner at a time. With a database, the working directories of
-    launches are in a temporary directory, and `close` removes it. The records and logs are elsewhere.
+    Several processes may use it. Each run has only one runner at a time. With a database, only the working directories
+    of launches are on this machine: they are in a temporary directory, which `close` removes.
     """
 
     def __init__(self, place: str | Path = DEFAULT_HOME) -> None:
@@ -123,7 +123,7 @@ class Home:
         """Return the metadata store for reading. All readers share it, until the home is closed. Raises StoreError."""
         with self._guard:
             try:
-                identity = Path(self.database).stat().st_ino  # somebody may have replaced the file
+                identity = Path(self.database).stat().st_ino  # the user may have replaced the file
             except OSError:
                 identity = 0
             if self._reader is None or identity != self._identity:
@@ -235,7 +235,7 @@ class Home:
         """
         if run.state != "running" or orchestrated(run):
             return run
-        # For a runner of this machine since its last boot, the file lock shows whether the runner lives.
+        # If the runner has started on this machine since the last boot, the file lock shows whether it still runs.
         held = run.lease.left > 0 and not (self._local and run.lease.kernel == _kernel_id())
         if is_run_id(run.id) and (held or is_locked(self.run_folder(run.id) / _LOCK)):
             return run

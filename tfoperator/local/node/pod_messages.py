@@ -47,7 +47,7 @@ class PodMessages:
         self._remove_at = 0.0  # set by a stop: the pod's object stays until then
         self._time_limit = time_limit
         self._generation = generation
-        self._new_spec = False  # whether it has changed since the worker read the generation
+        self._new_spec = False  # whether the spec has changed since the worker read its generation
         self._abandoned = False
         self._done = False
 

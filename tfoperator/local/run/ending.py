@@ -146,7 +146,9 @@ def _at_rest(status: ReplicaStatus) -> ReplicaStatus:
 
 
 def _closed(usage: JobUsage, at: datetime) -> JobUsage:
-    """Return the usage of a job that ended at this time. The job is in no phase, and holds no resources."""
+    """Return the usage of a job that ended at this time: the last phase gets its seconds until then, and the job holds
+    no resources any more.
+    """
     if not usage.phase:
         return usage
     resources = {

@@ -69,7 +69,7 @@ class JobRun:
         self._typed = typed
         self._fits: dict[str, FitOutput] = {}  # by the path of the log
         self._fitting: set[tuple[str, str]] = set()  # pods that have printed their progress, by namespace and name
-        self._heard: set[tuple[str, str]] = set()  # pods at whose port a process has listened, likewise
+        self._heard: set[tuple[str, str]] = set()  # pods at whose port a process has listened, by namespace and name
         self._listened_at = 0.0
         self._began = datetime.now(UTC).replace(microsecond=0)
 

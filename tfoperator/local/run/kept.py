@@ -37,7 +37,7 @@ MAX_RECORDS = 256 << 20
 RUNNING, UNREADABLE = "Running", "Unreadable"
 
 _MAX_RESULT = 32 << 20  # bytes of a result that are read
-_MAX_PROCESS = 64 << 10  # likewise of the record of a process
+_MAX_PROCESS = 64 << 10  # bytes of the record of a process that are read
 _STAMP = "%Y%m%d-%H%M%S"
 _STAMP_LENGTH = len("20260131-235959")
 

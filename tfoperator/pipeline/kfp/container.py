@@ -37,7 +37,7 @@ from tfoperator.pipeline.kfp.resources import resources_of
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
 _KEY = re.compile(r"\.(\w+)|\['([^']+)'\]")
 _FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
-"""For each field of an artifact in placeholders (`{{$.inputs.artifacts['data'].path}}`), the field in our JSON."""
+"""For each field of an artifact in a placeholder (`{{$.inputs.artifacts['data'].path}}`), the key in `_described`."""
 _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
 """The maximum size of an argument of a program on Linux, in bytes."""

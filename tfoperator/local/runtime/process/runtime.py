@@ -194,7 +194,7 @@ class ProcessRuntime:
             peak, reason = process.peak_memory, ""
             if group is not None:
                 reason = OOM_KILLED if code == _KILLED_CODE and group.out_of_memory else ""
-                peak = group.peak_memory or peak  # the value that its limit applies to
+                peak = group.peak_memory or peak  # the memory limit applies to this value
                 group.remove()
             run.log.peak_memory = peak or None
             self.peaks.note(_name(run), peak)

@@ -191,7 +191,7 @@ class _Planner:
         links = 0
         while parts:
             name = parts.pop(0)
-            if name == "..":  # of a symbolic link
+            if name == "..":  # in the target of a symbolic link
                 parts = [*PurePosixPath(place.path).parent.parts[1:], *parts]
                 place = _Place("/", "/", root)
                 continue
