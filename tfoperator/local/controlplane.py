@@ -1,7 +1,7 @@
 """The embedded control plane: API server, operator, node agent and deployment controller, in one process.
 
-The components reach the API server by HTTP, as in a cluster. This module starts and stops them. It knows neither the
-jobs that will run nor a terminal. `tfoperator run` and the background process of `tfoperator local up` use it.
+The components reach the API server by HTTP, as in a cluster. This module only starts and stops them: it creates no jobs
+and prints nothing. `tfoperator run` and the background process of `tfoperator local up` use it.
 """
 
 from __future__ import annotations

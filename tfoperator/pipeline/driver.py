@@ -269,7 +269,7 @@ def tmp_of(run: RunRecord) -> str:
 
 
 def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecord, ...]:
-    """Return the artifacts of an input. Artifacts from outside the pipeline have no id."""
+    """Return the artifacts of an input. Artifacts from outside of the pipeline have the id 0."""
     if isinstance(source, FromOutside):
         artifacts = source.artifacts
         if source.uri is not None:

@@ -111,7 +111,10 @@ class Home:
         return MetadataStore(self.database, read_only=read_only)
 
     def exists(self) -> bool:
-        """Return whether runs may exist. Raises StoreError if the database can't be read."""
+        """Return False if the home is a directory without a metadata store. Otherwise return True: there may be runs.
+
+        Raises StoreError if the database can't be read.
+        """
         if isinstance(self.database, Path):
             return self.database.exists()
         self.reading()
@@ -221,7 +224,9 @@ class Home:
             )
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
-        """Return a run by its id. For `last`, return the newest run (of a pipeline). Raises NoSuchRun."""
+        """Return a run by its id. For `last`, return the newest run, or with `pipeline` its newest run. Raises
+        NoSuchRun.
+        """
         run = next(iter(store.runs(pipeline)), None) if wanted == LAST else store.run(wanted)
         if run is None:
             of = f" of {pipeline}" if pipeline else ""

@@ -33,7 +33,7 @@ BACKOFF_RESET = 600.0
 
 
 MAX_MESSAGE = 4096
-"""The maximum number of bytes of a termination message. The end of the file counts, as in the kubelet
+"""The maximum number of bytes of a termination message. Of a larger file, the end is the message, as in the kubelet
 (MaxContainerTerminationMessageLength).
 """
 MAX_LOG = 2048

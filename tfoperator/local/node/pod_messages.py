@@ -31,7 +31,8 @@ class Exit(NamedTuple):
 
 
 class PodMessages:
-    """The messages to a single worker. Thread-safe. Only the worker may call the methods after `over`.
+    """The messages to a single worker. Thread-safe. Only the worker may call the methods that follow the property
+    `over` in this class.
 
     To stop containers, the worker sends SIGTERM, waits for the grace period (by default `grace` seconds), and sends
     SIGKILL.

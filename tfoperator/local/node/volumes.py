@@ -1,7 +1,7 @@
 """Volumes are directories under the run directory. They are filled in the same manner as by the kubelet.
 
 The runtime decides how containers access volumes: see `runtime.process` and `runtime.docker`. If a volume can never be
-provided, it is rejected. It is not silently left empty.
+provided, the container fails to start: the volume is not silently left empty.
 """
 
 from __future__ import annotations

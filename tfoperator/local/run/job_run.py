@@ -153,9 +153,9 @@ class JobRun:
                 self._heard |= plane.runtime.network.heard()
 
     def _apart(self, pods: Sequence[Pod]) -> tuple[str, ...]:
-        """Return the training replicas of a job if no replica has listened at its port; else an empty tuple.
+        """Return the replicas that trained, if no replica of the job has listened at its port. Otherwise return ().
 
-        Then none of them can have connected to another replica, so each has trained alone.
+        Without a listening replica, the replicas can't have connected to each other, so each has trained alone.
         """
         places = {(pod.metadata.namespace, pod.metadata.name): replica_name(pod) for pod in pods}
         trained = [name for place, name in sorted(places.items()) if place in self._fitting]

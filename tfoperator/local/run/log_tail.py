@@ -1,4 +1,4 @@
-"""Reads one log, and keeps the read position: complete lines, skipped lines, and a progress bar."""
+"""Reads one log while it is written: complete lines, the number of skipped lines, and the text of a progress bar."""
 
 from __future__ import annotations
 

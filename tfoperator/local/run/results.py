@@ -120,7 +120,7 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def end(self) -> RunEnd:
-        """How and when the run ended, for its jobs."""
+        """The end of the run, from which the last state of its jobs is made."""
         at = utc(self.began) + timedelta(seconds=self.seconds)
         replicas = {(job.namespace, replica.pod): replica.state for job in self.jobs for replica in job.replicas}
         finished = frozenset(

@@ -41,7 +41,7 @@ class _TerminalOutput(asyncio.StreamReaderProtocol):
     """Reads the output of a terminal.
 
     The kernel reports the end of a terminal as the error EIO. At an error, the base class would drop output that is not
-    read yet.
+    read yet, so this class reports a normal end.
     """
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - EIO, once all its programs have ended

@@ -149,7 +149,7 @@ class CustomStrategy(Strategy):
         validator: Validator | None,
         convertible: Check | None = None,
     ) -> None:
-        """With `has_status` the CRD has the status subresource, so writes to the main endpoint do not change the
+        """With `has_status` the CRD has the subresource `/status`, so writes to the object's own path do not change the
         status.
         """
         self._schema = schema

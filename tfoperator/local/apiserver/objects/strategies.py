@@ -52,7 +52,9 @@ class Strategy:
         return ()
 
     def prepare_update(self, new: Json, old: Json) -> None:
-        """Undo changes that the main endpoint ignores, and set defaults again."""
+        """Undo the changes that a write to the object's own path ignores (the status, for example), and set defaults
+        again.
+        """
 
     def prepare_status_update(self, new: Json, old: Json) -> None:
         """Undo the changes that /status ignores: all changes except to the status, labels and annotations."""

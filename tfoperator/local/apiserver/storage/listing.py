@@ -61,7 +61,7 @@ class ListRequest(msgspec.Struct, frozen=True):
 
 
 class StoredPage(msgspec.Struct, frozen=True):
-    """One page of a list."""
+    """One page of a list. `remaining` is the number of objects after this page, if it is known."""
 
     items: list[StoredObject]
     revision: int

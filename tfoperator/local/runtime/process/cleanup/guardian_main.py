@@ -117,7 +117,10 @@ def remove_recorded(folder: str) -> None:
 
 
 def value_of(variable: str, environment: bytes) -> str:
-    """Return the value of a variable in an environment in the kernel's format. Return "" if the variable isn't set."""
+    """Return the value of a variable in an environment as in /proc/PID/environ: `NAME=value` texts that end in NUL.
+
+    Return "" if the variable isn't set.
+    """
     name = variable.encode() + b"="
     entry = next((variable for variable in environment.split(b"\0") if variable.startswith(name)), b"")
     return os.fsdecode(entry[len(name) :])
