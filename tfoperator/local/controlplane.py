@@ -1,7 +1,7 @@
 """The embedded control plane: API server, operator, node agent and deployment controller, in one process.
 
-The components reach the API server by HTTP, as in a cluster. This module starts and stops them. It knows neither the
-jobs that will run nor a terminal. `tfoperator run` and the background process of `tfoperator local up` use it.
+The components reach the API server by HTTP, as in a cluster. This module only starts and stops them: it creates no jobs
+and prints nothing. `tfoperator run` and the background process of `tfoperator local up` use it.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class ControlPlane:
     operator keeps the logs of containers in `archive_dir`. `pods` selects the runtime that runs pods. If this runtime
     can't be created, RuntimeUnavailable is raised. With `progress`, jobs that request it can report their progress. If
     the operator has failed, `on_failure(reason)` is called from another thread. The control plane also serves `page`.
-    `stop()` calls `on_quiet` when only the API server still runs. At that time all writes of the components are
-    complete.
+    `stop()` calls `on_quiet(client)` when only the API server still runs. At that time, the other components have
+    completed all their writes.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class ControlPlane:
         # For processes, an image is only a name: the default parameter server runs with this machine's TensorFlow.
         # Any type of service is safe here, because a TensorBoard listens only on loopback.
         options = Options(default_ps_image=_DEFAULT_PS_IMAGE, exposed_tensorboards=True)
-        # A name, since the address differs in each network of containers.
+        # Containers get a name, because the address of this process differs in each of their networks.
         host = f"{PROGRESS_SERVICE}.{_SYSTEM_NAMESPACE}.svc" if pods.in_containers else LOOPBACK
         if progress:
             options = msgspec.structs.replace(
@@ -235,9 +235,9 @@ class ControlPlane:
             self._operator.progress.observe(pod_key, report)
 
     def _newest_line(self, pod: Pod) -> Seen:
-        """Return when the training container last wrote output.
+        """Return when the training container last wrote output, and whether a signal has stopped its process (SIGSTOP).
 
-        Its log is a file on this machine, and has no timestamps.
+        The time is the modification time of the log file, because the lines of the log have no timestamps.
         """
         where = (pod.metadata.namespace, pod.metadata.name, DEFAULT_CONTAINER_NAME)
         logs = self.agent.logs.attempts(*where)
@@ -252,9 +252,10 @@ class ControlPlane:
 
 
 class _AgentStacks:
-    """Takes a pod's stacks for a `StackTaker`.
+    """Takes the place of the API client in a `StackTaker`.
 
-    The agent takes the stacks of all containers of the pod, from outside of the containers.
+    In a cluster, a `StackTaker` gets the stacks of a pod's threads by a command that it runs in the pod. Here, the node
+    agent reads the stacks of all containers of the pod from outside, and `pod_exec` ignores the command.
     """
 
     def __init__(self, agent: NodeAgent) -> None:
@@ -268,7 +269,7 @@ class _AgentStacks:
         del container, command, timeout, max_bytes
         try:
             return Executed(b"".join(self._agent.read_stacks(LogRequest(namespace, name, ""))).decode(), "", 0)
-        except LookupError as error:  # it has ended
+        except LookupError as error:  # the pod has ended
             return Executed("", str(error), 1)
 
 

@@ -25,7 +25,7 @@ class ProcessIdentity(msgspec.Struct, frozen=True):
 
 def identify(pid: int) -> ProcessIdentity | None:
     """Return the identity of a running process. Return None if there is no such process. A zombie counts as ended."""
-    if _PROC.exists():  # psutil's start times there depend on the clock, which may be set meanwhile
+    if _PROC.exists():  # on Linux, psutil's start times change when the system's clock is set
         return _identify_linux(pid)
     return _identify_elsewhere(pid)
 
@@ -55,7 +55,7 @@ def signal_process(identity: ProcessIdentity, number: signal.Signals, *, group: 
 
 def _identify_linux(pid: int) -> ProcessIdentity | None:
     try:
-        # The second field is the name in parentheses. It may contain parentheses, too: count fields after the last.
+        # The second field, the program's name, is in parentheses and may contain `)`: count fields after the last `)`.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None

@@ -40,7 +40,7 @@ _decode = decoder(HasMetadata)
 
 
 def resource_of(obj: Mapping[str, Any]) -> Resource | None:
-    """Return the resource of an object. Return None if the embedded API server does not have this kind."""
+    """Return the resource of an object. Return None for a kind that is not in `KNOWN`."""
     return KNOWN.get((str(obj.get("apiVersion", "")), str(obj.get("kind", ""))))
 
 

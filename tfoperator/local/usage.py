@@ -1,8 +1,9 @@
 """The containers' use of the machine: rates between two measurements.
 
 A thread measures when a reader requests the usage. Without a reader or subscriber, the thread measures only every ten
-seconds, to find the memory peaks (`Runtime.peaks`). A container has used no CPU time when it starts. So any two
-measurements give a rate, and a reader never has to wait for a second measurement.
+seconds, to find the memory peaks (`Runtime.peaks`). Rates are computed from the last measurement and a new measurement.
+For a container that has started in between, the CPU time at the last measurement is 0. So a reader never has to wait
+for a second measurement.
 """
 
 from __future__ import annotations
@@ -120,8 +121,8 @@ class Usage(msgspec.Struct, frozen=True):
 def usage_between(before: Reading, now: Reading) -> Usage:
     """Return the usage between two readings.
 
-    If a container started or restarted within the window, it began with no CPU time. A container's CPU time never
-    decreases. But a measured value may decrease, when a process outside the container adopts the children of a process.
+    If a container started or restarted within the window, its CPU time began at 0. The measured CPU time of a container
+    decreases if a process outside the container adopts some of its processes. Such a decrease counts as 0.
     """
     window = max(now.monotonic - before.monotonic, 1e-3)
     cpu_before = {(container.name, container.attempt): container.cpu_seconds for container in before.containers}

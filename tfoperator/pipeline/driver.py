@@ -62,12 +62,12 @@ class MetadataDriver:
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
         """Record and return a new execution of the step, or an earlier execution whose outputs are reused.
 
-        Inputs are the outputs of earlier steps. The URIs of new outputs contain the id of this run. Raises
-        ComponentError if an input or parameter can't be determined.
+        The inputs are outputs of earlier steps, or artifacts from outside of the pipeline. The URIs of new outputs
+        contain the id of this run. Raises ComponentError if an input or parameter can't be determined.
         """
         step = self._step
         before = self._store.executions(self._run.id, step.after | {step.name})
-        if (begun := before.get(step.name)) and begun.state == "CACHED":  # a runner that was killed has decided this
+        if (begun := before.get(step.name)) and begun.state == "CACHED":  # decided by a runner that was killed
             return _execution(begun)
         try:
             lookup: Any = partial(looked_up, before=before, run=self._run, store=self._store, step=step.name)
@@ -227,7 +227,7 @@ def _fact(name: str, run: RunRecord, step: str) -> str:
 
 
 def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecord, ...]:
-    """Return the artifacts of an input. Artifacts from outside the pipeline have no id."""
+    """Return the artifacts of an input. Artifacts from outside of the pipeline have the id 0."""
     if isinstance(source, FromOutside):
         artifacts = source.artifacts
         if source.uri is not None:

@@ -161,7 +161,8 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 def check_fixed(graph: Graph) -> None:
-    """Raise ComponentError if the pipeline has a condition, a loop, a step that always runs, or late settings.
+    """Raise ComponentError for a pipeline with a condition, a loop, settings from other steps, or a step that always
+    runs.
 
     Argo and Airflow get the list of steps before the run, so they can't run such a pipeline.
     """
@@ -285,7 +286,7 @@ class Unfolded:
             try:
                 items = evaluate(self._placed(loop.items, outer, path), self._lookup)
             except NotPutOut as error:
-                raise NotYet(str(error)) from None  # the pattern stays in `steps`, and is skipped
+                raise NotYet(str(error)) from None  # the pattern of the loop stays in `steps`, and is skipped
             except LeftOut:
                 items = []
             if isinstance(items, str):
@@ -358,8 +359,8 @@ def _name(pattern: str, path: tuple[int, ...]) -> str:
 def _described(step: Step) -> Any:
     """Return everything that determines a step's work, for `Graph.fingerprint`.
 
-    For a step without conditions, loops and late values, the description is the same as in the first release. So the
-    fingerprints of old runs stay valid.
+    A step that has only inputs, outputs and parameters has the same description as in the first release, which had no
+    other features. So the fingerprints of old runs stay valid.
     """
     spec = step.executor_spec
     what = spec.path if isinstance(spec, ExecutorClassSpec) else msgspec.to_builtins(spec)

@@ -59,8 +59,8 @@ class NoSuchRun(ComponentError):
 class Home:
     """The place of the data of pipelines: a directory, or a database together with a folder for logs.
 
-    Several processes may use it. Each run has only one runner at a time. With a database, the working directories of
-    launches are in a temporary directory, and `close` removes it. The records and logs are elsewhere.
+    Several processes may use it. Each run has only one runner at a time. With a database, only the working directories
+    of launches are on this machine: they are in a temporary directory, which `close` removes.
     """
 
     def __init__(self, place: str | Path = DEFAULT_HOME) -> None:
@@ -111,7 +111,10 @@ class Home:
         return MetadataStore(self.database, read_only=read_only)
 
     def exists(self) -> bool:
-        """Return whether runs may exist. Raises StoreError if the database can't be read."""
+        """Return False if the home is a directory without a metadata store. Otherwise return True: there may be runs.
+
+        Raises StoreError if the database can't be read.
+        """
         if isinstance(self.database, Path):
             return self.database.exists()
         self.reading()
@@ -123,7 +126,7 @@ class Home:
         """Return the metadata store for reading. All readers share it, until the home is closed. Raises StoreError."""
         with self._guard:
             try:
-                identity = Path(self.database).stat().st_ino  # somebody may have replaced the file
+                identity = Path(self.database).stat().st_ino  # the user may have replaced the file
             except OSError:
                 identity = 0
             if self._reader is None or identity != self._identity:
@@ -221,7 +224,10 @@ class Home:
             )
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
-        """Return a run by its id. For `latest`, return the newest run (of a pipeline). Raises NoSuchRun."""
+        """Return a run by its id. For `latest`, return the newest run, or with `pipeline` its newest run.
+
+        Raises NoSuchRun.
+        """
         run = next(iter(store.runs(pipeline)), None) if wanted == LATEST else store.run(wanted)
         if run is None:
             of = f" of {pipeline}" if pipeline else ""
@@ -235,7 +241,7 @@ class Home:
         """
         if run.state != "running" or orchestrated(run):
             return run
-        # For a runner of this machine since its last boot, the file lock shows whether the runner lives.
+        # If the runner has started on this machine since the last boot, the file lock shows whether it still runs.
         held = run.lease.left > 0 and not (self._local and run.lease.kernel == _kernel_id())
         if is_run_id(run.id) and (held or is_locked(self.run_folder(run.id) / _LOCK)):
             return run

@@ -1,9 +1,9 @@
-"""The ownership of a run or step. It is a lease in the metadata store. If its holder does not renew it, it expires.
+"""The ownership of a run or step: a lease in the metadata store, which expires unless its holder renews it.
 
 A wrong clock on a machine does no harm, because the clock of the database decides when another runner may take the
-lease. The holder measures the time since it *sent* its last successful renewal, with several clocks of its machine. It
-stops as soon as the lease has expired by one of these clocks. Each change of the holder increases the term of the
-lease, and each write to the store names the writer's term. So a write by an earlier holder fails.
+lease. The holder measures the time since it *sent* its last successful renewal, with several clocks of its machine. The
+holder stops as soon as the lease has expired by one of these clocks. Each change of the holder increases the term of
+the lease, and each write to the store names the writer's term. So a write by an earlier holder fails.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class RunLease:
         """Take the lease. With `wait`, wait until the lease of another holder has expired.
 
         Raises RunInProgress if the lease has another holder: without `wait` at once, and with `wait` as soon as the
-        other holder renews the lease.
+        other holder renews the lease. `tell` gets a message for the user when the wait begins.
         """
         what, stop = f"run {self._name}", stop or StopSignal()
         first: RecordedLease | None = None
@@ -128,7 +128,8 @@ class RunLease:
     def check(self) -> None:
         """Return normally if this holder has the lease. If the lease has expired, try to renew it first.
 
-        Raises OwnershipLost if another runner has taken over the lease. Raises StoreError if the store can't be asked.
+        Raises OwnershipLost if another runner has taken over the lease. Raises StoreError if the store can't be
+        reached.
         """
         if self._lost is not None:
             raise self._lost

@@ -49,7 +49,7 @@ class StepLogs:
         self._looked: dict[Path, float] = {}
         self._away = False  # whether the last request to the object store failed
         self._abandoned = False
-        self._unread: set[Path] = set()  # logs whose earlier lines, from another writer, could not be fetched
+        self._unread: set[Path] = set()  # logs of which the lines of an earlier runner could not be fetched
         # By file: its size and time when it was last copied. Only the copying thread uses it for logs in `_written`.
         self._copied: dict[Path, object] = {}
         self._copies = Repetition(self.flush, seconds=_PERIOD, clock=self._clock, name="log-copies")
@@ -184,7 +184,7 @@ class StepLogs:
             now = path.stat().st_size if path.exists() else 0
             if local_size == 0:
                 path.write_bytes(data)
-            elif begin <= now:  # otherwise the file was replaced meanwhile: the next call fetches it as a whole
+            elif begin <= now:  # otherwise another call has replaced the file: the next call fetches the whole log
                 with path.open("ab") as stream:
                     stream.write(data[now - begin :])
 

@@ -62,6 +62,7 @@ class Value(msgspec.Struct, frozen=True):
     - `artifacts` (source): the artifacts of an input. `at` (source, number): the artifact with this index.
     - `uri` (source, number) and `property` (source, number, name): of the artifact with this index. A missing property
       is None.
+    - `positions` (list): the list of the indexes 0, 1, 2 ... of a list.
     - `newest` (type, field, value, field, value ...): the newest artifact of a type that an earlier run of the pipeline
       has made, and that has these values in these fields.
     - `get`, `text` (joined texts), `int`, `double`, `!`, `&&`, `||` and comparisons.

@@ -76,9 +76,10 @@ class StatusError(Exception):
         details: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Add `headers` to the HTTP response, for example Retry-After.
+        """Initialize with the HTTP status code, and with the reason and the message of the Status.
 
-        `details` of {} and of None differ: with None, the Status has no member `details`.
+        `headers` are added to the response, for example Retry-After. With `details` of None, the Status has no member
+        `details`. With {}, the member is an empty object.
         """
         super().__init__(message)
         self.code = code
@@ -122,7 +123,7 @@ def already_exists(resource: ResourceType, name: str) -> StatusError:
 
 
 def conflict(resource: ResourceType, name: str, why: str = "") -> StatusError:
-    """Return a 409: an outdated resourceVersion (the default wording) or a failed precondition."""
+    """Return a 409 for an outdated resourceVersion, or for a failed precondition that `why` describes."""
     why = why or "the object has been modified; please apply your changes to the latest version and try again"
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
     return StatusError(409, "Conflict", message, details=details_of(resource, name))
@@ -138,14 +139,14 @@ def invalid(resource: ResourceType, name: str, problems: Iterable[FieldProblem])
 
 
 def invalid_options(kind: str, *problems: FieldProblem) -> StatusError:
-    """Return a 422 for options of a request. `kind` is, for example, CreateOptions or ListOptions."""
+    """Return a 422 for invalid options of a request. `kind` is, for example, CreateOptions or ListOptions."""
     return invalid(_meta(kind), "", problems)
 
 
 def without_version(resource: ResourceType, name: str) -> StatusError:
-    """Return a 422 for a write that must name the version that it replaces, but does not name it."""
+    """Return a 422 for an update without `metadata.resourceVersion`, for a kind that requires it, such as Lease."""
     problem = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-    # kube-apiserver names the resource here, where it names the kind for all other problems of fields.
+    # kube-apiserver's message contains the plural here (`leases`), and the kind (`Lease`) for all other problems.
     return invalid(msgspec.structs.replace(resource, kind=resource.plural), name, [problem])
 
 
@@ -165,7 +166,7 @@ def expired(message: str) -> StatusError:
 
 
 def no_such_resource() -> StatusError:
-    """Return a 404 for an API path that names neither a resource nor a subresource."""
+    """Return a 404 for an API path whose resource or subresource does not exist."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
@@ -186,10 +187,7 @@ def method_not_allowed() -> StatusError:
 
 
 def verb_not_supported(resource: ResourceType, verb: str) -> StatusError:
-    """Return a 405 for a custom resource.
-
-    The server supports the kind and the verb, but the resource does not support the verb.
-    """
+    """Return a 405 for a verb that a path of a custom resource does not support, such as `create` at `tfjobs/NAME`."""
     message = f'{verb} is not supported on resources of kind "{resource.qualified}"'
     return StatusError(405, "MethodNotAllowed", message, details=details_of(resource, ""))
 

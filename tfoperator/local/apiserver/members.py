@@ -1,4 +1,4 @@
-"""Reads and changes members of plain JSON objects, and converts numbers to the form that API servers store."""
+"""Reads and changes members of plain JSON objects, and parses numbers and flags as API servers do."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def keep(new: dict[str, Any], old: dict[str, Any], name: str) -> None:
 
 
 def put_list(obj: dict[str, Any], name: str, items: list[Any]) -> None:
-    """Set a member to a list. If the list is empty, remove the member, as Go does."""
+    """Set a member to a list. If the list is empty, remove the member, as Go's JSON encoder does (`omitempty`)."""
     keep(obj, {name: items} if items else {}, name)
 
 
 def parse_int64(text: str) -> int:
-    """Return a 64-bit integer, as API servers require. Raises ValueError if the value is not such an integer."""
+    """Parse a text as a 64-bit integer, as API servers do. Raises ValueError if the text is not such an integer."""
     if not _INTEGER.fullmatch(text) or not is_int64(number := int(text)):
         raise ValueError("not a number of 64 bits")
     return number

@@ -108,7 +108,7 @@ class EmbeddedApiServer(HttpServer):
         self._bookmark_interval = bookmark_interval
         self._logs = LogReaders()
         self._pod_streams = PodStreams(node, self._logs, self._clock)
-        # Set by the thread before it answers; other threads use them only through `in_loop`.
+        # The server's thread sets these before the first request. Other threads use them only through `in_loop`.
         self._requests: ResourceRequests | None = None
         self._store: Store | None = None
         self._api: Api
@@ -148,7 +148,7 @@ class EmbeddedApiServer(HttpServer):
             done.wait(_SHUTDOWN_SECONDS)
 
     def show(self, objects: Sequence[dict[str, Any]]) -> None:
-        """Serve these objects unchanged, in place of the earlier objects.
+        """Serve these objects unchanged, in place of the `objects` of the constructor or of the last call.
 
         Watches get the differences. The method waits until this is complete.
         """
@@ -224,7 +224,7 @@ class EmbeddedApiServer(HttpServer):
         rng = random.Random()
         resources = (*BUILTIN, *(c.resource for c in self._custom))
         strategies = builtin_strategies(rng) | {c.resource: c.strategy for c in self._custom}
-        # Milliseconds since 1970: later than any revision of an earlier server, with fewer than 1000 writes a second.
+        # Milliseconds since 1970: larger than any revision of an earlier server with fewer than 1000 writes a second.
         revision = int(self._clock.now().timestamp() * 1000)
         store = self._store = Store(
             resources,

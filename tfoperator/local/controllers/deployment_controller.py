@@ -84,7 +84,7 @@ class DeploymentController:
         )
         self._queue: DelayingQueue[str] = DelayingQueue(name="deployments", clock=self._clock)
         self._workers = Workers(self._queue, self._try, 1, thread_name="deployments")
-        self._serving: set[tuple[str, int]] = set()  # (pod UID, restarts) of those that responded; for the worker only
+        self._serving: set[tuple[str, int]] = set()  # (UID, restarts) of pods that responded; only for the worker
         # A service has the same name as its TensorBoard's deployment.
         by_name = Callbacks[HasMetadata](changed=self._enqueue_name_of, gone=self._enqueue_name_of)
         self._deployments.add_handler(by_name)
@@ -114,7 +114,7 @@ class DeploymentController:
 
     def _try(self, key: str) -> None:
         if not self._factory.wait_for_sync():
-            return  # it is stopping
+            return  # the controller is stopping
         try:
             self._sync(key)
         except (KubeError, NoFreePort) as error:
@@ -194,7 +194,7 @@ class DeploymentController:
                     DEPLOYMENTS, meta.namespace, meta.name, {"status": status}, _decode_metadata, subresource="status"
                 )
             except NotFoundError:
-                pass  # it was just deleted
+                pass  # the deployment was just deleted
 
     def _serves(self, deployment: LocalDeployment, pod: Pod, port: int | None) -> bool:
         if not is_running(pod):

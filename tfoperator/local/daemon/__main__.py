@@ -55,10 +55,10 @@ def serve(
             logger.error("a control plane already uses %s", state.root)
             return 1
         if state.is_log_of(sys.stdout.fileno()):
-            os.truncate(state.log, 0)  # it is opened for appending, so all writers' positions stay right
+            os.truncate(state.log, 0)  # all writers append, so they continue at the new end
         for name in kill_recorded(state.run / RECORDS):
             logger.info("killed %s, which a control plane had left running when it crashed", name)
-        # A queue, because only its put can be called safely in a signal handler.
+        # A SimpleQueue, because a signal handler may call its `put`, which is reentrant.
         messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: messages.put("stop"))

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 FOLDER = Path("/tmp/tfoperator-gpus")
 """The folder with the lock files. It is not in TMPDIR, because TMPDIR differs between users."""
 _FOLDER_MODE = 0o1777
-_LOCK_FILE_MODE = 0o644  # enough for a shared or exclusive lock
+_LOCK_FILE_MODE = 0o644  # flock(2) needs only read access
 
 
 class DeviceLocks:
@@ -41,9 +41,9 @@ class DeviceLocks:
         self._complained = False
 
     def try_all(self, devices: Iterable[str]) -> set[str]:
-        """Lock the given devices that no other process has locked.
+        """Lock the given devices that no other process has locked; return the devices that this process may use now.
 
-        Return all of these devices that this process now holds.
+        If the lock file of a device can't be opened, the device counts as locked. The first such error is logged.
         """
         return {device for device in devices if device in self._held or self._try(device)}
 
@@ -147,11 +147,11 @@ class GpuManager:
         self._nvml: Nvml | None = None
         self.problem = ""
         """The reason, for the user, why pods can't have GPUs of their own. It is empty if they can."""
-        self._manages = False  # whether there are devices to be allocated, or hidden
+        self._manages = False  # whether there are devices, which are allocated to containers or hidden from them
         self._gpus: tuple[Gpu, ...] = ()
         self._links: Links = {}
         self._lock = threading.Lock()  # guards the two fields below; file locks are tried under it, never awaited
-        self._held: dict[str, tuple[LocalPod, tuple[str, ...]]] = {}  # by UID: the pods with devices, and these
+        self._held: dict[str, tuple[LocalPod, tuple[str, ...]]] = {}  # by UID: a pod that has devices, and its devices
         self._device_locks = DeviceLocks(locks)
 
     def open(self) -> None:

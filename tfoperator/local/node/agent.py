@@ -52,8 +52,8 @@ class NodeAgent:
     """Runs the pods of an API server on this machine. Thread-safe. Call `start()` once and `stop()` once.
 
     `run_dir` is the directory for `logs/` (see `LogStore`) and `volumes/`. With `keep_volumes`, volumes are kept after
-    their pod is deleted. With `mount_volumes`, containers have mounts, and may run as any user. So every user may write
-    to the volumes.
+    their pod is deleted. With `mount_volumes`, containers have mounts, and may run as any user ID. So the volumes are
+    writable for every user ID.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class NodeAgent:
             if not worker.join(10.0):
                 logger.warning("the thread of pod %s does not end", worker.pod.metadata.key)
         self._leftovers.put(None)
-        if self._finaliser.ident is not None:  # else the runtime failed to start
+        if self._finaliser.ident is not None:  # else the runtime failed to start, and this thread never ran
             self._finaliser.join(10.0)
         self._informers.stop()
         self._recorder.stop(timeout=2.0)
@@ -198,7 +198,7 @@ class NodeAgent:
             return
         if worker is not None:
             worker.messages.change_spec(pod.metadata.generation, pod.spec.active_deadline_seconds)
-        # Only the node may remove a pod that is marked for deletion, even if the pod never ran here or has ended.
+        # A pod that is marked for deletion stays until its node removes it, even if it never ran here or has ended.
         if pod.metadata.deletion_timestamp is not None:
             seconds = pod.metadata.deletion_grace_period_seconds
             if worker is None or not worker.messages.stop(None if seconds is None else float(seconds)):

@@ -33,7 +33,7 @@ BACKOFF_RESET = 600.0
 
 
 MAX_MESSAGE = 4096
-"""The maximum number of bytes of a termination message. The end of the file counts, as in the kubelet
+"""The maximum number of bytes of a termination message. Of a larger file, the end is the message, as in the kubelet
 (MaxContainerTerminationMessageLength).
 """
 MAX_LOG = 2048
@@ -68,7 +68,7 @@ class TerminationMessage:
         private_folder(file.parent)
         file.unlink(missing_ok=True)
         file.touch()
-        file.chmod(0o666)  # for any user in the container; the folder is closed to other users
+        file.chmod(0o666)  # for any user ID in the container; other users of the machine can't open the folder
         path = container.termination_message_path or DEFAULT_PATH
         return cls(container, file, Mount(MOUNT_NAME, file, path))
 
@@ -87,7 +87,8 @@ class TerminationMessage:
 
 
 def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> str:
-    """Return the end of a file that the container may have replaced; "" if it is missing or has not changed.
+    """Return the end of a file that the container may have replaced. Return "" if the file is missing, or if `before`
+    shows that the file has not changed since the container started.
 
     If the file can't be read, return the kubelet's message about this.
     """
@@ -162,7 +163,7 @@ class ContainerRecord:
     """The log of the last attempt."""
     message: TerminationMessage | None = None
     failures: int = 0  # consecutive ends, for the back-off
-    next_start: float | None = 0.0  # on the monotonic clock; None while it runs or when it is over
+    next_start: float | None = 0.0  # on the monotonic clock; None while an attempt runs, or if no attempt follows
     started_monotonic: float = 0.0
 
     @property

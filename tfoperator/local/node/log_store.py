@@ -33,9 +33,9 @@ its time.
 
 
 _MOST = 50_000
-"""After this number of samples of a log, only every second increase of its size is recorded. After twice this number,
-only every fourth increase is recorded, and so on. A sample has 16 bytes. So the longer a log grows, the less exact its
-times are.
+"""A limit for the samples of a long log, which have 16 bytes each. After this number of samples, only every second
+increase of the log's size is recorded. After twice this number, only every fourth increase is recorded, and so on. So
+the longer a log grows, the less exact the times of its lines are.
 """
 
 
@@ -110,7 +110,9 @@ def _next_line(stream: BinaryIO, offset: int) -> int:
 
 
 def pieces(stream: BinaryIO, note: Callable[[], int]) -> Iterator[bytes]:
-    """Yield the stream's content in pieces, up to the size in bytes that `note` returns."""
+    """Yield the stream's content in pieces. `note` records the present size of the file, and returns it: the end of the
+    last piece.
+    """
     end = note()
     while (left := end - stream.tell()) > 0 and (piece := stream.read(min(_CHUNK_SIZE, left))):
         yield piece
@@ -137,7 +139,7 @@ class TimedLines:
         if not rest:
             return b""
         timed = self._timed(rest)
-        self._start -= 1  # it had no newline
+        self._start -= 1  # the last line had no newline
         return timed
 
     def _timed(self, line: bytes) -> bytes:
@@ -295,7 +297,7 @@ class LogStore:
                 ended = (
                     log.closed or self._stopped.is_set() or not wanted.follow
                 )  # read before the file: the last output must not be lost
-                if size_of(stream) < stream.tell():  # the program has truncated it, as `> /dev/stderr` does
+                if size_of(stream) < stream.tell():  # the program has truncated the log, as `> /dev/stderr` does
                     stream.seek(0)
                     timed = TimedLines(times, 0) if wanted.timestamps else None
                 for piece in pieces(stream, note):

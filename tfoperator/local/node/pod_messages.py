@@ -31,7 +31,8 @@ class Exit(NamedTuple):
 
 
 class PodMessages:
-    """The messages to a single worker. Thread-safe. Only the worker may call the methods after `over`.
+    """The messages to a single worker. Thread-safe. Only the worker may call the methods that follow the property
+    `over` in this class.
 
     To stop containers, the worker sends SIGTERM, waits for the grace period (by default `grace` seconds), and sends
     SIGKILL.
@@ -47,7 +48,7 @@ class PodMessages:
         self._remove_at = 0.0  # set by a stop: the pod's object stays until then
         self._time_limit = time_limit
         self._generation = generation
-        self._new_spec = False  # whether it has changed since the worker read the generation
+        self._new_spec = False  # whether the spec has changed since the worker read its generation
         self._abandoned = False
         self._done = False
 

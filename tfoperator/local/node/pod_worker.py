@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 CONFIG_RETRY = 1.0
 """Seconds until a missing ConfigMap or Secret is requested again."""
 SCHEDULING_RETRY = 1.0
-"""Seconds until the agent tries again to schedule a pod that does not fit."""
+"""Seconds until the agent tries again to schedule a pod for which not enough GPUs were free."""
 DEFAULT_GRACE = 30.0
 """The default of Kubernetes for terminationGracePeriodSeconds."""
 KILL_TIMEOUT = 10.0
@@ -55,8 +55,8 @@ class PodWorker:
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
         self.messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds, self._grace, pod.metadata.generation)
         """The messages from other threads."""
-        self._expired = False  # ended by its activeDeadlineSeconds
-        self._terminating = False  # running containers are being stopped, and not started again
+        self._expired = False  # whether the pod was ended by its activeDeadlineSeconds
+        self._terminating = False  # whether running containers are being stopped, and not started again
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod.metadata.key}", daemon=True)
 
     def start(self) -> None:
@@ -122,7 +122,7 @@ class PodWorker:
         self._report_end()
 
     def _schedule(self) -> bool:
-        """Wait until the pod fits on this machine. Return False if the pod must end before."""
+        """Wait until the pod has the GPUs that it requests. Return False if the pod is stopped before."""
         while True:
             try:
                 self._parts.gpus.acquire(self.pod)

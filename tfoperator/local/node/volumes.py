@@ -1,7 +1,7 @@
 """Volumes are directories under the run directory. They are filled in the same manner as by the kubelet.
 
 The runtime decides how containers access volumes: see `runtime.process` and `runtime.docker`. If a volume can never be
-provided, it is rejected. It is not silently left empty.
+provided, the container fails to start: the volume is not silently left empty.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class VolumeManager:
     def __init__(self, root: Path, *, keep: bool = False, mounted: bool = False) -> None:
         self._keep = keep
         self._mounted = mounted
-        # Containers get these paths, and their working directory may be any.
+        # Absolute, because containers get these paths and may start in any directory.
         self._root = root.absolute()
         self._pods = self._root / "pods"
         self._claims = self._root / "claims"
@@ -138,7 +138,7 @@ class VolumeManager:
     def close(self) -> None:
         """Remove empty directories. Call it when no pod is left: a pod that starts could need these directories."""
         for directory in (self._pods, self._root / "objects", self._root):
-            with suppress(OSError):  # it is not empty, or was never made
+            with suppress(OSError):  # the directory is not empty, or was never made
                 directory.rmdir()
 
     def _prepare(self, pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | None) -> Path:
@@ -152,7 +152,7 @@ class VolumeManager:
             self._make(directory)
             return directory
         directory = self._pods / pod.metadata.uid / volume.name
-        # The claim of an ephemeral volume lives as long as its pod, too: here there is no other storage to claim.
+        # An ephemeral volume lives as long as its pod, and there is no storage to claim here: make a folder.
         if volume.empty_dir is not None or volume.ephemeral is not None:
             self._make(directory)
             return directory
@@ -205,7 +205,7 @@ class SharedFolders:
         with self._lock:
             self._users.setdefault(folder, set()).add(pod)
             exists = folder.is_dir()
-        if exists:  # written again, as for each start: a program may have changed its files
+        if exists:  # write them again at each start: a program may have changed the files
             fill(folder)
             return folder
         self._root.mkdir(parents=True, exist_ok=True)
@@ -214,7 +214,7 @@ class SharedFolders:
             fill(new)
             new.chmod(0o755)
             with self._lock:
-                if not folder.is_dir():  # else another pod has made it meanwhile
+                if not folder.is_dir():  # else another pod has made the folder meanwhile
                     new.rename(folder)
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -228,9 +228,9 @@ class SharedFolders:
                 self._users[folder].discard(pod)
                 if not self._users[folder]:
                     del self._users[folder]
-                    # Renamed first: deleting takes time, and a new pod may need a whole folder by this name.
+                    # Rename the folder first: deleting takes time, and a new pod may need a folder of this name.
                     old = folder.with_name(f".old-{folder.name}-{pod}")
-                    with suppress(FileNotFoundError):  # it was never filled
+                    with suppress(FileNotFoundError):  # the folder was never filled
                         folder.rename(old)
                         unused.append(old)
         for old in unused:
@@ -306,8 +306,8 @@ def _host_path(name: str, source: HostPathSource) -> Path:
 
 
 def _write(directory: Path, path: str, content: bytes, mode: int) -> None:
-    # Write a new file beside it, then rename it: a running process never sees half of the content, and the file has its
-    # final mode before it has any content.
+    # Write a new file beside the old file, then rename it: a running process never sees half of the content, and the
+    # file has its final mode before it has any content.
     *folders, name = parts_beneath(path) or (".",)
     fresh = f".{name}.{threading.get_ident()}.new"  # several pods may share the folder
     with folder_beneath(directory, folders) as folder:

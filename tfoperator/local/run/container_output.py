@@ -120,7 +120,8 @@ class OutputReader:
         """Whether the logs had more lines than the caller requested."""
 
     def read(self, lines: int | None) -> list[LogChunk]:
-        """Read one round. The logs share `lines`. With None, read the next block of each log, and skip nothing.
+        """Return the output for one round of the terminal. The logs share `lines` lines (`fair_shares`). With None,
+        return the next block of each log, and skip nothing.
 
         If a log has too many lines that are not read yet, lines are skipped, and reading continues with its newest
         lines.
@@ -194,7 +195,7 @@ class RunListener:
         """Handle new output of containers."""
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """Handle the end of the run, or the cause of its end. Running containers are being stopped."""
+        """Handle the outcome of the run as soon as it is known. The containers that still run are then stopped."""
 
     def page_link(self, url: str) -> None:
         """Handle a new link to the page. A browser can open the link only once."""

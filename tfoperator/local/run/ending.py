@@ -1,8 +1,8 @@
 """The end of a run, and the state of its jobs and pods after this end. Pure.
 
 The last state of a TFJob that a run has seen may be a running state: the run stops and deletes the TFJob, and does not
-read it again. This module writes the end of the run into the TFJob. So every view that reads a TFJob is right without a
-special case.
+read it again. This module writes the end of the run into the TFJob. So the page and the commands, which read the TFJob,
+need no special case for a run that has ended.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def _ended(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
 
 
 def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
-    """Return the status of a job whose run has ended: it has an outcome, and shows no activity.
+    """Return the status of a job whose run has ended: the job has the condition Succeeded or Failed, and no active
+    replicas.
 
     If a job had ended before the run ended, the job keeps its outcome and its times.
     """
@@ -151,7 +152,9 @@ def _at_rest(status: ReplicaStatus) -> ReplicaStatus:
 
 
 def _closed(usage: JobUsage, at: datetime) -> JobUsage:
-    """Return the usage of a job that ended at this time. The job is in no phase, and holds no resources."""
+    """Return the usage of a job that ended at this time: the last phase gets its seconds until then, and the job holds
+    no resources any more.
+    """
     if not usage.phase:
         return usage
     resources = {

@@ -1,8 +1,8 @@
 """Decides whether a worker may be about to end, and whether an interrupted job has finished. Pure.
 
 An interrupted run sends SIGTERM to its programs. In programs with several workers, TensorFlow catches SIGTERM, and the
-training continues. It may finish within the grace period. Exit code 0 alone doesn't show that the training finished: a
-program that handles SIGTERM itself saves its state, and exits with 0 in the middle of its training.
+training continues. The training may finish within the grace period. Exit code 0 alone doesn't show that the training
+finished: a program that handles SIGTERM itself saves its state, and exits with 0 in the middle of its training.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ def _decides(job: TFJob, name: str) -> bool:
 
 
 def trained_to_its_end(replica: ReplicaFacts) -> bool:
-    """Return whether a replica ended by itself and with success, even if it was asked to stop."""
+    """Return whether a replica completed its training and ended with exit code 0, even if the run had asked it to stop.
+
+    A replica that was asked to stop counts only if its last lines show that TensorFlow caught SIGTERM, or that the
+    training reached its last step.
+    """
     run = replica.last_run
     if run is None or run.exit_code != 0:
         return False

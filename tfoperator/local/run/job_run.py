@@ -69,7 +69,7 @@ class JobRun:
         self._typed = typed
         self._fits: dict[str, FitOutput] = {}  # by the path of the log
         self._fitting: set[tuple[str, str]] = set()  # pods that have printed their progress, by namespace and name
-        self._heard: set[tuple[str, str]] = set()  # pods at whose port a process has listened, likewise
+        self._heard: set[tuple[str, str]] = set()  # pods at whose port a process has listened, by namespace and name
         self._listened_at = 0.0
         self._began = datetime.now(UTC).replace(microsecond=0)
 
@@ -153,9 +153,9 @@ class JobRun:
                 self._heard |= plane.runtime.network.heard()
 
     def _apart(self, pods: Sequence[Pod]) -> tuple[str, ...]:
-        """Return the training replicas of a job if no replica has listened at its port; else an empty tuple.
+        """Return the replicas that trained, if no replica of the job has listened at its port. Otherwise return ().
 
-        Then none of them can have connected to another replica, so each has trained alone.
+        Without a listening replica, the replicas can't have connected to each other, so each has trained alone.
         """
         places = {(pod.metadata.namespace, pod.metadata.name): replica_name(pod) for pod in pods}
         trained = [name for place, name in sorted(places.items()) if place in self._fitting]

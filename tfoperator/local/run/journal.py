@@ -22,8 +22,8 @@ from tfoperator.local.run.records import RunRecords
 logger = logging.getLogger(__name__)
 
 _SECONDS = 0.25
-"""Seconds between two updates that show that the run is alive, and at least between two writes of the records. If
-the run is killed, the records lack at most the changes of this time.
+"""Seconds between two updates of the log's modification time, which show that the run is alive. The records are written
+at most as often, so they may lack the newest changes if the run is killed.
 """
 
 _MAX_SHARE = 0.05

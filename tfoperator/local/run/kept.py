@@ -37,7 +37,7 @@ MAX_RECORDS = 256 << 20
 RUNNING, UNREADABLE = "Running", "Unreadable"
 
 _MAX_RESULT = 32 << 20  # bytes of a result that are read
-_MAX_PROCESS = 64 << 10  # likewise of the record of a process
+_MAX_PROCESS = 64 << 10  # bytes of the record of a process that are read
 _STAMP = "%Y%m%d-%H%M%S"
 _STAMP_LENGTH = len("20260131-235959")
 
@@ -71,7 +71,9 @@ class KeptRun(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> RunEnd | None:
-        """How the run ended, for its jobs. It is None while the run continues, or if the end is unknown."""
+        """The end of the run, from which the last state of its jobs is made. It is None while the run continues, or if
+        the end is unknown.
+        """
         if self.ended is None:
             return None
         return RunEnd(self.state, self.ended, left=self.left) if self.result is None else self.result.end
@@ -127,7 +129,7 @@ def _read_result(directory: Path) -> KeptRun | None:
 def _began(directory: Path) -> datetime:
     """Return when a run without a readable result began.
 
-    The time is from its records, or else from its name or its folder.
+    The time is from the run's records. Without readable records, it is from the folder's name, or the folder's ctime.
     """
     try:
         with (directory / RECORDS).open("rb") as stream:

@@ -88,7 +88,7 @@ class JobLifecycle:
         self._news = news
         self._namespace = namespace
         self._timeout = timeout
-        # The calls that its own thread makes. The queue's put is reentrant, so a signal handler may call it.
+        # The calls that this object's own thread makes. The queue's put is reentrant, so a signal handler may call it.
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.jobs: dict[str, WithJson[TFJob]] = {}
         """The last state of each job that was seen, by UID."""
@@ -102,14 +102,14 @@ class JobLifecycle:
         self._state_lock = threading.Lock()  # guards what was seen (jobs, curves, pods, events), for other threads
         self._changes = 0
         self.quiet: dict[str, float] = {}
-        """For how many seconds nothing had been written to each log when the time of the run was over, by the path of
-        the log.
+        """For how many seconds nothing had been written to each log when the run reached its time limit, by the path of
+        the log. It is empty if the run did not reach its time limit.
         """
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
         self.operator_failed = self._later(self._fail)
         """Called with the reason if the operator has failed. Any thread may call it."""
         self._interrupts = 0
-        self._last: tuple[Event, ...] = ()  # all events that the server had at the end
+        self._last: tuple[Event, ...] = ()  # all events that the API server had at the end
         self._over = False  # the jobs' end was recorded: later changes are clean-up
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
@@ -292,7 +292,7 @@ class JobLifecycle:
     def _notify(self, call: Callable[[], object]) -> None:
         self._news.put(call)
 
-    # The methods below run in its own thread.
+    # The methods below run in this object's own thread.
 
     def _saw_job(self, job: WithJson[TFJob]) -> None:
         if self._over:

@@ -1,4 +1,4 @@
-"""Reads one log, and keeps the read position: complete lines, skipped lines, and a progress bar."""
+"""Reads one log while it is written: complete lines, the number of skipped lines, and the text of a progress bar."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UnreadLog:
     def __init__(self, log: LogFile) -> None:
         self.log = log
         self._stream: BinaryIO | None = None
-        self._position = 0  # the file has been read up to here
+        self._position = 0  # the file has been read up to this byte
         self._complete = b""  # whole lines, with their ends
         self._rest = b""  # the content after the last line end
         self._skipped = 0
@@ -121,7 +121,7 @@ class UnreadLog:
         self._complete += whole + end
         state = rest.rstrip(b"\r")
         if b"\r" in state:
-            # Only the last state of a bar counts; the carriage return before it marks it as one.
+            # Keep only the last state of a progress bar. The carriage return before this state marks it as a bar.
             state = b"\r" + state.rpartition(b"\r")[2]
         rest = state + rest[len(rest.rstrip(b"\r")) :][:1]
         if len(rest) > _MAX_LINE_SIZE:

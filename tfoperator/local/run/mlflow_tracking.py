@@ -21,12 +21,12 @@ experiment.
 """
 
 _SETTINGS = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # its own bounds are 7 retries of 120 s
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # MLflow's defaults are 7 retries of 120 s
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # MLflow must not print into the command's output
 }
 _POINTS_AT_ONCE, _PARAMETERS_AT_ONCE = 1000, 100  # what a server of MLflow takes in one request
-_STATUS: dict[str, str] = {ConditionType.SUCCEEDED: "FINISHED", ConditionType.FAILED: "FAILED"}  # else it was stopped
+_STATUS: dict[str, str] = {ConditionType.SUCCEEDED: "FINISHED", ConditionType.FAILED: "FAILED"}  # others: KILLED
 _MAX_VALUE = 6000  # characters of a parameter
 
 

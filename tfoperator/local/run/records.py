@@ -75,7 +75,7 @@ def _check(obj: Mapping[str, Any]) -> None:
     names = [obj["metadata"].get(member) for member in ("namespace", "name", "uid")]
     if not all(isinstance(name, str) and name for name in names):
         raise ValueError("an object has no name")
-    PODS.path(names[0], names[1])  # raises ValueError for a word that can be no name
+    PODS.path(names[0], names[1])  # raises ValueError if the namespace or the name is not valid
 
 
 def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:

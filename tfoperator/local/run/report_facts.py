@@ -17,7 +17,7 @@ from tfoperator.report.job import facts_of_replica
 from tfoperator.report.log_lines import plain_lines
 from tfoperator.report.stack_text import waits_at
 
-_MAX_RUNS = 20  # of one replica, its last runs: a crash loop has thousands
+_MAX_RUNS = 20  # the last runs of a replica that a report contains: a crash loop has thousands
 
 
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
@@ -98,8 +98,8 @@ that failed.
 def full_disk(folders: Iterable[Path], *, root: bool | None = None) -> str:
     """Return the first of these folders on a disk that has no free space for this user.
 
-    Return "" if there is none, or if this is unknown. `root` may use the space that is reserved for root. By default,
-    `root` is whether this process runs as root.
+    Return "" if there is none, or if this is unknown. With `root`, the space that is reserved for root counts as free.
+    The default of `root` is whether this process runs as root.
     """
     root = os.geteuid() == 0 if root is None else root
     for folder in folders:
@@ -149,7 +149,7 @@ def read_kernel_log(path: Path = _KMSG) -> list[str]:
         while len(records) < _MAX_RECORDS:
             try:
                 data = os.read(descriptor, _RECORD_BYTES)
-            except BrokenPipeError:  # overwritten while being read: the next read continues after it
+            except BrokenPipeError:  # the kernel has overwritten the next record: the following read continues after it
                 continue
             except OSError:  # BlockingIOError: no more records
                 break

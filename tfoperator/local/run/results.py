@@ -120,7 +120,7 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def end(self) -> RunEnd:
-        """How and when the run ended, for its jobs."""
+        """The end of the run, from which the last state of its jobs is made."""
         at = utc(self.began) + timedelta(seconds=self.seconds)
         replicas = {(job.namespace, replica.pod): replica.state for job in self.jobs for replica in job.replicas}
         finished = frozenset(
@@ -135,7 +135,7 @@ class Evidence(msgspec.Struct, frozen=True):
     `peaks` contains the peak memory of their containers. `kernel_log` is called if a process was killed. `full_disk` is
     called if a replica has failed; it returns the folder whose disk is full. `apart` contains replicas that could not
     have connected to each other. `quiet` contains, by the path of a log, for how many seconds nothing had been written
-    to this log when the run's time was over.
+    to this log when the run reached its time limit.
     """
 
     peaks: PeakMemory = msgspec.field(default_factory=PeakMemory)

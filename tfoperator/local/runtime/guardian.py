@@ -31,10 +31,11 @@ class Guardian:
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
         self._arguments = arguments
-        # It outlives a container in which this process may run, so it must not carry that container's mark.
+        # If this process itself runs in a container of another run, the guardian must outlive that container. So the
+        # guardian must not inherit the container's mark, by which the processes of the container are found and killed.
         given = os.environ if environment is None else environment
         self._environment = {name: value for name, value in given.items() if name != CONTAINER_VARIABLE}
-        self._lock = threading.Lock()  # guards writes to the pipe; they are far smaller than its buffer
+        self._lock = threading.Lock()  # guards writes to the pipe; they do not block, because they are small
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -48,7 +49,7 @@ class Guardian:
                     stderr=subprocess.DEVNULL,
                     cwd="/",
                     env=self._environment,
-                    start_new_session=True,  # it must not get a Ctrl-C of the terminal
+                    start_new_session=True,  # the guardian must not get a Ctrl-C of the terminal
                 )
 
     @property

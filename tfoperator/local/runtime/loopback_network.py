@@ -130,7 +130,7 @@ def _listening_ports() -> frozenset[int]:
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError), open(table, encoding="ascii") as stream:
             next(stream, None)
-            # A busy machine has thousands of connections that have ended, and few sockets that listen.
+            # Find the few listening sockets by a quick search: a busy machine has thousands of other connections.
             for fields in (line.split() for line in stream if f" {_LISTENS} " in line):
                 if len(fields) > 3 and fields[3] == _LISTENS:
                     ports.add(int(fields[1].rpartition(":")[2], 16))
@@ -153,7 +153,7 @@ def _try_reserve(port: int) -> socket.socket | None:
     reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         reservation.bind((LOOPBACK, port))
-        # The strictest test: without SO_REUSEADDR and on every interface, because pods often listen on all.
+        # Test without SO_REUSEADDR and on every interface, because pods often listen on all interfaces.
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.bind(("", port))
     except OSError:

@@ -56,7 +56,7 @@ class Mount(msgspec.Struct, frozen=True):
         return self.mount_path.rstrip("/") == "/tmp"
 
     def make_source(self) -> None:
-        """Ensure that `source` exists if it is a part of a volume, and that no link leads out of the volume.
+        """If the mount has a `subPath`, ensure that `source` exists, and that no link leads out of the volume.
 
         Raises UnsafePath.
         """

@@ -21,7 +21,7 @@ from tfoperator.pipeline.compiling.launch_plan import (
 )
 
 RUN_ID = "{{workflow.uid}}"
-_MAX_TASK_NAME = 100  # characters; Argo allows 128, and shortens a task's name itself where it makes a pod's name of it
+_MAX_TASK_NAME = 100  # characters; Argo allows 128, and itself shortens a task's name for the name of the pod
 _MAX_WORKFLOW = 50  # characters: 63, the limit of a label's value, minus the suffix that `generateName` appends
 _FIRST_DELAY = "10s"  # before the first retry; each later delay is twice as long
 

@@ -18,7 +18,7 @@ from tfoperator.pipeline.values import ITEM, OUTPUT, Value
 
 
 class Channel:
-    """Artifacts of one type, which a component or the outside passes to components.
+    """Artifacts of one type, which components read.
 
     If a channel has a `uri` or `artifacts`, these artifacts exist before the pipeline runs. Otherwise the component
     `producer` makes the artifact.

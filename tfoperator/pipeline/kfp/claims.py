@@ -81,7 +81,7 @@ class _ClaimLauncher(BaseComponentLauncher):
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether the spec is a ClaimSpec, a task that makes or deletes a claim. It has no platform config."""
+        """Return whether the spec is a ClaimSpec (a task that makes or deletes a claim), without a platform config."""
         return isinstance(executor_spec, ClaimSpec) and platform_spec is None
 
     def dry_run(self) -> str:

@@ -37,7 +37,7 @@ from tfoperator.pipeline.kfp.resources import resources_of
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
 _KEY = re.compile(r"\.(\w+)|\['([^']+)'\]")
 _FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
-"""For each field of an artifact in placeholders (`{{$.inputs.artifacts['data'].path}}`), the field in our JSON."""
+"""For each field of an artifact in a placeholder (`{{$.inputs.artifacts['data'].path}}`), the key in `_described`."""
 _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
 """The maximum size of an argument of a program on Linux, in bytes."""
@@ -65,9 +65,9 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     (output parameters). `contents` names the inputs whose content a placeholder can request. With `old_schema` (schema
     2.0.0), the program also gets its parameters in the form `{"intValue": "1"}`.
 
-    A program of `preCacheCheck` runs before the program of its task. It has a single output, its report, which is named
-    `report`; `planned` names the artifacts that the program of the task will make. For any other program, both are
-    empty.
+    A program of `preCacheCheck` runs before the program of its task. It has a single output, its report. `report` is
+    the name of this output, and `planned` names the artifacts that the program of the task will make. For any other
+    program, both are empty.
 
     The constructor raises ComponentError if a placeholder is not supported.
     """

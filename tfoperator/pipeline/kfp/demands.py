@@ -60,7 +60,7 @@ def _reaching(options: Mapping[str, Any], here: Path) -> Iterator[str]:
 
 
 def _sources(volumes: Any) -> Iterator[str]:
-    """Yield the folders of the machine that these volumes mount. For a volume of the engine, yield its name."""
+    """Yield the folders of the machine that these volumes mount. For a volume of the Docker engine, yield `//NAME`."""
     for volume in volumes if isinstance(volumes, Mapping | list | tuple) else [volumes]:
         source = str(volume) if isinstance(volumes, Mapping) else str(volume).split(":")[0]
         yield source if "/" in source else f"//{source}"

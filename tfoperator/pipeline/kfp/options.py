@@ -126,7 +126,7 @@ def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Optio
 
 
 def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
-    """Return an item of an option with `name` and the JSON fields in place of their sources.
+    """Return an item of an option in which `name` and the JSON fields have values, in place of the inputs in the file.
 
     The older spelling `secretName` is used only if the newer spelling `secretNameParameter` is missing.
     """

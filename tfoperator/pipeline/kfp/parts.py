@@ -289,7 +289,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def read_condition(text: str, inputs: Named) -> Any:
-    """Return the `Value` for the text of a condition in CEL. It refers to the inputs that the condition names.
+    """Return the `Value` for the text of a condition in CEL. The `Value` refers to the inputs that the condition names.
 
     Raises ComponentError if the text uses a part of CEL that is not supported.
     """

@@ -238,7 +238,7 @@ def _placement(where: str, options: Options) -> Json:
     spec: Json = {}
     place, selector = f"{where}.nodeSelector", options.get("nodeSelector", {})
     chosen = selector.get("nodeSelectorJson")
-    if chosen is not None:  # as in a cluster of Kubeflow Pipelines, `labels` are ignored then
+    if chosen is not None:  # with `nodeSelectorJson`, `labels` are ignored, as in Kubeflow Pipelines
         check_size(place, chosen)
         check(place, chosen, {"*": str})
     if pairs := labels_of(place, selector.get("labels", {}) if chosen is None else chosen):

@@ -10,7 +10,9 @@ from typing import Any
 from tfoperator.launcher import ComponentError
 
 _EACH = "*"
-"""A key in a form. It stands for any name of a member: each such member has the form in the key's value."""
+"""A key that stands for any name. For example, the form `{"*": str}` allows members with any names, whose values are
+texts (see `check`).
+"""
 _NAMED = {"name": str, "displayName": str, "description": str}
 _TYPE = {"schemaTitle": str, "schemaVersion": str, "instanceSchema": str}
 _OLD_VALUE = {"stringValue": str, "intValue": object, "doubleValue": float}

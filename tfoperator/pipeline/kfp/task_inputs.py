@@ -90,7 +90,7 @@ def artifacts_of(where: str, task: Json, component: Json, scope: Step, made: Map
         elif (inherited := scope.inputs.get(given.get("componentInputArtifact", ""))) is not None:
             artifacts[key] = inherited
         if definitions.get(key, {}).get("isOptional") and isinstance(artifacts.get(key), Value):
-            # None if the producer was skipped or has failed.
+            # The input is empty if the task that makes the artifact was skipped or has failed.
             artifacts[key] = Value("first", (artifacts[key], None))
     return artifacts
 

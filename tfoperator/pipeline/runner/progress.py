@@ -13,7 +13,12 @@ from tfoperator.pipeline.store.records import RunState
 
 
 class StepState(StrEnum):
-    """The state of a step."""
+    """The state of a step.
+
+    CACHED: the outputs of an earlier execution were reused. RETRYABLE: the step failed, but may succeed if the run is
+    resumed. SKIPPED: the step did not run, because another step failed or the run was cancelled. LEFT_OUT: the step did
+    not run, because its condition is false, or because the condition of a step whose output it needs is false.
+    """
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -157,8 +157,8 @@ class RunSteps:
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
         self._executions: dict[str, ExecutionRecord] = {}
-        self._chosen: dict[str, Step] = {}  # the steps that will run, with their settings
-        self._folded = True
+        self._chosen: dict[str, Step] = {}  # the steps whose conditions hold, with their settings
+        self._folded = True  # whether the items of a loop may still be unknown
         self._steps: list[Step] = []
         self.views: dict[str, StepView] = {}
         self._unfold()
@@ -169,8 +169,10 @@ class RunSteps:
         self._parts.listener.step(view)
 
     def startable(self) -> list[Step]:
-        """Return the steps that can start now. Record the other steps that were due, because a condition is false, as
-        `left out`.
+        """Return the steps that can start now.
+
+        If the condition of such a step is false, the step is recorded as `left out` and not returned. If its inputs or
+        settings are not valid, it is recorded as `failed`.
         """
         while True:
             self._unfold()

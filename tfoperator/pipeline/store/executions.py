@@ -297,9 +297,10 @@ def _add_events(
     """Record that an execution reads or makes artifacts.
 
     An item of `paths` has the name of an input or output, the position of an artifact in it, and the artifact's id. ML
-    Metadata has one event for each artifact and execution. The rows of the table `eventpath` have the names and
-    positions of the event. ML Metadata reads a name or a position from a row. Our row of a name also contains the
-    position, because the rows of an event have no order.
+    Metadata has one event for each artifact and execution. Each use of the artifact gets two rows in the table
+    `eventpath`: a row with the name (`step_key`), and a row with the position (`step_index`). ML Metadata reads only
+    one of the two values from a row. Our row with the name also contains the position, because nothing else connects
+    the two rows.
     """
     for artifact in dict.fromkeys(artifact for _, _, artifact in paths):
         values = {"artifact_id": artifact, "execution_id": execution, "type": EVENTS[direction]}

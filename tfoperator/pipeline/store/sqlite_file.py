@@ -31,7 +31,7 @@ class SQLiteFile(Database):
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        """Make the file if it does not exist."""
+        """Open the file. Make it if it does not exist, except with `read_only`."""
         self._path = path
         url = URL.create("sqlite", database=str(path))
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})

@@ -36,7 +36,7 @@ _JSON_TYPES = frozenset({"application/json", "application/*", "*/*", "applicatio
 
 
 def negotiate(accept: str) -> RequestedForm:
-    """Return the first clause of an Accept header that the server supports.
+    """Return the format of the first clause of an Accept header that the server supports.
 
     Raises StatusError 406 if there is no such clause.
     """
@@ -95,7 +95,11 @@ class Representation:
 def representation(
     wanted: RequestedForm, resource: ResourceType, table: TableFormat, clock: Clock, include_object: str = "Metadata"
 ) -> Representation:
-    """Return the encoder for one request. For table rows, `include_object` is None, Metadata or Object."""
+    """Return the encoder for one request.
+
+    `include_object` is the query parameter `includeObject`. Each row of a table contains the whole object for "Object",
+    its metadata for "Metadata", and neither for "None".
+    """
     if wanted.form == "Table":
         return _Tables(resource, wanted.version, table, clock, include_object)
     if wanted.form:

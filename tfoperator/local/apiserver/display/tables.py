@@ -18,7 +18,7 @@ from tfoperator.local.apiserver.resource_types import ResourceType
 Cell = Callable[[Json, datetime], Any]
 
 
-_DEFINED = ("name", "type", "format", "description", "priority")  # of a column, for clients
+_DEFINED = ("name", "type", "format", "description", "priority")  # the members of a column that a Table contains
 
 
 class TableFormat:
@@ -83,7 +83,11 @@ def _restarts(pod: Json, now: datetime) -> str:
 
 
 def _pod_status(pod: Json, _now: datetime) -> str:
-    """Return the status column of a pod: the most informative reason of any of its containers, else the phase."""
+    """Return the status column of a pod, such as `Running`, `CrashLoopBackOff` or `Terminating`.
+
+    A pod that is being deleted is `Terminating`. Otherwise, the status is the reason of the first container that waits
+    or has ended. If there is none, it is the reason or the phase of the pod.
+    """
     status = pod.get("status") or {}
     word = status.get("reason") or status.get("phase") or "Unknown"
     for container in reversed(_statuses(pod)):

@@ -93,7 +93,7 @@ class Api:
             is_known = path in ("/version", "/version/") or self._discovery.document(path, "") is not None
             raise errors.method_not_allowed() if is_known else no_such_path(path)
         accept = request.headers.get("accept", "")
-        if path in ("/version", "/version/"):  # generated clients request the second
+        if path in ("/version", "/version/"):  # clients that are generated from OpenAPI request `/version/`
             return json_answer(encode(VERSION))
         if path == "/":
             return json_answer(encode({"paths": [*self._discovery.paths(), "/healthz", "/openapi/v3", "/version"]}))
@@ -115,7 +115,7 @@ class Api:
 
 
 def _health(request: Request) -> Answer | None:
-    """Return the answer to a question about the server's health, as kube-apiserver writes it; None for another path.
+    """Return the response to a health check such as `/readyz`, in kube-apiserver's format; None for any other path.
 
     A server that answers is healthy: `ping` is its only check. `kubectl get --raw='/readyz?verbose'` lists the checks.
     """

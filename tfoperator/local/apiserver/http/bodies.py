@@ -1,6 +1,7 @@
 """Reads the bodies of requests, and makes the bodies of responses.
 
-Requests contain objects in JSON or YAML, patches, and delete options. Responses contain JSON, and Kubernetes' statuses.
+Requests contain objects in JSON or YAML, patches, and delete options. Responses contain objects in JSON, or a
+Kubernetes `Status`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class _TerminalOutput(asyncio.StreamReaderProtocol):
     """Reads the output of a terminal.
 
     The kernel reports the end of a terminal as the error EIO. At an error, the base class would drop output that is not
-    read yet.
+    read yet, so this class reports a normal end.
     """
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - EIO, once all its programs have ended
@@ -99,7 +99,7 @@ class ExecProgram:
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
         shown = _TerminalOutput(reader)
         output, _ = await loop.connect_read_pipe(lambda: shown, os.fdopen(os.dup(ours), "rb", buffering=0))
-        typed = asyncio.StreamReaderProtocol(asyncio.StreamReader())  # for its flow control: it reads nothing
+        typed = asyncio.StreamReaderProtocol(asyncio.StreamReader())  # only for the flow control of `drain`
         keyboard, _ = await loop.connect_write_pipe(lambda: typed, os.fdopen(os.dup(ours), "wb", buffering=0))
         return cls(process, asyncio.StreamWriter(keyboard, typed, None, loop), {STDOUT: reader}, ours, (output,))
 
@@ -131,7 +131,7 @@ class ExecProgram:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             with suppress(ProcessLookupError):
-                self.process.kill()  # in case it has no process group of its own yet
+                self.process.kill()  # the child may not have made its process group yet
 
     def close(self) -> None:
         """Close the pipes or the terminal of a command that has ended."""

@@ -1,9 +1,9 @@
 """`pods/{name}/log`: selects the container, and sends the data that the node agent's reader returns.
 
 A reader is an ordinary blocking iterator, because it reads files. So a thread in a pool reads each chunk when the
-server has sent the previous chunk. While a reader follows a log, it must yield about once a second. It yields `b""` if
-there is nothing new. Otherwise the server can't stop the reader when the client disconnects or the server stops, and
-the reader blocks a thread that other readers need.
+server has sent the previous chunk. While a reader follows a log, it must yield about once a second, and `b""` if there
+is nothing new. The server can stop a reader only between two chunks, for example when the client has disconnected.
+Until then, the reader blocks a thread that other readers need.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ LogReader = Callable[[LogRequest], Iterator[bytes]]
 """Yields the chunks of the log that a request names. Raises LookupError if there is no such log, or no such log yet."""
 
 _OPTIONS = ResourceType("", "v1", "PodLogOptions", "PodLogOptions")
-_LONG_AGO = 10 * 365 * 24 * 3600  # seconds: longer than any log of this server
-_MAX_THREADS = 64  # more logs that are followed at once take turns: a turn without news takes a tenth of a second
+_LONG_AGO = 10 * 365 * 24 * 3600  # seconds; no log of this server is older
+_MAX_THREADS = 64  # if clients follow more logs, readers take turns; a turn without new lines takes 0.1 s
 
 
 def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
@@ -57,13 +57,13 @@ def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -
 
 
 def _since(pod: str, query: Mapping[str, str], now: datetime) -> datetime | None:
-    """Return the time of the first lines that the client requests.
+    """Return the time at which the requested lines begin. Return None if the client requests all lines.
 
     Raises StatusError 400 for an invalid time, and 422 if the query contains both `sinceSeconds` and `sinceTime`.
     """
     seconds, text = _number(pod, query, "sinceSeconds", least=1), query.get("sinceTime", "")
     if seconds is not None and text:
-        # kube-apiserver names no field here, but an empty list of fields.
+        # kube-apiserver's message has an empty list (`[]`) in place of a field.
         problem = forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")
         raise invalid(_OPTIONS, pod, [problem])
     if seconds is not None:
@@ -156,7 +156,7 @@ class LogReaders:
 
         try:
             first, rest = await asyncio.get_running_loop().run_in_executor(self._pool, begin)
-        except Exception as error:  # a reader is foreign code; its failure is the answer to the client
+        except Exception as error:  # the node agent's reader may raise any error: it becomes the response
             raise _status(error, wanted) from error
         return self._chunks(first, rest, wanted)
 

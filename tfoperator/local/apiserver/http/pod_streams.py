@@ -230,7 +230,8 @@ async def _until_set(event: asyncio.Event) -> None:
 async def _first_of(*waiting: Awaitable[None]) -> int:
     """Wait until the first task ends, and cancel the other tasks.
 
-    Return the index of the first task. Raises the exception of this task.
+    Return the index of the first task. Raises the exception of this task, except a ConnectionError: the client has
+    disconnected.
     """
     tasks = [asyncio.ensure_future(awaitable) for awaitable in waiting]
     try:

@@ -1,8 +1,8 @@
 """Reads the built-in kinds from protobuf. kubectl's generators (`create deployment`, ...) and client-go send protobuf.
 
 A table of fields is used to decode a message into the dictionary of its JSON. Unknown fields are skipped, as protobuf
-requires. `protobuf_fields.json` is this table. hack/protobuf_fields.py generates it from the published Go types. It is
-complete, so a field that a client sets is never lost. Responses are always JSON.
+requires. `protobuf_fields.json` is this table. hack/protobuf_fields.py generates it from the published Go types. The
+table has all fields of these kinds, so a field that a client sets is never lost. Responses are always JSON.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ def _message(name: str) -> _Message:
 
 
 def _field(description: str) -> _Field:
-    """Return a field of the table; hack/gomod/kubernetes/protobufs explains the marks."""
+    """Return a field from its text in the table, such as `conditions apps.DeploymentCondition*`.
+
+    A `!` before the type means that an empty value counts. After the type, `*` means a list, and `%` a map.
+    """
     name, _, kind = description.rpartition(" ")
     keep_empty, kind = kind.startswith("!"), kind.removeprefix("!")
     is_map, repeated, kind = kind.endswith("%"), kind.endswith("*"), kind.rstrip("%*")

@@ -55,7 +55,7 @@ _VERBS = {"DELETE": "delete", "GET": "get", "PATCH": "patch", "POST": "create", 
 
 
 class _Call(NamedTuple):
-    """One request, and the objects that its path names."""
+    """One request, with its parsed path and the resource type in this path."""
 
     request: ApiRequest
     resource: ResourceType

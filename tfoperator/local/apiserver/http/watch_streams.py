@@ -112,7 +112,7 @@ class Watcher:
                 return
             stored = change.last
             if not after and change.new is not None and change.old is not None:
-                # It left the selection: send its old state, with the version at which it left.
+                # The object has left the selection: send its old state, with the version at which it left.
                 stored = StoredObject(change.old.key, change.old.copy(), change.revision)
             type_ = ("MODIFIED" if before else "ADDED") if after else "DELETED"
         self._put(self._form.event(type_, stored))

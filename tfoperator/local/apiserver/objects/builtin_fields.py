@@ -28,8 +28,8 @@ Schemas = Mapping[str, Any]
 class _Type(msgspec.Struct):
     """A type with fields, such as PodSpec.
 
-    `fields` contains, by the name of a field, the type of the value, or of the items if the value is a list. The type
-    is None if the value has no fields, for example if it is a text.
+    `fields` maps the name of each field to the type of its value. For a list, this is the type of the items. It is None
+    for a value without fields, such as a text.
     """
 
     fields: dict[str, _Type | None]
@@ -43,7 +43,7 @@ def read_schemas() -> Schemas:
 def drop_unknown_fields(kind: str, obj: Json) -> list[str]:
     """Remove, in place, every field that an object of this built-in kind can't have. Return the paths of these fields.
 
-    An object of a kind that the file does not contain stays unchanged.
+    An object of a kind that `builtin_schemas.json` does not contain stays unchanged.
     """
     dropped: list[str] = []
     _drop(obj, _types().get(kind), "", dropped)
@@ -74,7 +74,7 @@ def _drop_members(value: object, of: _Type, path: str, dropped: list[str]) -> No
 
 @cache
 def _types() -> Mapping[str, _Type]:
-    """Return the type of each built-in kind. Kinds of the server's own definitions (CRDs) are left out.
+    """Return the type of each built-in kind, except CustomResourceDefinition.
 
     Clients can't write CRDs here, and the schemas in a CRD may have fields with any name.
     """
@@ -96,5 +96,5 @@ def _type_in(member: Mapping[str, Any], types: Mapping[str, _Type]) -> _Type | N
         return _type_in(member["allOf"][0], types)
     if "items" in member:
         return _type_in(member["items"], types)
-    # In these kinds, the values of maps with free names are quantities and texts. The code keeps all of them.
+    # Maps with arbitrary keys, such as labels and limits, contain only texts and quantities: keep all their members.
     return types.get(str(member.get("$ref", "")).removeprefix(REFERENCE_PREFIX))

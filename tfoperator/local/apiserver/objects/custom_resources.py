@@ -1,7 +1,7 @@
 """Custom resources: a CRD's names, schema, printer columns and subresource. They need no apiextensions server.
 
 The schema contains the rules that OpenAPI can express. A validator in Python replaces the CRD's CEL rules. As in
-kube-apiserver, it runs only if the schema finds no problem.
+kube-apiserver, the validator runs only if the schema finds no problem.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class CustomStrategy(Strategy):
         validator: Validator | None,
         convertible: Check | None = None,
     ) -> None:
-        """With `has_status` the CRD has the status subresource, so writes to the main endpoint do not change the
+        """With `has_status` the CRD has the subresource `/status`, so writes to the object's own path do not change the
         status.
         """
         self._schema = schema

@@ -140,7 +140,7 @@ def _default_container(container: Json) -> None:
     for kind in ("limits", "requests"):
         _write_quantities(resources.get(kind))
     if limits := resources.get("limits"):
-        # A limit without a request is also the request, as the scheduler assumes.
+        # If a resource has a limit and no request, kube-apiserver sets the request to the limit.
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
     for port in container.get("ports") or ():
         _set(port, "protocol", "TCP")

@@ -113,7 +113,7 @@ def apply(
     owned = {other: theirs - lost[other] for other, theirs in owned.items()}
     obj = _merge(copy.deepcopy(current), wanted, "", layout)
     others = with_parents(path for theirs in owned.values() for path in theirs)
-    # Items first, with all their fields: an item's keys must exist as long as the item.
+    # Remove whole items of lists first. The keys of an item are never removed alone, because they identify it.
     for path in sorted(mine - fields, key=lambda path: (not is_item(path), len(path))):
         if path not in others and not is_key(path):
             remove(obj, path)

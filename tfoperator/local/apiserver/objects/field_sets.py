@@ -1,8 +1,9 @@
 """Sets of field paths, with which server-side apply records ownership, and the JSON of these sets.
 
 A path is a tuple of elements in the format of `FieldsV1`: `f:NAME` is a member, `k:{...}` is the item of a list with
-these keys, and `v:VALUE` is a plain item of a set. A path ends at an atomic value, or at an item of a list or of a map.
-In the second case, the path means that the item exists. Lists without keys are atomic. All code in this module is pure.
+these keys, and `v:VALUE` is a plain item of a set. An example is `("f:spec", "f:containers", 'k:{"name":"main"}',
+"f:image")`. A path ends at an atomic value, or at an item of a list or of a map. In the second case, the path means
+that the item exists. Lists without keys are atomic. All code in this module is pure.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class Layout(msgspec.Struct, frozen=True):
     """
 
     lists: Mapping[str, tuple[str, ...]]
-    """By the path of a list, the keys that identify its items. If there are no keys, the list is a set of plain
+    """For the path of each list: the keys that identify the list's items. Without keys, the list is a set of plain
     values. Lists that are not listed here are atomic.
     """
     members: frozenset[str] | None = None
-    """The members that the schema names. None means all members, as in built-in kinds, because their maps contain only
-    plain values.
+    """The paths of the members that the schema names. None for a built-in kind: its maps with arbitrary keys contain
+    only plain values, so their members need no special rule.
     """
     atomic: frozenset[str] = frozenset()
     """The objects that count as a single value (`x-kubernetes-map-type: atomic`)."""
@@ -50,7 +51,7 @@ class Layout(msgspec.Struct, frozen=True):
         return path if self.members is None or path in self.members else f"{dotted}.*"
 
     def has_presence(self, dotted: str) -> bool:
-        """Return whether the value at this path is an item of a map.
+        """Return whether the value at this path is an item of a map, such as `spec.tfReplicaSpecs.*`.
 
         A writer owns such an item itself, in addition to the item's fields.
         """
@@ -68,7 +69,7 @@ _SYSTEM_FIELDS = frozenset(
     {"name", "namespace", "uid", "resourceVersion", "generation", "generateName", "selfLink", "managedFields"}
     | {"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"}
 )
-# These list-map-keys of the Go types have one key more than strategic merge patches use.
+# Strategic merge patches identify the items of these lists by one key, and server-side apply by two keys.
 _MORE_KEYS = {
     "containerPort": ("containerPort", "protocol"),
     "port": ("port", "protocol"),

@@ -30,7 +30,7 @@ _StringMap = dict[str, str] | None
 
 
 class _Typed(msgspec.Struct, rename="camel"):
-    """The base class. Its fields are in camelCase in JSON."""
+    """The base of all types in this module. Its fields are in camelCase in JSON."""
 
 
 class _Object(_Typed):
@@ -172,9 +172,9 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
 
 
 def pod_part(kind: str, obj: Mapping[str, Any]) -> tuple[object, str, str]:
-    """Return the part of a built-in object that describes a pod, its type, and its path.
+    """Return the part of a built-in object that describes a pod, the name of the part's type, and the part's path.
 
-    For other kinds, the part is None, and the texts are empty.
+    For other kinds, return None and two empty texts.
     """
     if kind == "Pod":
         return obj.get("spec"), "PodSpec", "spec"

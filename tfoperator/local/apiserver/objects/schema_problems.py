@@ -42,7 +42,7 @@ def problems_of(value: object, schema: _Schema, path: str = "") -> Iterator[Fiel
             yield from _of_list(value, schema, path)
         case dict():
             yield from _of_object(value, schema, path)
-    if not schema.get("x-kubernetes-int-or-string"):  # there, anyOf can only repeat the two types
+    if not schema.get("x-kubernetes-int-or-string"):  # with this keyword, anyOf can only repeat the two types
         yield from _of_combinations(value, schema, path)
 
 

@@ -52,7 +52,9 @@ class Strategy:
         return ()
 
     def prepare_update(self, new: Json, old: Json) -> None:
-        """Undo changes that the main endpoint ignores, and set defaults again."""
+        """Undo the changes that a write to the object's own path ignores (the status, for example), and set defaults
+        again.
+        """
 
     def prepare_status_update(self, new: Json, old: Json) -> None:
         """Undo the changes that /status ignores: all changes except to the status, labels and annotations."""
@@ -112,7 +114,7 @@ class _PodStrategy(_SpecAndStatus):
     update_problems = staticmethod(validate_pod_update)
 
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
-        # A write of the status changes no spec, and a stored pod may be older than a rule.
+        # An unchanged spec is not validated again: it may have been stored before a rule was added.
         return () if old is not None and obj["spec"] == old["spec"] else super().validate(obj, old)
 
     def initial_status(self, obj: Json) -> Json:
@@ -172,7 +174,7 @@ class _NamespaceStrategy(Strategy):
 class _ClaimStrategy(_SpecAndStatus):
     """The rules of PersistentVolumeClaims.
 
-    A claim is bound as soon as it exists: the node agent has a directory for every claim that a pod uses.
+    A claim is bound as soon as it exists: the node agent makes a directory for every claim that a pod uses.
     """
 
     def initial_status(self, obj: Json) -> Json:  # noqa: ARG002 - the hook's signature

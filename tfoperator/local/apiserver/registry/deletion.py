@@ -66,7 +66,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
             ("ResourceVersion", "resourceVersion", wanted.resource_version, "modified"),
         ):
             if value is not None and value != current.metadata[field]:
-                # kube-apiserver names the kind here, where it names the resource in all other conflicts.
+                # kube-apiserver's message has the kind here (`Pod`), and the plural (`pods`) for other conflicts.
                 raise conflict(
                     msgspec.structs.replace(resource, plural=resource.kind),
                     name,

@@ -38,7 +38,7 @@ class GarbageCollector:
         self._registry = registry
         self._schedule = schedule
         self._by_kind = {(r.api_version, r.kind): r for r in registry.resources}
-        # By the UID of an owner: its dependents. They have an order, so that equal requests have equal effects.
+        # The dependents by the UID of their owner, in an order, so that the same requests always have the same effects.
         self._dependents: dict[str, dict[_Place, None]] = defaultdict(dict)
         self._queue: deque[_Place] = deque()
         self._scheduled = False

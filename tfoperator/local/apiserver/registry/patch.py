@@ -1,7 +1,7 @@
 """PATCH: JSON patch, merge patch and (for built-in kinds) strategic merge patch, each as a pure function.
 
-Server-side apply is also a PATCH: it contains the wanted fields of an object, and these fields then belong to the
-writer.
+Server-side apply is also a PATCH request: its body contains the wanted fields of an object, and these fields then
+belong to the writer.
 
 Every function takes a private copy of an object and returns the patched object; the caller validates the result like
 any other update. If a patch can't be read, the response is 400. If a JSON patch can't be applied, the response is 422.
@@ -33,7 +33,7 @@ Patcher = Callable[[Json], Json]
 """Patches a private copy of an object, and returns it."""
 
 APPLY = "application/apply-patch+yaml"
-"""The content type of server-side apply. It is not a patch; `apply_configuration` handles it."""
+"""The content type of server-side apply. `apply_configuration` handles it, and not `patcher`."""
 
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -56,7 +56,7 @@ def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
     if content_type not in accepted:
         refusal = unsupported_media_type((*accepted, APPLY))
         if not resource.custom:
-            refusal.details = {}  # as kube-apiserver, which refuses it before it knows the resource
+            refusal.details = {}  # as in kube-apiserver, which checks the content type before it knows the resource
         raise refusal
     try:
         patch = msgspec.json.decode(body)

@@ -1,8 +1,8 @@
 """Tokens of service accounts: `POST serviceaccounts/NAME/token`. A kubelet requests them for its pods.
 
 Each run of the server has its own keys. The server publishes the public keys as kube-apiserver does (OpenID Connect
-discovery), so the receiver of a token can verify the token. The server does not accept these tokens for requests to
-itself: they are for other audiences.
+discovery), so the receiver of a token can verify the token. The server itself does not accept these tokens in requests:
+it accepts only its own bearer token.
 """
 
 from __future__ import annotations

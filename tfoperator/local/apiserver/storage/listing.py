@@ -29,7 +29,7 @@ from tfoperator.local.apiserver.resource_types import ResourceType
 from tfoperator.local.apiserver.storage.selectors import Selector, parse_selector
 from tfoperator.local.apiserver.storage.store import Compacted, Store, StoredObject
 
-_MAX_SHOWN = 64  # characters of a rejected value
+_MAX_SHOWN = 64  # characters of a rejected value in a message
 
 
 class ListRequest(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class ListRequest(msgspec.Struct, frozen=True):
 
 
 class StoredPage(msgspec.Struct, frozen=True):
-    """One page of a list."""
+    """One page of a list. `remaining` is the number of objects after this page, if it is known."""
 
     items: list[StoredObject]
     revision: int
@@ -134,7 +134,7 @@ def list_page(store: Store, resource: ResourceType, namespace: str, options: Lis
         why = "The resourceVersion for the provided list is too old."
         if wanted > store.revision:
             raise too_large(wanted, store.revision)
-        # With a limit, the version is exact even without resourceVersionMatch, which is newer than the limit.
+        # As in kube-apiserver, a limit and a version without resourceVersionMatch mean exactly this version.
         exact = options.match == "Exact" or (not options.match and options.limit and wanted)
         revision = wanted if exact else store.revision
     objects = _objects_at(store, resource, namespace, revision, why)

@@ -8,7 +8,7 @@ If a type has several versions, the store keeps its objects in only one of these
 The store converts objects on each read and write, as kube-apiserver does. All other code uses these versions like
 separate resource types.
 
-It is not thread-safe: only the server's event loop uses the store, so its operations must not block.
+The store is not thread-safe: only the server's event loop uses it, so its operations must not block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 encode = msgspec.json.Encoder().encode
-"""Compact JSON of any value that the server stores or sends."""
+"""Encodes a value that the server stores or sends as compact JSON."""
 
 
 class ServedView(msgspec.Struct, frozen=True):

@@ -104,7 +104,7 @@ class DockerContainer:
         Return None if the engine doesn't report them.
         """
         try:
-            # Respond at once: without `one_shot`, the engine takes two samples, a second apart.
+            # With `one_shot`, the engine responds at once. Otherwise it takes two samples, a second apart.
             stats = self._api.stats(self.id, stream=False, one_shot=True)
         except ENGINE_ERRORS as error:
             logger.debug("the use of %s can't be measured: %s", self.id[:12], explain(error))
@@ -119,7 +119,7 @@ class DockerContainer:
     def _kill(self, signal: str) -> None:
         try:
             self._api.kill(self.id, signal=signal)
-        except ENGINE_ERRORS as error:  # it has ended; if not, the thread that waits for its end reports that
+        except ENGINE_ERRORS as error:  # the container has ended; otherwise, `_await_end` reports the error
             logger.debug("%s: %s", self._label, explain(error))
 
     # The methods below run in the container's own thread.

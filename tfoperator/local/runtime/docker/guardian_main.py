@@ -19,7 +19,7 @@ _PAUSE_SECONDS = 1.0  # seconds; the engine may still be busy with the run's las
 def main(run: str) -> None:
     """Wait for the run's end. If the run was killed, remove its objects."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends with its input only
+        signal.signal(number, signal.SIG_IGN)  # the guardian ends only after its input has ended
     if sys.stdin.buffer.read() == ALL_IS_REMOVED:
         return
     from tfoperator.local.runtime.docker.engine import connect

@@ -86,8 +86,8 @@ class HostAccess:
         self._service = service
         self._lock = threading.Lock()  # guards the fields below; making a socket is fast enough to be done under it
         self._open: dict[str, tuple[Bridge, int]] = {}
-        """The bridge and the index of its interface, by the network's name. If the engine was restarted, it may have a
-        new bridge.
+        """The bridge and the index of its interface, by the network's name. After a restart of the engine, a network
+        may have a new bridge.
         """
 
     def wanted_by(self, pod: LocalPod) -> bool:

@@ -31,8 +31,8 @@ PULLING = "ContainerCreating"
 """The `reason` in the status of a container that waits while its image is pulled."""
 _POLL = 0.25  # seconds until a pod checks again whether a pull has ended
 _PULL_VALID_SECONDS = 30.0
-"""A successful pull serves all containers that ask for the image within this number of seconds. Several containers may
-wait for the same pull.
+"""After a successful pull, no container starts another pull of the image within this number of seconds. Several
+containers may wait for the same pull.
 """
 
 
@@ -65,7 +65,10 @@ class Images:
         self._not_pulled: set[str] = set()
 
     def ensure(self, container: Container) -> None:
-        """Return when the container's image is present, as its policy requires. Raises StartLater, LaunchError."""
+        """Make sure that the container's image is present, as its pull policy requires.
+
+        Raises StartLater if the image is not present yet. Raises LaunchError if the container names no image.
+        """
         image = container.image
         if not image:
             raise LaunchError(f"container {container.name!r} has no image")

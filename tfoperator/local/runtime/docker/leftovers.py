@@ -105,6 +105,6 @@ def container_guardian(run: str) -> Guardian:
     If the guardian gets the message ALL_IS_REMOVED before, it removes nothing. Containers belong to the engine. So
     without a guardian, they would continue to run after a `kill -9` of this process. See `guardian_main`.
     """
-    # It needs the modules that this process imports, from the same folders; -P leaves out the program's own folder.
+    # The guardian imports modules from the same folders as this process; -P leaves out the program's own folder.
     path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
     return Guardian(["-P", str(_GUARDIAN_PROGRAM), run], environment={**os.environ, "PYTHONPATH": path})

@@ -129,5 +129,5 @@ def _pause(api: Any, container: str) -> bool:
 def _resume(api: Any, container: str) -> None:
     try:
         api.unpause(container)
-    except ENGINE_ERRORS as error:  # usually, it has been removed
+    except ENGINE_ERRORS as error:  # usually, the container has been removed
         logger.warning("container %s may still be paused: %s", container, explain(error))

@@ -81,7 +81,7 @@ class DockerRuntime:
         self._engine: Engine | None = None
         self._images: Images | None = None
         self._guardian = container_guardian(self.run_id)
-        self._has_init = True  # until the engine reports otherwise; two threads may both find out
+        self._has_init = True  # whether the engine has an init process; False as soon as it reports that it has none
         self._lock = threading.Lock()  # guards the three fields below
         self._running: dict[DockerContainer, ContainerStart] = {}
         self._sandboxes: dict[str, Sandbox] = {}  # by pod uid
@@ -142,7 +142,7 @@ class DockerRuntime:
         with self._lock:
             sandbox = self._sandboxes.setdefault(pod.metadata.uid, Sandbox())
         with sandbox.lock:
-            if sandbox.id and not runs(engine.api, sandbox.id):  # a restart of the engine has ended it
+            if sandbox.id and not runs(engine.api, sandbox.id):  # a restart of the engine has ended the sandbox
                 remove_container(engine.api, sandbox.id)
                 sandbox.id = ""
             if not sandbox.id:

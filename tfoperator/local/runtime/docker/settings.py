@@ -27,7 +27,7 @@ _NANO_CPUS = 10**9  # Docker's unit of a CPU: nanoseconds of CPU time per second
 
 
 def container_settings(run: ContainerStart, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return all arguments except the host config.
+    """Return the arguments of `create_container`, except the host config.
 
     A `command` replaces the image's entry point and arguments. `args` replaces only the image's arguments.
     """

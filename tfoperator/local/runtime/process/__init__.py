@@ -2,6 +2,6 @@
 
 The machine's own programs replace the image. `runtime` implements the protocol of runtimes. `starter` starts a
 container, `programs` finds its program and makes its environment, and `container_main` is the first program of a
-container that has volumes. The rooms are the volumes (`mounts`), the running containers (`groups`), and the cleanup
-after a run that was killed (`cleanup`).
+container that has volumes. The packages below are `mounts` (the volumes), `groups` (the running containers), and
+`cleanup` (the cleanup after a run that was killed).
 """

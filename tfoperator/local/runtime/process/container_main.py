@@ -122,9 +122,9 @@ def make_namespace(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]
         _write("/proc/self/setgroups", "deny")  # else the kernel accepts no map of groups
         _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/gid_map", f"{group} {group} 1")
-    # Mounts that the machine makes later appear here; mounts that are made here do not appear on the machine.
+    # Later mounts of the machine appear in this namespace; mounts of this namespace do not appear on the machine.
     _mount(None, "/", None, _MS_REC | _MS_SLAVE)
-    # Opened before any mount: one of them may hide the source of another.
+    # Open all sources before the first mount: a mount may hide the source of another mount.
     sources = [os.open(source, _O_PATH | os.O_CLOEXEC) for source, _, _ in binds]
     for folder in mirrors:
         _mirror(folder)
@@ -149,7 +149,7 @@ def _mirror(folder: str) -> None:
     covered = os.open(folder, _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         names = os.listdir(folder)
-    except PermissionError:  # so the container's program could not reach an entry either, except by a known name
+    except PermissionError:  # the container's program may not list the folder, either
         names = []
     _mount("tmpfs", folder, "tmpfs", 0, f"mode={mode:o}")
     if folder == "/":
@@ -255,7 +255,7 @@ def _become(command: list[str], directory: str) -> None:
     environment = _environment()
     program = find_program(command[0], environment, directory)
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
-        _signal.signal(number, _signal.SIG_DFL)  # Python ignores them, and programs would inherit that
+        _signal.signal(number, _signal.SIG_DFL)  # Python ignores these signals, and the program would inherit this
     try:
         os.execve(program, command, environment)
     except OSError as error:

@@ -1,11 +1,11 @@
 """The process runtime: every container is a process of this machine, in its own session and process group.
 
-The machine replaces the image. A container inherits the agent's environment, and `python` is the interpreter that runs
-tfoperator. A container starts in the agent's working directory, unless the directory `workingDir` exists here. If the
-machine permits it, a container's volumes are mounted in a mount namespace of its own. Otherwise they are symbolic links
-(see `namespaces` and `linked_volumes`). In the environment and the arguments, only service addresses are rewritten (see
-`loopback_network`). When the first process of a container ends, the other processes of its group are killed, as the
-kernel does in a PID namespace.
+The programs of this machine replace the image. A container inherits the agent's environment, and `python` is the
+interpreter that runs tfoperator. A container starts in the agent's working directory, unless the directory `workingDir`
+exists here. If the machine permits it, a container's volumes are mounted in a mount namespace of its own. Otherwise
+they are symbolic links (see `namespaces` and `linked_volumes`). In the environment and the arguments, only service
+addresses are rewritten (see `loopback_network`). When the first process of a container ends, the other processes of its
+group are killed, as the kernel does in a PID namespace.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class ProcessRuntime:
             peak, reason = process.peak_memory, ""
             if group is not None:
                 reason = OOM_KILLED if code == _KILLED_CODE and group.out_of_memory else ""
-                peak = group.peak_memory or peak  # the value that its limit applies to
+                peak = group.peak_memory or peak  # the memory limit applies to this value
                 group.remove()
             run.log.peak_memory = peak or None
             self.peaks.note(_name(run), peak)

@@ -1,8 +1,8 @@
 """Reports the living process groups to the guardian process, and kills processes that have left their group.
 
 If this process is killed, the guardian ends these process groups: see `guardian_main`. A process of a container may
-leave its process group, as a daemon with a session of its own does. It is found by the container's mark, which is a
-variable in its environment.
+leave its process group, as a daemon with a session of its own does. Such a process is found by the container's mark,
+which is a variable in its environment.
 """
 
 from __future__ import annotations

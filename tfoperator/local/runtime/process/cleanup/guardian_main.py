@@ -35,7 +35,7 @@ def alive(group: int) -> bool:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # macOS: only zombies are left in it
+    except PermissionError:  # macOS: only zombies are left in the group
         return False
     return True
 
@@ -85,7 +85,7 @@ def remove_point(path: str | bytes) -> None:
             os.rmdir(path)
         elif status.st_size == 0:
             os.unlink(path)
-    except OSError:  # a run needs it, there is something in it, or it is gone
+    except OSError:  # a run needs the mount point, it is not empty, or it is gone
         pass
     finally:
         os.close(descriptor)
@@ -117,7 +117,10 @@ def remove_recorded(folder: str) -> None:
 
 
 def value_of(variable: str, environment: bytes) -> str:
-    """Return the value of a variable in an environment in the kernel's format. Return "" if the variable isn't set."""
+    """Return the value of a variable in an environment as in /proc/PID/environ: `NAME=value` texts that end in NUL.
+
+    Return "" if the variable isn't set.
+    """
     name = variable.encode() + b"="
     entry = next((variable for variable in environment.split(b"\0") if variable.startswith(name)), b"")
     return os.fsdecode(entry[len(name) :])
@@ -166,7 +169,7 @@ def _kill_if_still(pid: int, variable: str, mark: str) -> None:
 def main() -> None:
     """Keep a list of the groups until the input ends, then end the groups."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends with its input only
+        signal.signal(number, signal.SIG_IGN)  # the guardian ends only after its input has ended
     groups: set[int] = set()
     mark = ""
     for line in sys.stdin:

@@ -291,7 +291,7 @@ def _remove(folder: Path) -> None:
             folder.rmdir()
         except FileNotFoundError:
             return
-        except OSError:  # a process is still in it
+        except OSError:  # a process is still in the group
             time.sleep(_REMOVAL_PAUSE)
         else:
             return

@@ -44,7 +44,7 @@ class ProcessGroup:
         self._log = log
         self._on_exit = on_exit
         self._on_ended = on_ended
-        self._lock = threading.Lock()  # guards _reaped: the ID may be signalled only while it is surely ours
+        self._lock = threading.Lock()  # guards _reaped: after that, another process may get the ID
         self._reaped = False
         self._thread = threading.Thread(target=self._wait, name=f"wait-{label}", daemon=True)
 
@@ -87,7 +87,7 @@ class ProcessGroup:
 
     def _wait(self) -> None:
         if hasattr(os, "waitid"):
-            # Wait without reaping: until it is reaped, its ID, also the group's, can't be reused.
+            # Wait without reaping: until the process is reaped, no other process or group can get its ID.
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         else:
             self._popen.wait()
@@ -105,7 +105,7 @@ class ProcessGroup:
         """
         try:
             _, status, usage = os.wait4(self.pid, 0)
-        except ChildProcessError:  # another thread of this process has waited for all children
+        except ChildProcessError:  # another thread of this process has reaped it, for example by os.wait()
             return self._popen.wait()
         self._popen.returncode = os.waitstatus_to_exitcode(status)
         # Between fork and exec, a child shares the memory of this process, and the kernel counts it for the child. So

@@ -43,7 +43,7 @@ class ProcessMeter:
             except psutil.Error:
                 self._processes.pop(pid, None)
                 continue
-            # Of children, only those already waited for are counted here; the others are members themselves.
+            # The children_ times count only children that have ended and were reaped. Living children are members.
             spent = times.user + times.system + times.children_user + times.children_system
             cpu[session] = cpu.get(session, 0.0) + spent
             memory[session] = memory.get(session, 0) + resident
@@ -63,7 +63,8 @@ def _members(sessions: Collection[int]) -> dict[int, int]:
             members[pid] = session
         else:
             foreign.setdefault(session, []).append(pid)
-    # A session started from a container, or from such a session, is found by its leader's parent.
+    # A process of a container may start a session, and a process of this session another session: the leader of each
+    # such session has a parent that is already a member.
     parents = {leader: _parent(leader) for leader in foreign if leader}
     has_begun = True
     while has_begun:

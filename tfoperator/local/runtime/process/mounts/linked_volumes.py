@@ -26,8 +26,9 @@ _RETRY_SECONDS = 1.0
 class LinkedVolumes:
     """Makes links at the mount paths of a runtime's pods. Thread-safe.
 
-    `records` is the folder in which the links are recorded. `mark` is the runtime's secret. The names of short links
-    contain a hash of it. `refusal` returns the reason why the machine permits no mount namespaces.
+    `records` is the folder in which the links are recorded. `mark` is a secret of the runtime: the links for TMPDIR in
+    the machine's temporary folder have names that contain a hash of `mark`, so other users can't guess them. `refusal`
+    returns the reason why the machine permits no mount namespaces.
     """
 
     def __init__(self, records: Path, mark: str, refusal: Callable[[], str]) -> None:

@@ -112,7 +112,7 @@ class MountLinks:
 
     def _make(self, key: _Link) -> None:
         path, target = key
-        if key not in self._files:  # recorded before it is made, because of crashes in between
+        if key not in self._files:  # recorded before the link is made, because of crashes in between
             try:
                 file = link_record(str(self._records), next(self._numbers), str(path), str(target))
                 self._files[key] = Path(file)

@@ -23,7 +23,7 @@ import msgspec
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 _MAX_LINKS = 40
-"""The most symbolic links that may be followed on one path, as in the kernel: path_resolution(7)."""
+"""The maximum number of symbolic links that are followed on one path, as in the kernel: path_resolution(7)."""
 _WITHOUT_MOUNT_POINTS = ("/proc", "/sys")
 """Folders that the kernel provides. These folders can't be mirrored, and it is not possible to make entries in them."""
 
@@ -184,14 +184,14 @@ class _Planner:
         return entry.writable and (belongs or entry.owner != 0 or bool(entry.mode & 0o022))
 
     def _find(self, mount: Mount) -> _Place:
-        """Follow the mount path as the container will see it. Raises LaunchError."""
+        """Return the last existing entry on the mount path, as the container will see the path. Raises LaunchError."""
         root = self._machine.look("/") or FileEntry(stat.S_IFDIR | 0o755, 0)
         place = _Place("/", "/", root)
         parts = list(PurePosixPath(_normal(mount.mount_path)).parts[1:])
         links = 0
         while parts:
             name = parts.pop(0)
-            if name == "..":  # of a symbolic link
+            if name == "..":  # in the target of a symbolic link
                 parts = [*PurePosixPath(place.path).parent.parts[1:], *parts]
                 place = _Place("/", "/", root)
                 continue

@@ -73,7 +73,7 @@ class MountPoints:
 
         Return the descriptor of the lock, and the record of the mount point.
         """
-        record = self._record(path)  # before it is made, because of crashes in between
+        record = self._record(path)  # before the mount point is made, because of crashes in between
         for _ in range(_MAX_TRIES):
             try:
                 if folder:

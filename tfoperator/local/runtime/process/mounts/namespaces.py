@@ -105,7 +105,7 @@ def look(path: str) -> FileEntry | None:
     """Return the entry at a path of this machine: see `mount_plan.Look`."""
     try:
         status = os.lstat(path)
-    except OSError:  # it does not exist, or this process can't see it, and so its containers could not, either
+    except OSError:  # the entry does not exist, or neither this process nor its containers can see it
         return None
     return FileEntry(
         mode=status.st_mode,
