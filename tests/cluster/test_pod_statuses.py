@@ -97,6 +97,12 @@ CASES: dict[str, tuple[Json, Milestone]] = {
 }  # fmt: skip
 
 
+WITHIN = 300.0
+"""Seconds. A kubelet shows the end of an init container until it looks at the pod again, after 60 to 90 s, and shows
+CrashLoopBackOff only then. Before the fourth restart, which waits 80 s, it usually starts the container first.
+"""
+
+
 def manifest(name: str) -> Json:
     common = {"restartPolicy": "Never", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 5}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {**common, **CASES[name][0]}}
@@ -110,7 +116,7 @@ def reached(get: Get, name: str) -> Json:
         assert CASES[name][1](status), status
         return status
 
-    return eventually(far_enough, within=120, every=0.2, what=f"the status of {name}")
+    return eventually(far_enough, within=WITHIN, every=0.2, what=f"the status of {name}")
 
 
 OF_CONTROL_GROUPS = ("resources", "allocatedResources")
