@@ -77,6 +77,12 @@ _EVENT_FIELDS = """
 """
 
 
+_NEWER_EVENT_FIELDS = """
+    regarding.kind regarding.namespace regarding.name regarding.uid regarding.apiVersion regarding.resourceVersion
+    regarding.fieldPath reason reportingController type
+"""
+
+
 def _core(kind: str, plural: str, *short_names: str, fields: str = "", **rules: Any) -> ResourceType:
     return ResourceType("", "v1", kind, plural, short_names=short_names, fields=tuple(fields.split()), **rules)
 
@@ -90,6 +96,10 @@ SERVICES = _core(
     subresources=("status",),
 )  # fmt: skip
 EVENTS = _core("Event", "events", "ev", fields=_EVENT_FIELDS)
+NEWER_EVENTS = ResourceType(
+    "events.k8s.io", "v1", "Event", "events", short_names=("ev",), fields=tuple(_NEWER_EVENT_FIELDS.split())
+)
+"""The same events as `EVENTS`, under newer names of their fields (`objects.events`)."""
 NAMESPACES = _core(
     "Namespace", "namespaces", "ns", fields="status.phase", namespaced=False, returns_deleted=True,
     delete_collection=False, subresources=("finalize", "status"),
@@ -128,6 +138,7 @@ BUILTIN = (
     CLAIMS,
     DEPLOYMENTS,
     LEASES,
+    NEWER_EVENTS,
     PRIORITY_CLASSES,
     CRDS,
 )
