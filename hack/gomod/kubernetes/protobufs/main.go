@@ -171,7 +171,7 @@ func main() {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, policyv1.AddToScheme,
-		autoscalingv1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme, schedulingv1.AddToScheme,
+		autoscalingv1.AddToScheme, authorizationv1.AddToScheme, eventsv1.AddToScheme, authenticationv1.AddToScheme, schedulingv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			log.Fatal(err)
