@@ -10,8 +10,9 @@ from tfoperator.local.apiserver.resource_types import BUILTIN, NODE_METRICS
 CUSTOM = tfjobs()
 OPENAPI = OpenAPI([*BUILTIN, NODE_METRICS, *(one.resource for one in CUSTOM)], CUSTOM)
 GROUPS = (
-    "apiextensions.k8s.io/v1", "apps/v1", "coordination.k8s.io/v1", "events.k8s.io/v1", "kubeflow.org/v1", "kubeflow.org/v1alpha2",
-    "metrics.k8s.io/v1beta1", "scheduling.k8s.io/v1",
+    "apiextensions.k8s.io/v1", "apps/v1", "autoscaling/v1", "autoscaling/v2", "batch/v1", "coordination.k8s.io/v1",
+    "events.k8s.io/v1", "kubeflow.org/v1", "kubeflow.org/v1alpha2", "metrics.k8s.io/v1beta1", "networking.k8s.io/v1",
+    "scheduling.k8s.io/v1", "storage.k8s.io/v1",
 )  # fmt: skip
 PATHS = ["api/v1", *(f"apis/{group}" for group in GROUPS)]
 
