@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from tfoperator.api.v1.elastic import MAX_RESIZES
 
 from tests.e2e.ui.test_widths import CUT_WITHOUT_A_SIGN, OUTSIDE_OF_THE_WINDOW, WIDTHS
 from tests.support.browsing import Shown, faults, overflow
 from tests.support.stage import START, condition, moment
+from tfoperator.api.v1.parts.elastic import MAX_RESIZES
 from tfoperator.api.v1.types import TFJOBS
 
 LOST = "1 replica has had no node for 60 seconds (Insufficient nvidia.com/gpu)"

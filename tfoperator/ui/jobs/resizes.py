@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tfoperator.api.v1.elastic import ElasticStatus, Resize
+from tfoperator.api.v1.parts.elastic import ElasticStatus, Resize
 from tfoperator.ui.streaming import seconds, short
 
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from tfoperator.api.v1.elastic import MAX_RESIZES, ElasticStatus, Resize
 
 from tests.unit.ui.jobs.test_views import seen
+from tfoperator.api.v1.parts.elastic import MAX_RESIZES, ElasticStatus, Resize
 from tfoperator.ui.jobs.resizes import ResizeMark, resize_marks
 from tfoperator.ui.jobs.views import job_detail
 from tfoperator.ui.streaming import MAX_TEXT
