@@ -114,7 +114,7 @@ def test_five_thousand_jobs_and_400_000_lines_are_a_handful_of_elements(shown: S
         expect(page.get_by_role("link", name="job-0000")).to_be_focused()
         assert table.get_by_role("link").count() < 60
         page.goto(f"{shown.server.url}#/jobs/default/big/logs")
-        page.get_by_role("button", name="From the beginning").click()
+        page.get_by_role("button", name="Load more lines").click()
         pane = page.get_by_role("log", name="Log of worker-0")
         expect(page.locator("[data-replica=worker-0] header")).to_contain_text("400,000 lines")
         expect(pane).to_contain_text("line 399999")

@@ -42,7 +42,7 @@ _GONE = "gone"
 
 
 class EarlierLines(msgspec.Struct, frozen=True):
-    """Some lines from the log of an earlier run. `uid` (of the pod) and `restarts` are the fields of `ContainerRun`."""
+    """Some log lines of an earlier run. The pod's UID and the number of restarts before the run identify the run."""
 
     uid: str
     restarts: int

@@ -70,7 +70,7 @@ class Readers:
         return True
 
     def join(self) -> None:
-        """Wait until all threads have ended. Before this call, call `close` of each LogFeed, which ends its threads."""
+        """Wait until all threads have ended. Call `close` of each LogFeed first, because it lets the threads end."""
         with self._lock:
             threads = tuple(self._threads)
         for thread in threads:
@@ -117,7 +117,7 @@ class LogFeed:
                 self._begin(replica, pod, run)
 
     async def take(self, seconds: float) -> list[LogBatch]:
-        """Return the lines that were read since the last call. Without such lines, first wait at most `seconds`."""
+        """Return the lines that were read since the last call. If there are none, wait for lines at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._arrived.wait()

@@ -103,7 +103,7 @@ def spans(records: Sequence[PodRecord]) -> Iterator[Span]:
 
 
 def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
-    """Return lists of records, by the name of the replica."""
+    """Group the records by the name of the replica. Return a list of records for each name."""
     grouped: dict[str, list[PodRecord]] = {}
     for record in records.values():
         grouped.setdefault(record.replica, []).append(record)

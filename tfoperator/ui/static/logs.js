@@ -34,7 +34,7 @@ export class LogsTab {
     this.only = toggle("Only matching lines", () => this.find());
     this.pauseButton = toggle("Pause", (on) => { for (const pane of this.panes.values()) pane.pause(on); });
     this.whole = h("button", { class: "button", type: "button", title: `Load the last ${count(WHOLE)} lines of each log. At the moment, only the last ${count(TAIL)} lines are loaded.`,
-      onclick: () => { this.tail = WHOLE; this.whole.disabled = true; this.connect(); } }, "From the beginning");
+      onclick: () => { this.tail = WHOLE; this.whole.disabled = true; this.connect(); } }, "Load more lines");
     this.select = h("select", { class: "button", "aria-label": "Logs in the archive", hidden: true, onchange: () => this.openArchived() });
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "Replicas whose logs are shown" });
     this.other = h("input", { class: "field", list: "replica-names", placeholder: "Add another replica, e.g. worker-42", "aria-label": "Show the log of another replica", hidden: true,

@@ -33,8 +33,8 @@ export class OverviewTab {
     if (this.changed("progress", [job.progress, curves])) this.drawProgress(job, curves);
     this.replicas.update(job, replicas);
     this.time.update(job.time, this.replicas);
-    if (this.changed("conditions", [job.conditions, minute()])) this.conditions.replaceChildren(...none([...job.conditions].reverse().map(condition), "None. Check that the operator is running."));
-    if (this.changed("events", [events, minute()])) this.events.replaceChildren(...none(events.map(event), "None. The API server deletes events after some time."));
+    if (this.changed("conditions", [job.conditions, minute()])) this.conditions.replaceChildren(...none([...job.conditions].reverse().map(condition), "There are no conditions. Check that the operator is running."));
+    if (this.changed("events", [events, minute()])) this.events.replaceChildren(...none(events.map(event), "There are no events. The API server deletes events after some time."));
     const typed = this.about.commands === null ? [] : commands(job, this.about.commands);
     if (this.changed("commands", typed)) this.commands.replaceChildren(...typed.map(command));
     setText(this.eventCount, events.length ? count(events.length) : "");
