@@ -26,13 +26,15 @@ class ScalePaths(msgspec.Struct, frozen=True):
 
 
 class ResourceType(Resource, frozen=True):
-    """One resource type. `fields` contains the paths that field selectors may use, in addition to name and namespace.
+    """One resource type.
 
-    `custom` marks a type that a CRD defines. It has no strategic merge patch, and a write to /status changes only the
-    status. With `generation`, metadata.generation counts changes of all members but metadata and status.
-    `unconditional_update` allows a PUT without resourceVersion. With `returns_deleted`, the server responds to a DELETE
-    with the object instead of a Status. With `delete_collection`, one request can delete the whole collection, or a
-    selection of it. `verbs` contains the verbs that clients may use, if the type does not support all verbs.
+    - `generation`: metadata.generation counts the changes of all members but metadata and status.
+    - `custom`: a CRD defines the type. It has no strategic merge patch, and a write to /status changes only the status.
+    - `unconditional_update`: a PUT may lack the resourceVersion.
+    - `returns_deleted`: the response to a DELETE is the object, and not a Status.
+    - `delete_collection`: one request can delete all objects of a namespace, or a selection of them.
+    - `verbs`: the verbs that clients may use. It is empty if clients may use all verbs.
+    - `fields`: the paths that field selectors may use, in addition to metadata.name and metadata.namespace.
     """
 
     short_names: tuple[str, ...] = ()
