@@ -1,16 +1,16 @@
 # The operator's image: docker build -t tfoperator:0.1.0 .
-# It holds Python, the operator and the libraries that they load: no shell, no package manager, no other program.
+# The image contains only Python, the operator and the libraries that they load. It contains no shell and no package manager.
 #
-# BASE is what the image is made from, and nothing of it is in the image but what is copied. `make base-image` asks its
-# registry for the digest of this tag and writes it behind the name, so that each build after that has the same base.
+# BASE is the image in which the files are built. The last stage copies only the needed files from there. `make base-image` asks the
+# registry for the digest of this tag and writes the digest behind the name, so that all later builds have the same base.
 ARG BASE=python:3.13-slim-trixie
-# Where there is no internet: BASE with wheels in it, and PIP_FIND_LINKS and PIP_NO_INDEX set.
+# For builds without internet: an image that is BASE with wheels, and in which PIP_FIND_LINKS and PIP_NO_INDEX are set.
 ARG BUILD_BASE=${BASE}
 
 FROM ${BUILD_BASE} AS build
 WORKDIR /src
-# Everything by its hash, and only what tfoperator.operator imports (a test compares), in a layer of its own, so that a change
-# of code costs seconds. The environment has no installer: it is filled by that of another one, which stays here.
+# Install only the packages that tfoperator.operator imports (a test checks this), each with its hash. They have their own layer, so a build
+# after a change of the code takes only seconds. The environment has no pip: the pip of /opt/tools, which is not in the image, fills it.
 COPY requirements requirements
 RUN python -m venv /opt/tools && python -m venv --without-pip /opt/tfoperator \
     && /opt/tools/bin/pip install --no-cache-dir --require-hashes --only-binary=:all: -r requirements/build.lock \
@@ -34,13 +34,13 @@ LABEL org.opencontainers.image.title="tfoperator" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /image /
 COPY --from=build /opt/tfoperator /opt/tfoperator
-# The root file system may be read-only: modules were compiled at installation, and nothing else is written.
+# The root file system may be read-only: pip has compiled the modules, and the operator writes no files there.
 ENV PATH=/opt/tfoperator/bin \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
-# Numeric, so that a kubelet can verify runAsNonRoot.
+# The user is a number, because a kubelet can check runAsNonRoot only for numbers.
 USER 65532:65532
-# An image that can't start should not be made; this runs in what is the image.
+# This command runs in the finished image. If the operator can't start there, the build fails.
 RUN ["python", "-c", "import tfoperator.operator.__main__, tfoperator.servers.webhook, kubernetes.config.kube_config"]
 EXPOSE 8080 8081 9443
 ENTRYPOINT ["python", "-m", "tfoperator.operator"]

@@ -1,10 +1,11 @@
-"""Ask whether a locked dependency has a known vulnerability: pip-audit over every lock.
+"""Look for known vulnerabilities of locked dependencies, with pip-audit for every lock file.
 
     python -m hack.audit                          # PyPI's database
     python -m hack.audit --vulnerability-service osv
 
-Exit codes: 0, the service knows all packages and no vulnerability; 1, there are vulnerabilities, which are printed; 2,
-the service does not know all packages. pip-audit alone prints "No known vulnerabilities found" then, too.
+Exit code 0: the service knows all packages, and none of their vulnerabilities. 1: there are vulnerabilities, which the
+command prints. 2: the service does not know all packages. In this case, pip-audit alone prints "No known
+vulnerabilities found".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Write the present digest of the image's base, as its registry has it, into the Dockerfile.
+"""Ask the registry for the current digest of the base image, and write the digest into the Dockerfile.
 
-A tag names another image tomorrow; a digest doesn't. Run this where the registry can be reached, before a release and
-whenever the base has had security updates, and commit what it writes:
+A tag can name another image tomorrow, but a digest always names the same image. Run this command on a machine that can
+reach the registry: before a release, and after security updates of the base image. Commit the changed Dockerfile:
 
     python -m hack.base_image            # ARG BASE=python:3.13-slim-trixie@sha256:...
 """

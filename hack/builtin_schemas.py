@@ -1,6 +1,6 @@
-"""Writes the schemas of the built-in kinds that the embedded API server has: their fields, without Kubernetes' texts.
+"""Writes the schemas of the built-in kinds for the embedded API server: all fields, without their descriptions.
 
-Writes the types of a pod template, at every depth, too: for the CRD, and for all checks of pods.
+It also writes the types of all fields of a pod template, for the CRD and for all checks of pods.
 
 python hack/builtin_schemas.py     reads the module that `make controlplane` fetches, and writes one schema per line
 """

@@ -1,7 +1,8 @@
-"""The files that the Helm chart shares with the kustomize manifests, copied: a chart can't reach outside its folder.
+"""Generates the files of the Helm chart that have the same content as the kustomize manifests.
 
-The CRD comes from the types; the rules of every role, the alerts and the dashboard come from where kustomize has them.
-The templates read them through `.Files`, so rights and alerts are written down only once.
+A chart can't read files outside its folder, so these files are copies. The CRD is generated from the types. The rules
+of every role, the alerts and the dashboard are copied from the kustomize manifests. The templates of the chart read the
+copies through `.Files`. So people write rights and alerts only once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A Chromium for tests and screenshots: Debian's headless shell, unpacked beside the system with its libraries.
+"""A Chromium for tests and screenshots: Debian's headless shell and its libraries, unpacked into the cache.
 
-It has fonts of its own, so that a page looks the same on every machine, and asks nobody for anything by itself.
+It has its own fonts, so that a page looks the same on every machine. It sends no requests except for the opened pages.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     python hack/cluster.py load-image ARCHIVE    give its node an image, as `docker save` writes them
     python hack/cluster.py down | status
 
-The control plane runs as for other tests (hack/controlplane.py), the node in namespaces of its own (hack/machine.py).
-Only this machine reaches either. `down` leaves nothing behind: no process, mount, interface, rule or control group.
+The control plane runs as for other tests (hack/controlplane.py). The node runs in its own namespaces (hack/machine.py).
+Only this machine can reach them. `down` removes everything: processes, mounts, interfaces, rules and control groups.
 """
 
 from __future__ import annotations
@@ -168,13 +168,13 @@ def _say(text: str) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(description="A single-node Kubernetes cluster on this machine, for tests.")
-    parser.add_argument("--folder", type=Path, default=gobuild.cache_root() / "cluster", help="where it lives")
+    parser.add_argument("--folder", type=Path, default=gobuild.cache_root() / "cluster", help="the folder of its files")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="start it in the background and print the path of a kubeconfig")
-    commands.add_parser("down", help="stop it and leave nothing behind")
-    commands.add_parser("status", help="say whether it runs; exit code 1 if not")
-    load = commands.add_parser("load-image", help="give the node an image")
-    load.add_argument("archive", type=Path, help="as `docker save` writes them")
+    commands.add_parser("down", help="stop it and remove everything")
+    commands.add_parser("status", help="print whether it runs; exit code 1 if it does not run")
+    load = commands.add_parser("load-image", help="load an image into the node")
+    load.add_argument("archive", type=Path, help="an archive of `docker save`")
     arguments = parser.parse_args(argv)
     try:
         if arguments.command == "up":

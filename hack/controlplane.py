@@ -1,12 +1,12 @@
 """A real Kubernetes control plane on this machine: etcd, kube-apiserver and kube-controller-manager, on loopback.
 
-    python hack/controlplane.py build            build whatever tests need, here and beside it; print the paths
+    python hack/controlplane.py build            build the control plane and other programs for tests; print the paths
     python hack/controlplane.py up               start it in the background, print the path of a kubeconfig
     python hack/controlplane.py down | status
 
-Tests use the `ControlPlane` class. There is no kubelet: whoever wants pods to run writes their status, or starts
-kwok. The API server authorises with RBAC; the kubeconfig's user is an administrator, and `kubeconfig_for` makes
-one for any other user. Everything lives in one folder and is gone with `stop()`.
+Tests use the `ControlPlane` class. There is no kubelet: to let pods run, tests write the status of pods, or start kwok.
+The API server authorises with RBAC. The user of the kubeconfig is an administrator, and `kubeconfig_for` writes a
+kubeconfig for another user. All files are in one folder, and `stop()` removes this folder.
 """
 
 from __future__ import annotations
@@ -322,7 +322,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(description="A real Kubernetes control plane on loopback, for tests.")
     parser.add_argument("command", choices=["build", "up", "down", "status"])
-    parser.add_argument("--folder", type=Path, default=gobuild.cache_root() / "controlplane", help="where it lives")
+    parser.add_argument(
+        "--folder", type=Path, default=gobuild.cache_root() / "controlplane", help="folder of its files"
+    )
     arguments = parser.parse_args(argv)
     folder: Path = arguments.folder
     state = folder / "state.json"

@@ -1,10 +1,10 @@
-"""A Docker engine for tests, on a socket of its own, that leaves the machine as it was.
+"""A Docker engine for tests, with its own socket. It does not change the machine.
 
-The engine is Debian's `docker.io`, unpacked beside the system (or what is on PATH already). It runs in namespaces of
-its own: its mounts, bridges and firewall rules exist there only, and they and every container end with one process. So
-several can run at a time, and beside an engine of the system. The price: containers reach each other, but they can't
-reach this machine or the internet, and published ports are not reachable from outside. `DOCKER_HOST` names an engine to
-use instead.
+The engine is Debian's `docker.io`, unpacked into the cache, or an engine on PATH. It runs in its own namespaces: its
+mounts, bridges and firewall rules exist only there, and end together with all containers when one process ends. So
+several engines can run at the same time, also together with an engine of the system. The disadvantage: containers can
+reach each other, but not this machine or the internet, and published ports can't be reached from outside. If the
+variable `DOCKER_HOST` is set, tests use that engine instead.
 
     python -m hack.docker_engine                      # start one; DOCKER_HOST is printed; Ctrl-C ends it
     python -m hack.docker_engine docker run ...       # start one, run a command with DOCKER_HOST, end it

@@ -2,8 +2,8 @@
 
     python -m hack.elastic_goodput
 
-The picture (docs/elastic-goodput.svg) shows the work of both jobs over time, for one series of outages. The output has
-the share of the possible work that each job did, for several series. The same numbers come at each run.
+The picture (docs/elastic-goodput.svg) shows the work of both jobs over time, for one series of outages. The output
+shows the share of the possible work that each job did, for several series. Each run prints the same numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A simulated cluster of changing size, in which an operator runs one job: for tests, and for a picture of goodput.
 
-Time is virtual, in seconds. The scheduler, the kubelets and the training program are a few lines each. The operator is
-the real plan; between any two of its writes it may die, and a new operator goes on with nothing but the cluster.
+Time is virtual, in seconds. The scheduler, the kubelets and the training program are simulated by a few lines each. The
+operator runs the real plan. The operator may die between any two of its writes. Then a new operator continues, and
+knows only the objects in the cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tfoperator.controller.plan.values.actions import Action, Create, Delete, Pl
 from tfoperator.controller.plan.values.conditions import is_finished
 from tfoperator.controller.plan.values.observed import PlanOptions
 from tfoperator.controller.pods.probes import made_for
-from tfoperator.kube.views.objects import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerState, ContainerStateRunning, ContainerStatus, PodCondition
 
 START_SECONDS = 20
 """Seconds from the binding of a pod to the first step of its program."""
@@ -38,7 +40,7 @@ _IMAGE = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/t
 
 
 def elastic_job(workers: int, policy: dict[str, int] | None) -> TFJob:
-    """Return a defaulted job with so many workers; without a policy its replicas restart together."""
+    """Return a job with this number of workers and with defaults. Its replicas restart together."""
     spec: dict[str, Any] = {"tfReplicaSpecs": {"Worker": {"replicas": workers, "template": _IMAGE}}}
     spec["runPolicy"] = {"restartScope": "Job"}
     if policy is not None:

@@ -1,9 +1,10 @@
 """`python -m hack.event_path`: the files that the operator enters from a pod's failure until its successor is created.
 
-With `--created N` from a job's creation until its N pods are. A real operator works on the embedded API server, in this
-process, and a profiler notes which functions of `tfoperator` each thread enters. `tfoperator.local` plays the cluster:
-its threads don't count, nor do those to which the operator's own writes come back, or which send events. The same has
-happened once before, so that nothing is counted that happens only the first time.
+With `--created N`, it lists the files from the creation of a job until the job's N pods are created. A real operator
+works on the embedded API server in this process, and a profiler records the functions of `tfoperator` that each thread
+enters. `tfoperator.local` simulates the cluster. The profiler ignores the threads of `tfoperator.local`, the threads
+that receive the operator's own writes, and the threads that send events. The measured case has happened once before, so
+that functions of the first time are not counted.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class EventPath(msgspec.Struct, frozen=True):
 
 
 class _Profiler:
-    """Notes which functions are entered while `on` is set. Only threads that are started while it is installed."""
+    """Records the functions that threads enter while `on` is set. It sees only threads that start after its start."""
 
     def __init__(self, beside: tuple[str, ...]) -> None:
         self.on = False
@@ -159,7 +160,7 @@ class _OperatorClient(Client):
         return answers
 
     def expect(self, pods: int, *, profile: bool) -> None:
-        """From now on so many more pods are waited for, which may be profiled."""
+        """Wait for this number of additional pods from now on. With `profile`, also record functions."""
         with self._count:
             self._awaited = self._pods + pods
             self._profiler.on = profile
@@ -174,7 +175,7 @@ class _OperatorClient(Client):
 
 
 def trace_failure() -> EventPath:
-    """Have the only pod of a job fail; what the operator enters until its successor is created."""
+    """Let the only pod of a job fail. Return the functions that the operator enters until the new pod is created."""
     with _traced(_BESIDE_FAILURE) as (profiler, cluster, client):
         client.expect(1, profile=False)
         cluster.create(TFJOBS, "default", _job("job", 1), decode_nothing)
@@ -189,7 +190,7 @@ def trace_failure() -> EventPath:
 
 
 def trace_creation(replicas: int) -> EventPath:
-    """Make a job with so many pods; what the operator enters until all of them are created."""
+    """Create a job with this number of pods. Return the functions that the operator enters until all pods exist."""
     with _traced(_BESIDE_CREATION) as (profiler, cluster, client):
         for name, profile in (("job-1", False), ("job-2", True)):
             client.await_quiet()

@@ -1,4 +1,4 @@
-"""The table of every field of a TFJob: what the declarations, the CRD and the defaulting say, for docs/fields.md."""
+"""The table of every field of a TFJob in docs/fields.md, from the declarations, the CRD and the defaults."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Films the first hour: types `make run`, in a fresh clone, and the tutorials into a terminal, as their pages show.
+"""Records the first hour of a new user: types `make run` in a new clone, and the commands of the tutorials.
 
-`python -m hack.film` writes docs/first-hour.cast, which `asciinema play` shows. Two films always differ, so it isn't
-part of `make generate`. It needs bash, and kubectl as tests build it.
+`python -m hack.film` writes docs/first-hour.cast, which `asciinema play` shows. It isn't part of `make generate`,
+because two recordings always differ. It needs bash, and the kubectl that tests build.
 """
 
 from __future__ import annotations

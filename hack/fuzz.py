@@ -1,13 +1,14 @@
-"""Feeds random and mutated TFJobs, with random pods, to what stands between an API server's bytes and a plan.
+"""Tests the code from an API server's bytes to a plan with random and mutated TFJobs and random pods.
 
 python hack/fuzz.py                          100,000 jobs from a new seed, which it prints
 python hack/fuzz.py --seed 7 --count 1000    the same thousand each time
 python hack/fuzz.py --seed 7 --first 812 --count 1    one of them again
 
-A cluster holds jobs older than the CRD's rules, and a job that makes the operator raise or spin is everybody's problem.
-So: `decode_tfjob` raises only its declared error, later functions raise nothing, defaulting is idempotent, a status
-survives its trip through JSON, and a plan comes to rest in a world that stands still, at the time that the plan
-announced and not later. Each job depends on the seed, its number and examples/peer alone.
+A cluster can contain jobs that are older than the rules of the CRD. If such a job makes the operator raise an error or
+loop, all other jobs suffer, too. So this test checks: `decode_tfjob` raises only its declared error, later functions
+raise no error, defaulting is idempotent, and a status is unchanged after encoding and decoding. In a world without
+changes, repeated plans end with a plan without actions, at the time that the plan has announced. Each job depends only
+on the seed, its number and examples/peer.
 """
 
 from __future__ import annotations

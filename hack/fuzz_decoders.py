@@ -1,12 +1,12 @@
-"""Feeds spoilt bytes to everything that decodes what comes from a network or a file: declared errors only.
+"""Tests all decoders of bytes from a network or a file with damaged bytes: they may raise only declared errors.
 
 python hack/fuzz_decoders.py                          100,000 byte streams from a new seed, which it prints
 python hack/fuzz_decoders.py --seed 7 --count 1000    the same thousand each time
 python hack/fuzz_decoders.py --seed 7 --first 812 --count 1    one of them again
 python hack/fuzz_decoders.py --only watch             one decoder; hack/decoders lists them
 
-A stream depends on the seed, its number, the list of decoders and the examples alone. A stream that takes more than two
-seconds of CPU is a finding, too, and so is a stream for which 512 MiB are not enough for the process as a whole.
+A byte stream depends only on the seed, its number, the list of decoders and the examples. It is also a finding if a
+stream takes more than two seconds of CPU, or if the process needs more than 512 MiB for the stream.
 """
 
 from __future__ import annotations

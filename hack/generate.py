@@ -1,10 +1,10 @@
-"""Writes what is made from declarations, and the files that the Helm chart shares with the kustomize manifests.
+"""Writes all generated files.
 
-From the TFJob types: the CRD in manifests/, docs/fields.md, docs/conditions.md. From the operator's options:
-docs/options.md. From manifests/: the chart's copies (hack/chart.py).
+It generates the CRD in manifests/, docs/fields.md and docs/conditions.md from the TFJob types, docs/options.md from the
+options of the operator, and files of the Helm chart from manifests/ (hack/chart.py).
 
-python hack/generate.py            write them
-python hack/generate.py --check    say whether they are up to date; exit 1 if not
+python hack/generate.py            write the files
+python hack/generate.py --check    check whether the files are up to date; exit 1 if a file is not
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEADER = (
 
 
 def generated() -> dict[Path, str]:
-    """Every generated file and what it should hold."""
+    """Return the content of each generated file, by its path."""
     return {
         ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml(),
         ROOT / "manifests/components/webhook/crd-versions.yaml": HEADER + versions_patch_yaml(),

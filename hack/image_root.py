@@ -1,8 +1,9 @@
-"""Lay out the root of the operator's image: the interpreter, the libraries that it loads, and nothing else.
+"""Create the root folder of the operator's image, with only the interpreter and the libraries that it loads.
 
-The Dockerfile runs this in its first stage; the last stage is empty but for what this has copied. So it has no shell,
-no package manager and no tool of the base image, without a list of what to remove. The files that scanners need to name
-the libraries are kept: for each Debian package of which a file is copied, its entry of dpkg's status.
+The Dockerfile runs this program in its first stage. The last stage contains only the files that this program has
+copied. So the image contains no shell, no package manager and no tools of the base image. Scanners need the names of
+the libraries' packages. So for each Debian package of which a file is copied, the program also copies the package's
+entry in the status of dpkg.
 
     python hack/image_root.py ENVIRONMENT ROOT
 
@@ -61,7 +62,8 @@ def lay_out(environment: Path, root: Path) -> None:
     for script in root.rglob("*.py"):
         script.chmod(0o644)  # some can be started, where there is an `env`
     for folder in libraries:
-        # Bases come without, and the root of the image is read-only: each start would compile anew.
+        # The base image has no bytecode files, and the root of the image is read-only. Without this call, each start
+        # would compile the modules again.
         compileall.compile_dir(_in(root, folder), quiet=1, stripdir=str(root), invalidation_mode=_UNCHECKED)
     _copy_package_status([interpreter, *loaded], root)
     _write(root / "etc/passwd", f"nonroot:x:{USER}:{USER}:nonroot:/tmp:/nonexistent\n")

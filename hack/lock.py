@@ -1,7 +1,7 @@
-"""Write the locks: every dependency with the hashes of all its files, on every platform, for `pip --require-hashes`.
+"""Write the lock files: every dependency with the hashes of all its files, on every platform.
 
-`constraints.txt` has the versions and is for people to edit; the locks follow from it and from `setup.cfg`. A lock
-begins with references to the locks that it extends, so that each package is in one lock only.
+People edit the versions in `constraints.txt`. This program makes the lock files from `constraints.txt` and `setup.cfg`.
+A lock file begins with references to the lock files that it extends, so that each package is in only one lock file.
 
     python -m hack.lock              # after a change of setup.cfg, requirements/*.in or constraints.txt: some seconds
     python -m hack.lock --upgrade    # the newest versions that setup.cfg allows, into constraints.txt too

@@ -1,8 +1,9 @@
 """A machine within this machine: Linux namespaces that hold a node's processes, mounts, interfaces and firewall rules.
 
-A kubelet and a container engine change the machine they run on (mounts, bridges, iptables rules, daemons that outlive
-their parents). Here this happens in namespaces of its own, and ends with them: `stop()` kills one process. A pair of
-virtual interfaces links the two: only this machine reaches the node, its pods and its services.
+A kubelet and a container engine change the machine on which they run (mounts, bridges, iptables rules, daemons that
+continue after their parents have ended). Here, all these changes are in separate namespaces. `stop()` kills one
+process, and then the namespaces and the changes end. A pair of virtual interfaces connects this machine with the
+namespaces, so only this machine can reach the node, its pods and its services.
 """
 
 from __future__ import annotations

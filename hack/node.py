@@ -1,7 +1,7 @@
 """A Kubernetes node inside a `Machine`: containerd, kubelet, kube-proxy and CoreDNS, as processes of this machine.
 
-runc, the CNI plugins and iptables are Debian's, unpacked beside the system; the rest is built from Go modules.
-CoreDNS runs beside the kubelet rather than in a pod: what pods resolve is tested, not how CoreDNS is deployed.
+runc, the CNI plugins and iptables come from Debian packages, unpacked into the cache. All other programs are built from
+Go modules. CoreDNS runs as a process and not in a pod, because the tests check only which names pods can resolve.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The table of every option of the operator, for docs/options.md, and the facts that must be repeated elsewhere.
 
-`missing_facts` compares the declarations of options with what is written by hand: values of the Helm chart, and the
+`missing_facts` compares the declarations of options with files that people write: the values of the Helm chart, and the
 tables of docs/operator.md.
 """
 

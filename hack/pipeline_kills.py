@@ -1,4 +1,4 @@
-"""Kills the runner of a pipeline (SIGKILL) at random moments, and judges what becomes of its steps.
+"""Kills the runner of a pipeline (SIGKILL) at random moments, and checks the steps of the pipeline afterwards.
 
     python -m hack.pipeline_kills --moments 50 --seed 1 [--store postgresql]
 
@@ -9,8 +9,8 @@ postgresql` the records are in a PostgreSQL server, which is itself killed and s
 a successor waits until the lease of a dead runner has run out, and runs that a new run could not yet know to be dead
 are stopped afterwards, as by `tfoperator pipeline stop`.
 
-The judge shares no code with the runner. It reads what the containers themselves have written (each appends a line when
-it begins and when it ends), the API server's objects, and the tables:
+The check shares no code with the runner. It reads the files of the containers (each container appends a line when it
+begins and when it ends), the objects of the API server, and the tables:
 
 - no step of a run came to its end twice, in any replica, and every step of the last run did once
 - all pods and TFJobs are gone
@@ -119,7 +119,7 @@ def run(folder: Path, kubeconfig: str, *, resume: bool) -> None:
     configs["Second"] = [TFJobPlatformConfig({"Worker": REPLICAS}, pod_spec={"terminationGracePeriodSeconds": 2})]
     context = LaunchContext(kube=lambda: Client(load_config(kubeconfig)))
     runner = PipelineRunner(ON_KUBERNETES, configs, home=home_of(folder), context=context, lease_seconds=LEASE)
-    runner.run(pipeline(folder), resume="last" if resume else "")
+    runner.run(pipeline(folder), resume="latest" if resume else "")
 
 
 def child(folder: Path, kubeconfig: str, *, resume: bool) -> int:

@@ -1,7 +1,8 @@
-"""A PostgreSQL server for tests and benchmarks: Debian's, on loopback, as a process of an ordinary user.
+"""A PostgreSQL server for tests and benchmarks: the server of Debian, on loopback, as a process of an ordinary user.
 
-PostgreSQL refuses to run as root; as root it is started as `nobody`. Its data are in a folder of their own, which goes
-with it. Other users of this machine need its password, which is in the file that `PGPASSFILE` names.
+PostgreSQL refuses to run as root. If the tests run as root, the server runs as the user `nobody`. The data is in a
+separate folder, which is removed together with the server. Other users of this machine need the password, which is in
+the file `PGPASSFILE`.
 """
 
 from __future__ import annotations

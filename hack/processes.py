@@ -1,4 +1,4 @@
-"""Small things about processes of this machine: starting one with a log, asking whether it answers, ending it."""
+"""Functions for processes of this machine: start a process with a log file, check whether it answers, and end it."""
 
 from __future__ import annotations
 

@@ -3,9 +3,10 @@
     python -m hack.release            # everything, from the commit that is checked out
     python -m hack.release --sbom     # the bills of materials alone
 
-The same commit gives the same bytes: the files come from git and not from the folder, and every time in them is the
-commit's (or `SOURCE_DATE_EPOCH`). This program signs nothing and uploads nothing: the publisher does that, with their
-key. So the provenance is a statement by the person who ran this program, SLSA's build level 1, and no proof.
+The same commit gives the same bytes: the files come from git and not from the folder, and all times in the files are
+the time of the commit (or `SOURCE_DATE_EPOCH`). This program does not sign or upload the files. The publisher does
+this, with the publisher's own key. So the provenance is only a statement of the person who ran this program (SLSA build
+level 1), and not a proof.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m hack.s3_server HOST PORT
 
-It answers one request at a time. moto looks at the condition of a write (If-None-Match, If-Match), and then writes:
-with a thread per request, as `moto_server` has, two writers could both find their condition fulfilled.
+It answers one request at a time. moto first checks the condition of a write (If-None-Match, If-Match), and then writes.
+`moto_server` has a thread for each request, so the conditions of two writers could both be true at the same time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An API client without a network: it makes one request after the other, where the real one makes them side by side."""
+"""An API client without a network. It sends one request after another; the real client sends requests in parallel."""
 
 from __future__ import annotations
 

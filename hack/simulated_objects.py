@@ -1,4 +1,4 @@
-"""The objects of one job as an API server keeps them, and the one interpreter of a plan's actions on them."""
+"""The objects of a job in a simulated API server, and the function that applies a plan's actions to the objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
 from tfoperator.kube.patches.strategic_merge import strategic_merge
 from tfoperator.kube.views.deployments import Deployment
-from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, Pod, PodSpec, Service
+from tfoperator.kube.views.pod_status import PodStatus
 
 GRACE = 30
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -88,7 +89,7 @@ class SimulatedObjects:
         """Something is different now."""
 
     def terminate(self, name: str, grace: int = GRACE) -> None:
-        """Mark a pod as deleted: its programs have so many seconds to end."""
+        """Mark a pod as deleted. Its programs have `grace` seconds to end."""
         pod = self.pods[name]
         going = msgspec.structs.replace(pod.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=grace)
         self.pods[name] = msgspec.structs.replace(pod, metadata=going)

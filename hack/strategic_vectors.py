@@ -1,9 +1,9 @@
-"""Asks the Kubernetes library what strategic merge patches do, and keeps its answers as test data.
+"""Applies strategic merge patches with the Kubernetes library, and stores the results as test data.
 
-python hack/strategic_vectors.py     writes tests/unit/kube/patches/strategic_vectors.jsonl anew
+python hack/strategic_vectors.py     writes tests/unit/kube/patches/strategic_vectors.jsonl again
 
-The questions are the cases of `PICKED` and random pods and patches, always the same; the answers come from
-hack/gomod/kubernetes/strategic, which needs Go. Tests read the file alone.
+The patches are the cases of `PICKED`, and random patches of random pods, which are the same in each run. The results
+come from hack/gomod/kubernetes/strategic, which needs Go. Tests read only the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How quick the page is, in a real Chromium: first paint, a list of 5,000 jobs, a log of 400,000 lines.
+"""Measures the speed of the web page in a real Chromium: first paint, a list of 5,000 jobs, a log of 400,000 lines.
 
     python -m hack.ui_bench
 
-Milliseconds of a browser that has nothing of the page yet, and frames per second while a person turns the wheel, or
-drags the scroll bar from the beginning to the end in 5 s. The figures are in docs/ui.md.
+It prints the milliseconds until the page is shown in a browser with an empty cache, and the frames per second while a
+user turns the mouse wheel, or drags the scroll bar from the beginning to the end in 5 s. docs/ui.md shows the results.
 """
 
 from __future__ import annotations

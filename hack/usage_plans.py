@@ -1,12 +1,12 @@
-"""Plays random lives of jobs on virtual time, and compares what the operator makes of their time with an oracle.
+"""Plays random lives of jobs in virtual time, and compares the operator's `status.usage` with an oracle.
 
     python -m hack.usage_plans --count 1000
 
-Pods wait for nodes, pull images, fail, are evicted, deleted, restarted in place; users suspend, resume and scale; the
-operator is killed (and forgets), sees things late, and loses its writes. Programs that report train in step, save
-checkpoints, and begin again at the last checkpoint. The oracle knows what really happened, second by second, and
-shares no code with the operator: it is the words of docs/usage.md. Each phase has to agree within 2 % of the job's
-time, or 2 s, and so do the seconds that CPUs were held and trained.
+Pods wait for nodes, pull images, fail, are evicted, deleted, and restarted in place. Users suspend, resume and scale.
+The operator is killed (and loses its memory), sees changes late, and loses its writes. Programs that report their
+progress train synchronously, save checkpoints, and begin again at the last checkpoint. The oracle records the real
+phase of each second. It follows docs/usage.md, and shares no code with the operator. Each phase may differ by 2 % of
+the job's time, or by 2 s. The same holds for the seconds of reserved and of training CPUs.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ import msgspec
 
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
-from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.values.actions import Delete, Plan
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
-    Pod,
 )
 from tfoperator.operator import Options
 from tfoperator.operator.options.planning import plan_options

@@ -1,1 +1,1 @@
-"""The benchmark: this operator beside the Go operator, on control planes of their own (docs/benchmark.md)."""
+"""The benchmark: compares this operator with the Go operator, each on its own control plane (docs/benchmark.md)."""

@@ -1,7 +1,7 @@
 """`python -m hack.bench`: the command line of the benchmark.
 
-Repetitions are interleaved, so that a machine that warms up or gets busy does so for all contestants alike. The exit
-code is 1 if any run was refused.
+The repetitions of all contestants alternate, so that a change of the machine's speed affects all contestants. The exit
+code is 1 if a run was refused.
 """
 
 from __future__ import annotations

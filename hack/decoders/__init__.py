@@ -1,6 +1,6 @@
-"""Everything that decodes bytes from a network or a file, with samples of what it reads and the errors it declares.
+"""All decoders of bytes from a network or a file, with samples of their input and their declared errors.
 
-`hack/fuzz_decoders.py` spoils the samples. A new decoder is fuzzed as soon as it is in `decoders()`.
+`hack/fuzz_decoders.py` damages the samples. It also tests a new decoder as soon as `decoders()` contains the decoder.
 """
 
 from __future__ import annotations

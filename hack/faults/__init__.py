@@ -1,6 +1,6 @@
-"""Seeded fault injection for real operators. An oracle that shares no code with them judges what happened.
+"""Random fault injection for real operators, with seeds. An oracle checks the result without code of the operator.
 
-`plan` has the scenarios, `injection` breaks things, `simulation` is the rest of the cluster, `journal` records the
-changes at the API server, `oracle` judges them, and `runner` plays one plan. `python -m hack.faults --seed 4711` is one
-plan again; docs/evidence/random-plans.md explains what a plan is made of.
+`plan` contains the scenarios, `injection` injects the faults, `simulation` simulates the rest of the cluster, `journal`
+records the changes at the API server, `oracle` checks these changes, and `runner` plays a plan. `python -m hack.faults
+--seed 4711` plays the same plan again. docs/evidence/random-plans.md describes the parts of a plan.
 """

@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m hack.faults", description="Plays seeded fault plans.")
     parser.add_argument("--server", choices=["embedded", "real"], default="embedded")
     parser.add_argument("--seed", type=int, default=1, help="the (first) plan's seed")
-    parser.add_argument("--count", type=int, default=1, help="how many plans, with consecutive seeds")
-    parser.add_argument("--jobs", type=int, default=1, help="how many plans at a time, each on a server of its own")
+    parser.add_argument("--count", type=int, default=1, help="number of plans, with consecutive seeds")
+    parser.add_argument("--jobs", type=int, default=1, help="number of plans at the same time, each on its own server")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds in which a plan has to come to rest")
     parser.add_argument(
         "--plain", action="store_true", help="no TensorBoards, gangs, sidecars and stalls: what older seeds meant"

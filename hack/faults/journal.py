@@ -182,7 +182,7 @@ class JournalRecorder:
         return True
 
     def wait(self, seconds: float) -> None:
-        """Until something happens, or so many seconds."""
+        """Wait for the next change, but at most this many seconds."""
         with self._lock:
             self._lock.wait(seconds)
 

@@ -1,4 +1,4 @@
-"""Changes one place of a room of tfoperator at a time, and asks whether its tests notice.
+"""Changes one place in a part of tfoperator at a time, and checks whether the tests of this part notice the change.
 
-`python -m hack.mutants --help` describes the command; docs/evidence/mutants.md has what it found.
+`python -m hack.mutants --help` describes the command. docs/evidence/mutants.md contains the results.
 """

@@ -145,7 +145,9 @@ CALM = Chances(
     },
     kinds=(1, 2, 2, 3),
 )  # fmt: skip
-"""Jobs as the records of random lives have them: whoever changes these chances or the table's order records anew."""
+"""The chances for the jobs in the recorded random lives. After a change of these chances, or of the order of the table,
+record the plays again.
+"""
 
 ODD = Chances(
     {

@@ -1,4 +1,4 @@
-"""An operator's random knowledge of a job beside its objects: reports, log lines, its queue, its own requests."""
+"""Random data of the operator about a job in addition to the job's objects: reports, log lines, queue, requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from hack.random_jobs.chances import chance, some
-from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.parts.progress import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.values.observed import (
     Comparison,

@@ -25,7 +25,8 @@ from tfoperator.api.replicas.names import (
     OPERATOR_NAME,
 )
 from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupStatus
-from tfoperator.kube.views.objects import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
+from tfoperator.kube.views.objects import ObjectMeta, Pod
+from tfoperator.kube.views.pod_status import ContainerStatus, PodCondition, PodStatus
 
 _CODES = (0, 1, 2, 127, 128, 129, 130, 137, 137, 137, 138, 138, 143, 143, 201, 202, 255)
 _UNSEEN = (("ContainerStatusUnknown", 137), ("Unknown", 255), ("Unknown", 137))

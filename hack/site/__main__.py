@@ -1,4 +1,4 @@
-"""`python -m hack.site`: stage the pages, then have MkDocs build them. A warning of its is an error."""
+"""`python -m hack.site`: stage the pages, and build them with MkDocs. A warning of MkDocs is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python programs that we did not write, in virtual environments of their own, for tests.
+"""Python programs of other projects for tests, in separate virtual environments.
 
 `kubeflow-training` needs an older release of the `kubernetes` package than the operator has, so they can't share one
 environment, nor can Kubeflow Pipelines; Airflow brings 145 packages of its own, MLflow 74; ML Metadata needs an older

@@ -93,7 +93,7 @@ def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InC
     assert CRD in refused.stderr
     assert "cannot be imported into the current release" in refused.stderr
     said = helm.install("--take-ownership", "--force-conflicts")
-    assert "looks after TFJobs in all namespaces" in said
+    assert "runs TFJobs in all namespaces" in said
     assert f"kubectl -n {system.namespace} rollout status deployment/{RELEASE}" in said
 
     assert "Phase:          Succeeded" in helm("test", RELEASE, "--timeout=120s")

@@ -155,7 +155,7 @@ def states(pipeline: NodePipeline, run: str) -> dict[str, str]:
 
 def shown_in(namespace: InCluster, pod: str) -> str:
     """Return the records as they look in a runner's pod."""
-    return namespace.kubectl("exec", pod, "--", "tfoperator", "pipeline", "show", "last", "--home=/data/records")
+    return namespace.kubectl("exec", pod, "--", "tfoperator", "pipeline", "show", "latest", "--home=/data/records")
 
 
 def only_runners_are_left(namespace: InCluster, runners: int) -> None:

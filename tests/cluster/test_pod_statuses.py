@@ -43,9 +43,9 @@ def ready(status: Json) -> bool:
     return {"type": "Ready", "status": "True"}.items() <= _of_type(status, "Ready").items()
 
 
-def waits(reason: str) -> Milestone:
+def waits(reason: str, of: str = "containerStatuses") -> Milestone:
     def reached(status: Json) -> bool:
-        states = [one["state"] for one in status.get("containerStatuses") or ()]
+        states = [one["state"] for one in status.get(of) or ()]
         return any(state.get("waiting", {}).get("reason") == reason for state in states)
 
     return reached
@@ -87,9 +87,20 @@ CASES: dict[str, tuple[Json, Milestone]] = {
         {"initContainers": [container("exit 4", "first")], "containers": [container("exit 0")]},
         phase("Failed"),
     ),
+    "init-restarting": (
+        {"initContainers": [container("sleep 0.3; exit 4", "first")], "containers": [container("exit 0")],
+         "restartPolicy": "OnFailure"},
+        waits("CrashLoopBackOff", "initContainerStatuses"),
+    ),
     "sidecar": ({"initContainers": [SIDECAR], "containers": [container(FOR_EVER)]}, ready),
     "sidecar-completed": ({"initContainers": [SIDECAR], "containers": [container("exit 0")]}, phase("Succeeded")),
 }  # fmt: skip
+
+
+WITHIN = 300.0
+"""Seconds. A kubelet shows the end of an init container until it looks at the pod again, after 60 to 90 s, and shows
+CrashLoopBackOff only then. Before the fourth restart, which waits 80 s, it usually starts the container first.
+"""
 
 
 def manifest(name: str) -> Json:
@@ -102,9 +113,10 @@ def reached(get: Get, name: str) -> Json:
 
     def far_enough() -> Json:
         status: Json = get(name)["status"]
-        return status if CASES[name][1](status) else {}
+        assert CASES[name][1](status), status
+        return status
 
-    return eventually(far_enough, within=120, every=0.2, what=f"the status of {name}")
+    return eventually(far_enough, within=WITHIN, every=0.2, what=f"the status of {name}")
 
 
 OF_CONTROL_GROUPS = ("resources", "allocatedResources")

@@ -19,8 +19,14 @@ ACCEPTED = {
 KINDS = {"text": str, "members": dict}
 
 
+ABSENT = ("Status", "page")
+"""The answers to requests for objects and for API groups that do not exist."""
+
+
 def summary(answer: Answer) -> Any:
     """The kind of an answer, the columns of a table, or the members of a document that has no kind, by their types."""
+    if answer.body == b"404 page not found\n":
+        return "page"
     body: Json = answer.body if isinstance(answer.body, dict) else json.loads(answer.body.splitlines()[0])
     if body.get("kind") == "Table":
         return [column["name"] for column in body["columnDefinitions"]]
@@ -28,6 +34,17 @@ def summary(answer: Answer) -> Any:
         assert body["type"] in ("ADDED", "BOOKMARK")
         return "watch"
     return body.get("kind", body)
+
+
+def merged(current: Any, changes: Any) -> Any:
+    """An object that a client has read and changed; None is a field that it has removed."""
+    if not isinstance(current, dict) or not isinstance(changes, dict):
+        return changes
+    all_names = {**current, **changes}
+    values = {
+        name: merged(current.get(name), changes[name]) if name in changes else current[name] for name in all_names
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def different(found: Any, wanted: Any) -> bool:
@@ -56,10 +73,30 @@ def test_what_a_client_asks_is_answered(space: Space, client: str) -> None:
     space.create(TFJOBS, tfjob("j", Worker=1))
 
     wrong = {}
-    for path, accepted, wanted in CLIENTS[client]:
-        answer = space.http("GET", path.replace("{ns}", space.namespace), accept=ACCEPTED[accepted])
-        assert answer.code == (404 if wanted == "Status" else 200), path
+    for row, accepted, wanted, *body in CLIENTS[client]:
+        method, path = (row if " " in row else f"GET {row}").replace("{ns}", space.namespace).split(" ")
+        if method == "PUT":
+            body = [merged(space.http("GET", path).body, *body)]
+        answer = space.http(method, path, *body, accept=ACCEPTED[accepted])
+        code = 201 if method == "POST" else 404 if method == "GET" and wanted in ABSENT else 200
+        assert answer.code == code, (row, answer.body)
         if different(found := summary(answer), wanted):
-            wrong[path] = (found, wanted)
+            wrong[row] = (found, wanted)
 
     assert not wrong
+
+
+def test_the_kinds_are_documented_in_openapi_2(space: Space) -> None:
+    """The documentation in Headlamp's editor is from this document."""
+    definitions = space.http("GET", "/openapi/v2").body["definitions"]
+    by_kind = {
+        (one["group"], one["version"], one["kind"]): schema
+        for schema in definitions.values()
+        for one in schema.get("x-kubernetes-group-version-kind") or ()
+    }
+    assert "tfReplicaSpecs" in by_kind["kubeflow.org", "v1", "TFJob"]["properties"]["spec"]["properties"]
+    pod = by_kind["", "v1", "Pod"]["properties"]["spec"]
+    name = pod["$ref"].removeprefix("#/definitions/")
+    assert (
+        definitions[name]["properties"]["containers"]["items"]["$ref"] == "#/definitions/io.k8s.api.core.v1.Container"
+    )

@@ -74,7 +74,7 @@ def test_the_example_runs_once_is_cached_and_then_runs_what_another_parameter_ch
     made_by = {one["artifact"]["type"]: [e["parameters"] for e in one["executions"]] for one in tree["artifacts"]}
     assert made_by["Examples"] == [{"seed": 1}]
     assert {e["parameters"]["alpha"] for one in tree["artifacts"][1:] for e in one["executions"]} == {0.0001, 0.01}
-    log = cli.run("pipeline", "logs", "last", "Evaluate", code=0)
+    log = cli.run("pipeline", "logs", "latest", "Evaluate", code=0)
     assert "accuracy" in log.stdout
 
 
@@ -90,9 +90,9 @@ def test_a_signal_stops_what_runs_and_the_run_can_go_on(
         assert process.wait(60) == 128 + number
         assert "--resume" in process.output
     eventually(lambda: objects(cluster) == objects(cluster, TFJOBS) == [], within=60)
-    assert json.loads(cli.run("pipeline", "show", "last", "-o", "json", code=0).stdout)["state"] == "cancelled"
+    assert json.loads(cli.run("pipeline", "show", "latest", "-o", "json", code=0).stdout)["state"] == "cancelled"
     (tmp_path / "go").touch()
-    said = cli.run(*command, "--resume", "last", code=0)
+    said = cli.run(*command, "--resume", "latest", code=0)
     assert "went on" in said.stdout
 
 
@@ -105,12 +105,12 @@ def test_what_a_killed_runner_has_left_is_shown_and_stopped_in_order(
         process.end(signal.SIGKILL)
     assert len(objects(cluster)) == 1
     assert "interrupted" in cli.run("pipeline", "runs", code=0).stdout
-    refused = cli.run("pipeline", "clean", "last", code=2)
+    refused = cli.run("pipeline", "clean", "latest", code=2)
     assert "pipeline stop" in refused.stderr
-    assert "is cancelled" in cli.run("pipeline", "stop", "last", code=0).stdout
+    assert "is cancelled" in cli.run("pipeline", "stop", "latest", code=0).stdout
     assert objects(cluster) == []
-    assert "cancelled" in cli.run("pipeline", "show", "last", code=0).stdout
-    cli.run("pipeline", "clean", "last", code=0)
+    assert "cancelled" in cli.run("pipeline", "show", "latest", code=0).stdout
+    cli.run("pipeline", "clean", "latest", code=0)
     assert "there are no pipeline runs" in cli.run("pipeline", "runs", code=0).stderr
 
 

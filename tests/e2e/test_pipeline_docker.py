@@ -114,7 +114,7 @@ def test_a_killed_runner_is_resumed_with_the_containers_that_it_has_left(bench: 
     bench.killed(lambda: any(one.status == "running" for one in launches(engine)))
     (before,) = launches(engine)
     wait.unlink()
-    assert bench.run(resume="last").state == "succeeded"
+    assert bench.run(resume="latest").state == "succeeded"
     assert bench.ended() == Counter(["Data", "First", "Second", "Evaluate"])
     assert before.id not in [one.id for one in launches(engine)]
 
@@ -125,7 +125,7 @@ def test_what_a_killed_runner_has_left_is_stopped_and_the_next_run_is_whole(benc
     bench.killed(lambda: any(one.status == "running" for one in launches(engine)))
     home = Home(bench.folder / "home")
     with home.store() as store:
-        run = home.find(store, "last")
+        run = home.find(store, "latest")
         assert run.state == "interrupted"
         assert stop_run(home, store, run, LaunchContext()).state == "cancelled"
     assert launches(engine) == []

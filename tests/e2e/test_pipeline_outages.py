@@ -50,7 +50,7 @@ def test_a_run_survives_an_outage_of_its_records_and_a_longer_one_ends_its_runne
     assert len(objects(cluster)) == 1
     postgres.start()
     (tmp_path / "go").touch()
-    cli.run(*command, "--resume", "last", code=0)
-    log = cli.run("pipeline", "logs", "last", "Wait", "--home", home, code=0).stdout
+    cli.run(*command, "--resume", "latest", code=0)
+    log = cli.run("pipeline", "logs", "latest", "Wait", "--home", home, code=0).stdout
     assert ((tmp_path / "began").read_text(), "saved" in log, "went on" in log) == ("began\n", False, True)
     assert objects(cluster) == []

@@ -13,7 +13,8 @@ import yaml
 from tests.e2e.test_run_fast import cli
 from tests.support.cli import Cli, CliProcess, container_process, replica, tfjob
 from tests.support.eventually import eventually
-from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, decode_tfjob
+from tfoperator.api.v1.parts.run_policy import LEAST_PROGRESS_DEADLINE
+from tfoperator.api.v1.types import decode_tfjob
 
 __all__ = ["cli"]
 

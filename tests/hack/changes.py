@@ -40,7 +40,7 @@ FIELD = Change(
     3,
     (
         Place(
-            "tfoperator/api/v1/types.py",
+            "tfoperator/api/v1/parts/run_policy.py",
             '    """Policies for the whole job, such as limits, cleanup and suspension."""\n',
             '\n    example_seconds: Annotated[int | None, Field("Seconds after the deadline.", ge=1)] = None\n',
             "tests/unit/controller/plan/test_life.py::test_the_deadline_fires_by_itself",

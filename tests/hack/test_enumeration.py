@@ -79,7 +79,7 @@ def test_a_play_that_differs_from_its_record_is_shown_beside_that_of_a_commit_un
 
 
 def test_replicas_that_gave_their_quota_back_have_it_again_before_they_start_again() -> None:
-    scenario = find("all begin anew, also those that gave their quota back")
+    scenario = find("restart of the whole job after some pods gave quota back")
     there, tried = record(scenario, share=1, old_lists=1, deletions=1)
     changed = [fault for fault in there.points if fault.how is How.CHANGED_SCOPE]
     assert len(changed) == there.writes
@@ -112,10 +112,15 @@ def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_q
         ),
         ("whole-job restart", Fault(How.OLD_LIST, 10, "Pod", 4), "created_pods", "ps-0 of restart 1 was made beside"),
         ("OnFailure", Fault(How.OLD_LIST, 8, "Pod", 8), "differs", "Worker-0 counts 3 restarts, there were at most 2"),
-        ("preempted, and all begin anew", Fault(How.OLD_LIST, 26, "Pod", 25), "deciding_pods", "-1 had completed"),
+        (
+            "preempted, restart of the whole job",
+            Fault(How.OLD_LIST, 26, "Pod", 25),
+            "deciding_pods",
+            "-1 had completed",
+        ),
         ("a sidecar in a queue", Fault(How.OLD_LIST, 12, "Pod", 12), "verify_pods", "quota is overdrawn"),
         (QUEUED, Fault(How.OLD_LIST, 6, "Workload", 4), "verify_workloads", "ps-0 (Pending) was deleted without a"),
-        ("goes to another queue", Fault(How.OLD_LIST, 19, "TFJob", 14), "verify_job", "was deleted without a reason"),
+        ("moved to another queue", Fault(How.OLD_LIST, 19, "TFJob", 14), "verify_job", "was deleted without a reason"),
         ("suspended in its queue", Fault(How.LOST_EVENT, 0, "Workload", 23), "written", "no Workload of its job is ad"),
         (QUEUED, Fault(How.LOST_EVENT, 0, "ResourceFlavor", 3), "missing_flavors", "PS-0 has no service"),
         (QUEUED, Fault(How.LOST_EVENT, 0, "Workload", 7), "relist", "PS-0 has no service"),

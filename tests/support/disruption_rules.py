@@ -11,8 +11,9 @@ from hack.faults.oracle.history import conditions_in
 from tests.support import manifests
 from tests.support.cluster import decode, find
 from tests.support.eventually import eventually
+from tfoperator.api.v1.parts.run_policy import LEAST_PROGRESS_DEADLINE
 from tfoperator.api.v1.status import parse_indexes
-from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, TFJOBS
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.resources import EVENTS, PODS
 from tfoperator.kube.protocol.verbs import ApiClient
 

@@ -20,17 +20,10 @@ from tfoperator.api.v1.choices import (
     TensorBoardServiceType,
 )
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TensorBoardStatus, TFJobStatus
-from tfoperator.api.v1.types import (
-    TFJOBS,
-    ReplicaSpec,
-    RunPolicy,
-    SchedulingPolicy,
-    TensorBoard,
-    TFJob,
-    TFJobSpec,
-    decode_tfjob,
-)
+from tfoperator.api.v1.parts.run_policy import RunPolicy, SchedulingPolicy
+from tfoperator.api.v1.parts.tensorboard import TensorBoard, TensorBoardStatus
+from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TFJobStatus
+from tfoperator.api.v1.types import TFJOBS, ReplicaSpec, TFJob, TFJobSpec, decode_tfjob
 from tfoperator.api.validation.job import validate
 from tfoperator.api.validation.manifest import validate_manifest
 

@@ -14,7 +14,8 @@ import msgspec
 
 from tfoperator.api.replicas.names import parse_replica_type
 from tfoperator.api.v1.choices import RestartPolicy, RestartScope, SuccessPolicy
-from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, ReplicaSpec, TFJob
+from tfoperator.api.v1.parts.run_policy import LEAST_PROGRESS_DEADLINE
+from tfoperator.api.v1.types import ReplicaSpec, TFJob
 
 
 def default(job: TFJob) -> TFJob:

@@ -1,4 +1,4 @@
-"""Opens files that other programs also use safely, whatever is at their path; reads last lines, and locks files."""
+"""Safely opens files that other programs also use, whatever is at their path; reads last lines, and locks files."""
 
 from __future__ import annotations
 

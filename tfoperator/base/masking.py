@@ -5,8 +5,8 @@ of an agent. So a quoted text does not contain secrets that can be recognized: b
 a well-known service), by the name before them (`DB_PASSWORD=`, `"apiKey": "`, `--token`), or by their place (the user,
 the password and the query of a URL). These rules do not recognize every secret.
 
-The time is linear in the length of the text: a search is for fixed words only, and an expression is tried only at a
-word that was found. A text must be plain (`tfoperator.base.controlchars.plain_text`), because an escape
+The time is linear in the length of the text: the code searches only for fixed words, and tries an expression only at a
+word that it has found. A text must be plain (`tfoperator.base.controlchars.plain_text`), because an escape
 sequence inside of a secret hides it.
 """
 
@@ -38,7 +38,7 @@ _TOKENS = (
     (("pypi-", "npm_", "dckr_pat_"), r"[\w-]{30,}"),  # registries of packages and images
     (("dapi",), r"[0-9a-f]{32}\b"),  # Databricks
 )
-"""The beginnings of tokens, and the rest. Before a beginning there is no letter, digit or underscore."""
+"""Beginnings of tokens, with a pattern for the rest. No letter, digit or underscore precedes a beginning."""
 _BEGINNINGS = tuple(beginning for beginnings, _ in _TOKENS for beginning in beginnings)
 _TOKEN = re.compile("|".join(rf"{word}(?<!\w{word}){rest}" for beginnings, rest in _TOKENS for word in beginnings))
 
@@ -50,7 +50,8 @@ _NAME = (
 _WORD = re.compile(rf"{_NAME}|auth(?<=[\"']auth)(?=\\{{0,4}}[\"'])|authorization|cookie|bearer|basic")
 """A word before a secret, in lower case."""
 _STEMS = ("pass", "secret", "token", "key", "credential", "auth", "cookie", "sharedaccess", "bearer", "basic")
-"""Each word before a secret has one of these parts. A search for them is twenty times faster than for the words."""
+"""Each word before a secret has one of these parts. A search for these parts is twenty times faster than for the words.
+"""
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 _QUOTED = r"\\+[\"'][^\"'\\\n]+|\"(?:[^\"\\\n]|\\.)+|'(?:[^'\\\n]|\\.)+"
@@ -71,7 +72,7 @@ _AFTER_HEADER = re.compile(
     rf"(?P<value>{_QUOTED}|[^\n\"']+)",
     re.IGNORECASE,
 )
-"""A header's whole line; `authorization: denied` is a sentence."""
+"""Matches the value of a header up to the end of its line, but not the value in a sentence: `authorization: denied`."""
 _AFTER_SCHEME = re.compile(r"[ \t]{1,3}(?P<value>[\w.~+/-]{4,}=*)")
 _PLACES = (
     (_AFTER_OPTION, re.compile(r"(?<![\w-])--[\w-]*$")),
@@ -100,7 +101,7 @@ _KEY_BODY = re.compile(
     r"(?:\n(?![a-z]+(?:\n|\Z))[A-Za-z0-9+/]{1,15}={0,2}(?=\n|\Z))?"  # a line that was cut
 )
 _LONGEST_KEY = 16 * 1024
-"""Characters: an RSA key of 16,384 bits has 12,800."""
+"""The maximum number of characters of a private key: an RSA key of 16,384 bits has 12,800 characters."""
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]+={0,2}\s*")
 _SECRET_NAME = re.compile(rf"(?:{_NAME})$")
 
@@ -190,7 +191,11 @@ def _is_ordinary(found: re.Match[str], word: str) -> bool:
 
 
 def _without_keys(text: str) -> str:
-    """Return the text without private keys: to their end, or else as long as lines look like a part of a key."""
+    """Return the text with `<masked>` in place of each private key.
+
+    A key ends at its END line. If this line is missing, the key ends before the first line that does not look like a
+    part of a key.
+    """
     parts: list[str] = []
     position = 0
     edges = list(_KEY_EDGE.finditer(text))

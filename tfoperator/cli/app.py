@@ -29,7 +29,7 @@ def make_app(words: Sequence[str] | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name=_NAME,
-        help="Run distributed TensorFlow jobs (TFJob) on Kubernetes, or right here without a cluster.",
+        help="Run distributed TensorFlow jobs (TFJob) on Kubernetes, or on this machine without a cluster.",
         no_args_is_help=True,
         rich_markup_mode="markdown",  # joins the lines of a docstring, whose width is not the terminal's
         pretty_exceptions_enable=False,
@@ -40,7 +40,7 @@ def make_app(words: Sequence[str] | None = None) -> typer.Typer:
     # `tfoperator operator` itself never gets here (see __main__); this adds it to the help.
     app.command(
         "operator",
-        help="Run the controller, in a cluster or against a kubeconfig.",
+        help="Run the operator: in a cluster, or on this machine with a kubeconfig.",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     )(_operator)
     for name, group in GROUPS.items():
@@ -132,7 +132,7 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something goes wrong.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show Python's traceback of an error.")] = False,
 ) -> None:
     pass
 

@@ -40,7 +40,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "logs": Command(
         "jobs.logs",
         "logs",
-        "Show the logs of a TFJob's replicas, by default of the replica that leads it (the chief, else worker 0).",
+        "Show the logs of a TFJob's replicas, by default only of the chief, or, without a chief, of worker 0.",
     ),
     "report": Command("jobs.diagnosing", "report", "Explain why a TFJob failed or does not make progress."),
     "stacks": Command(
@@ -76,7 +76,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "mcp": Command(
         "agents.serving",
         "mcp",
-        "Answer agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.",
+        "Serve agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.",
     ),
     "crd": Command("crd", "print_crd", "Print the TFJob CustomResourceDefinition."),
 }
@@ -135,7 +135,7 @@ _PIPELINE: Final[Mapping[str, Command]] = {
     "ui": Command(
         "pipeline.looking",
         "ui",
-        "Serve a page that shows pipeline runs, also new runs. It needs no cluster; `tfoperator ui` also shows jobs.",
+        "Serve a page that shows pipeline runs, also new runs, without a cluster. `tfoperator ui` also shows jobs.",
     ),
     "stop": Command(
         "pipeline.running",
@@ -145,7 +145,7 @@ _PIPELINE: Final[Mapping[str, Command]] = {
     "clean": Command(
         "pipeline.running",
         "clean",
-        "Remove the records and logs of runs that are over. The lineage of their artifacts is kept.",
+        "Remove the records and logs of runs that have ended. The lineage of their artifacts is kept.",
     ),
     "compile": Command(
         "pipeline.compiling",
@@ -172,7 +172,7 @@ GROUPS: Final[Mapping[str, CommandGroup]] = {
             "compare": Command(
                 "runs",
                 "compare",
-                "Compare two runs: their ends, parameters, last metrics, and curves by step.",
+                "Compare two runs: their results, parameters, last metrics, and curves by step.",
             )
         },
         _RUNS,

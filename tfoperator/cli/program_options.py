@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE
+from tfoperator.api.v1.parts.run_policy import LEAST_PROGRESS_DEADLINE
 from tfoperator.base.controlchars import in_utf8
 from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.option_groups import pairs
@@ -106,8 +106,8 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         WorkerNumbers | None,
         _option(
             "--workers",
-            "Number of workers; 1 unless there is a chief. With a range such as 1..4 the number may change during "
-            "the run; it begins with the number of CPUs of this machine.",
+            "Number of workers; 1 unless there is a chief. With a range such as 1..4, the number may change during "
+            "the run. On this machine, the run begins with one worker for each CPU.",
             parser=_worker_numbers,
             metavar="N|MIN..MAX",
         ),
@@ -130,7 +130,7 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = 0
     restart_scope: Annotated[
         ScopeOption,
-        _option("--restart-scope", "Restart only the failed replica, or all replicas: collective strategies need all."),
+        _option("--restart-scope", "Restart only the failed replica, or all replicas. Collective strategies need job."),
     ] = ScopeOption.REPLICA
     env: Annotated[
         list[str] | None,
@@ -146,7 +146,7 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         _option(
             "--checkpoint",
-            "Folder for checkpoints; the program finds its path in $TFOPERATOR_CHECKPOINT_DIR.",
+            "Folder for checkpoints. The program gets the path of the folder in $TFOPERATOR_CHECKPOINT_DIR.",
             metavar="DIR",
         ),
     ] = None
@@ -154,8 +154,8 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         _option(
             "--resume",
-            "Continue from the checkpoints of an earlier run; without --checkpoint, from its checkpoints in "
-            ".tfoperator.",
+            "Continue from the checkpoints of an earlier run. Without --checkpoint, these checkpoints are in "
+            ".tfoperator/checkpoints.",
         ),
     ] = False
     tensorboard: Annotated[
@@ -176,7 +176,9 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     grace: Annotated[
         str | None,
         _option(
-            "--grace", "Time between the signal to end and the kill of a program; by default 10s here.", metavar="TIME"
+            "--grace",
+            "Time from SIGTERM to SIGKILL when a program is stopped. Default on this machine: 10s.",
+            metavar="TIME",
         ),
     ] = None
     name: Annotated[str | None, _option("--name", "Name of the job; by default the name of the file.")] = None

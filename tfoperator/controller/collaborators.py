@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller.metrics import ControllerMetrics
@@ -63,7 +63,10 @@ class StackKeeper(Protocol):
         ...
 
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to take stacks, unless they are being taken now; `done` is called if the stacks need a new plan."""
+        """Begin to take stacks, unless they are being taken now.
+
+        Another thread calls `done` when the stacks that were taken are a reason for a new plan.
+        """
         ...
 
     def forget(self, uid: str) -> None:

@@ -115,7 +115,8 @@ class TFJobController:
         for key in () if self._left is None else self._left.keys():
             self._queue.add(key)
         for job in jobs:
-            self._forget_if_gone(job)  # if it was deleted before `inherit` recorded it, no later event forgets it
+            # If the job was deleted before `inherit` recorded it, no later event makes the controller forget it.
+            self._forget_if_gone(job)
         self._workers.start()
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -163,7 +164,7 @@ class TFJobController:
     def newer_usage(self, job: TFJob) -> JobUsage | None:
         """Return the job's usage, with the goodput at this moment, if it is newer than the usage in the status.
 
-        Otherwise it returns None. Thread-safe.
+        Return None if the usage in the status is as new, or if no usage is known. Thread-safe.
         """
         usage, written = self._ledger.memory.usage(job.metadata.uid), job.status.usage
         if usage is None or (written is not None and usage.time <= written.time):
@@ -324,7 +325,7 @@ class TFJobController:
 
 
 def _result(requeue: Requeue) -> SyncResult:
-    """Return the result of a sync, which follows from the time of the next sync."""
+    """Return the result of a sync for the metrics, from the reason for which the next sync is queued."""
     if requeue.errors and requeue.retry:
         return SyncResult.ERROR
     if requeue.retry or requeue.at_once:

@@ -61,12 +61,15 @@ class _Outstanding(msgspec.Struct):
 
 
 class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
-    """A TTLCache that also records the keys of each owner, even when it removes an entry itself. Not thread-safe."""
+    """A TTLCache that also records the keys of each owner. It drops a key when an entry expires or must make room.
+
+    Not thread-safe.
+    """
 
     def __init__(self, maxsize: int, ttl: float, clock: Clock) -> None:
         super().__init__(maxsize, ttl, timer=clock.monotonic)
         self._keys_of: dict[str, set[ExpectationKey]] = {}
-        self.evicted: list[tuple[ExpectationKey, _Outstanding]] = []  # unfulfilled entries, for the owner to report
+        self.evicted: list[tuple[ExpectationKey, _Outstanding]] = []  # unfulfilled entries that had to make room
 
     def keys_of(self, owner_uid: str) -> tuple[ExpectationKey, ...]:
         return tuple(self._keys_of.get(owner_uid, ()))

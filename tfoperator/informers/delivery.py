@@ -164,7 +164,7 @@ class Fifo(Generic[V]):
             return self._items.popleft()
 
     def poke(self) -> None:
-        """Make a waiting `pop`, or else the next `pop`, return None. Its caller can then set another deadline."""
+        """Make a waiting `pop`, or else the next `pop`, return None, so that its caller can set another deadline."""
         with self._condition:
             self._poked = True
             self._condition.notify_all()

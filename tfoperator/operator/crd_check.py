@@ -202,7 +202,7 @@ def _pruned_text(paths: Sequence[str]) -> str:
 
 
 def outdated(missing: Sequence[str]) -> str:
-    """Return a message: the CRD lacks these fields, and how to update the CRD."""
+    """Return a message that the CRD lacks these fields, with the command that updates the CRD."""
     return (
         f"the CRD of TFJobs is older than tfoperator {tfoperator.__version__}: "
         f"the API server removes {_listed(missing)} from jobs; "

@@ -1,6 +1,6 @@
 """Copies the logs of containers to the archive when the containers end.
 
-Then the logs stay if a client deletes the pods. An event handler puts a pod into a queue if the archive needs its logs.
+So the logs stay when a client deletes the pods. An event handler puts a pod into a queue if the archive needs its logs.
 A few workers take pods from the queue and copy the logs. Syncs don't wait for the copies, and other clients can delete
 a pod before its logs are copied. When a process becomes the leader, it checks all existing pods. So it finds containers
 that ended while there was no leader.

@@ -1,9 +1,7 @@
 """Formats log lines as text or as JSON. A line about a job contains the job's namespace and name.
 
-A line may contain text from untrusted sources (a name, a message), but it never contains a character that controls a
-terminal.
-
-For this, the code that logs passes `extra={"job": "namespace/name"}`. The lines go to stderr only.
+The code that logs such a line passes `extra={"job": "namespace/name"}`. The lines go to stderr only. A line may contain
+text from untrusted sources (a name, a message), but it never contains a character that controls a terminal.
 """
 
 from __future__ import annotations

@@ -49,16 +49,16 @@ The first event after a pause does not wait. With a burst of jobs, this saves mo
 
 _CERTIFICATE_SECONDS = 10.0
 """The maximum number of seconds for which the operator waits for the progress server's certificate before it works on
-jobs. The certificate is mostly ready within a tenth of a second. Pods that are created without it can't report their
-progress.
+jobs. The certificate is mostly ready within a tenth of a second. Pods that are created before it is ready can't report
+their progress.
 """
 
 _EVENT_FLUSH_SECONDS = 5.0
 _IDLE_STOP_SECONDS = 2.0
 
 _QUEUES_SECONDS = 10.0
-"""The maximum number of seconds to wait for the caches of Kueue's objects. Then the operator works without these
-caches.
+"""The maximum number of seconds to wait for the caches of Kueue's objects. After this time, the operator works without
+these caches.
 """
 
 

@@ -1,6 +1,6 @@
 """Waits until the API server serves the operator's resources. Logs a clear line about each missing resource.
 
-Otherwise, an operator that starts before the CRD is installed would fill its log with 404 errors of its informers.
+Without this wait, an operator that starts before the CRD is installed would fill its log with 404 errors of informers.
 """
 
 from __future__ import annotations

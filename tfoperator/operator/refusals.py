@@ -1,7 +1,8 @@
-"""Records for how long the API server has refused the process's credentials (401). Then the readiness probe fails.
+"""Records for how long the API server has refused the process's credentials (401), for the readiness probe.
 
-A standby replica makes few requests. Otherwise, a standby replica whose credentials are refused would stay ready,
-although it could not take over.
+After `REFUSED_SECONDS` of refusals, the readiness probe fails. Without this check, a standby replica whose credentials
+are refused would stay ready, although it could not take over: it makes few requests, so its refusals would stay
+unnoticed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ file only once a minute, so it may send an expired token.
 
 
 class Refusals(RequestObserver):
-    """An observer of requests that records since when responses have the code 401. It also calls another observer.
+    """An observer of requests that records since when responses have the code 401.
+
+    It passes each call on to `observer`, another observer, for example the metrics.
 
     Thread-safe.
     """
@@ -29,7 +32,7 @@ class Refusals(RequestObserver):
         self._since = math.inf  # the first of the present 401 responses, on the monotonic clock
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Record the answer. Any code below 500 except 401 shows that the server accepts the credentials."""
+        """Record whether the server accepts the credentials: any code below 500 except 401 shows that it does."""
         if code == "401":
             self._since = min(self._since, self._clock.monotonic())
         elif self._since != math.inf and code.isdigit() and int(code) < 500:
@@ -37,18 +40,18 @@ class Refusals(RequestObserver):
         self._observer.request(method, host, code, seconds)
 
     def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
-        """Call the same method of the other observer."""
+        """Pass the call on to the observer that was given to the constructor."""
         self._observer.rate_limiter_wait(method, host, seconds)
 
     def retry(self, method: str, host: str, code: str) -> None:
-        """Call the same method of the other observer."""
+        """Pass the call on to the observer that was given to the constructor."""
         self._observer.retry(method, host, code)
 
     @property
     def problem(self) -> str:
         """The message for the readiness probe.
 
-        It is "" if the server has not refused the credentials for REFUSED_SECONDS.
+        It is "" unless the server has refused the credentials for at least REFUSED_SECONDS.
         """
         seconds = self._clock.monotonic() - self._since
         if seconds < REFUSED_SECONDS:

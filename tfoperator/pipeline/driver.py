@@ -1,33 +1,26 @@
-"""The driver and publisher of pipelines. They resolve inputs, choose the URIs of outputs, and record both in the store.
-
-The URI of an artifact is a path of this machine, or the URL of objects in an object store (`s3://`, `gs://`, `az://`).
-For objects, `exists`, `remove`, `content` and `version` may raise ObjectStoreError.
-"""
+"""The driver and publisher of pipelines: they resolve inputs, and record inputs and outputs in the store."""
 
 from __future__ import annotations
 
 import logging
-import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tfoperator.base.files import local_path, open_regular
-from tfoperator.base.urls import shown_url
+from tfoperator.base.files import local_path
 from tfoperator.launcher import Artifact, Component, ComponentError, Execution, PermanentFailure
 from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.metadata import cache_key, fingerprint
 from tfoperator.launcher.core.output_document import MalformedOutput, parse_report
-from tfoperator.object_store import Objects, ObjectStoreError, is_object_url
+from tfoperator.object_store import ObjectStoreError
+from tfoperator.pipeline.artifact_data import content, is_there, version
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
 from tfoperator.pipeline.graph import FromOutside, Source, Step
+from tfoperator.pipeline.run_folders import leads_out, workspace_of
 from tfoperator.pipeline.store.database import is_name
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
@@ -50,19 +43,11 @@ _STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELE
 """For some states of a launch, the name of the state in the records. Any other state has the same name in upper case.
 """
 
-_MAX_VALUE = 1 << 18
-"""The maximum size in bytes of the file or object that contains a value (`Integer`, `String` ...)."""
-_MAX_FILES = 10_000
-"""The maximum number of files below a directory, or of objects, that `version` includes."""
 _UNKNOWN = 2
 """The code `UNKNOWN` of `google.rpc.Code`. Kubeflow Pipelines reports errors of tasks with codes of this list."""
 _MAX_STATUS = 20_000
 """The maximum number of characters in the message of a status (`_status`). A later step can get the message as an
 argument of its program, and Linux limits the length of an argument.
-"""
-_WORKSPACE, _TMP = ".workspace", ".tmp"
-"""The names of folders in `pipeline_root`, for workspaces and for `tmp_path`. The name of a step can't begin with a
-dot, so the folder of a step never has such a name.
 """
 
 
@@ -241,33 +226,6 @@ def _fact(name: str, run: RunRecord, step: str) -> str:
     return facts[name]
 
 
-def workspace_of(run: RunRecord) -> str:
-    """Return the path of the folder that all steps of a run share. The driver makes it when the first step uses it.
-
-    Raises ComponentError if `pipeline_root` is in an object store, because an object store has no folders.
-    """
-    if (root := local_path(run.root)) is None:
-        raise ComponentError(f"a workspace needs a pipeline_root that is a directory, but it is {shown_url(run.root)}")
-    return f"{root}/{_WORKSPACE}/{run.id}"
-
-
-def leads_out(root: str, path: str) -> bool:
-    """Return whether `path`, a path below a local root, contains a symbolic link.
-
-    A step's program can leave a link in the root. A write through the link could then change files elsewhere.
-    """
-    top = str(local_path(root) or root)
-    return os.path.realpath(path) != os.path.join(os.path.realpath(top), os.path.relpath(path, top))
-
-
-def tmp_of(run: RunRecord) -> str:
-    """Return the folder in `pipeline_root` for the files `output.json` of a run's steps.
-
-    A step writes its `output.json` there if its pod mounts `pipeline_root`.
-    """
-    return f"{local_path(run.root) or run.root}/{_TMP}/{run.id}"
-
-
 def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecord, ...]:
     """Return the artifacts of an input. Artifacts from outside of the pipeline have the id 0."""
     if isinstance(source, FromOutside):
@@ -298,7 +256,7 @@ def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: M
     for name, artifacts in execution.outputs.items():
         valued = []
         for artifact in artifacts:
-            made, properties = _exists(artifact.uri, unknown=True), artifact.properties
+            made, properties = is_there(artifact.uri, unknown=True), artifact.properties
             if (kind := types.get(name)) in VALUES:
                 own = made and artifact.uri == f"{run.root}/{execution.component}/{name}/{run.id}"
                 try:
@@ -354,76 +312,6 @@ def _still_there(earlier: ExecutionRecord) -> bool:
     still exist. Outputs in the state `ABANDONED` do not count.
     """
     counted = [record for records in earlier.outputs.values() for record in records if record.state != "ABANDONED"]
-    return all(record.state == "LIVE" and (not record.made or _exists(record.uri, unknown=False)) for record in counted)
-
-
-def _exists(uri: str, *, unknown: bool) -> bool:
-    try:
-        return exists(uri)
-    except ObjectStoreError as error:
-        logger.warning("%s can't be read now, so it must be read before it is used again: %s", uri, error)
-        return unknown
-
-
-def exists(uri: str) -> bool:
-    """Return whether a URI is an existing path of this machine, or the URL of objects that exist."""
-    path = local_path(uri)
-    if path is None:
-        return is_object_url(uri) and next(Objects(uri).here(), None) is not None
-    return os.path.lexists(path)
-
-
-def content(uri: str) -> bytes:
-    """Return the bytes of a file or an object. Raises OSError. Raises ValueError if the file or object is too large."""
-    path = local_path(uri)
-    if path is None:
-        fetched = Objects(uri).get("", limit=_MAX_VALUE)
-        return b"" if fetched is None else fetched[0]
-    with open_regular(path) as stream:
-        data = stream.read(_MAX_VALUE + 1)
-    if len(data) > _MAX_VALUE:
-        raise ValueError(f"it has more than {_MAX_VALUE} bytes")
-    return data
-
-
-def version(uri: str) -> str:
-    """Return a text that changes when the data at a URI changes. It contains names, sizes and modification times.
-
-    For a directory, the text contains all files below it, up to 10 000. For objects, it contains ETags in place of
-    times. For any other URI, the text is empty.
-    """
-    path = local_path(uri)
-    if path is not None:
-        return ";".join(_described(path))
-    objects = islice(Objects(uri).here(), _MAX_FILES) if is_object_url(uri) else ()
-    return ";".join(f"{entry.key},{entry.size},{entry.version.get('e_tag', entry.modified)}" for entry in objects)
-
-
-def remove(uri: str) -> bool:
-    """Remove a file, a directory or objects. Return whether anything existed."""
-    path = local_path(uri)
-    if not exists(uri):
-        return False
-    if path is None:
-        Objects(uri).remove()
-    elif path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-    return True
-
-
-def _described(path: Path) -> Iterator[str]:
-    with suppress(OSError):
-        status = path.stat()
-        yield f"{status.st_size},{status.st_mtime_ns}"
-        for file in islice(_files(path), _MAX_FILES):
-            with suppress(OSError):
-                status = file.lstat()
-                yield f"{file.relative_to(path)},{status.st_size},{status.st_mtime_ns}"
-
-
-def _files(path: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(path):
-        folders.sort()
-        yield from (Path(folder, name) for name in sorted(names))
+    return all(
+        record.state == "LIVE" and (not record.made or is_there(record.uri, unknown=False)) for record in counted
+    )

@@ -30,7 +30,7 @@ from tfoperator.pipeline.store.records import RunRecord
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
 
-LAST = "last"
+LATEST = "latest"
 """A word that stands for the id of the newest run."""
 
 ORCHESTRATOR = "orchestrator"
@@ -224,13 +224,14 @@ class Home:
             )
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
-        """Return a run by its id. For `last`, return the newest run, or with `pipeline` its newest run. Raises
-        NoSuchRun.
+        """Return a run by its id. For `latest`, return the newest run, or with `pipeline` its newest run.
+
+        Raises NoSuchRun.
         """
-        run = next(iter(store.runs(pipeline)), None) if wanted == LAST else store.run(wanted)
+        run = next(iter(store.runs(pipeline)), None) if wanted == LATEST else store.run(wanted)
         if run is None:
             of = f" of {pipeline}" if pipeline else ""
-            raise NoSuchRun(f"there is no run{of} yet" if wanted == LAST else f"there is no run {wanted}")
+            raise NoSuchRun(f"there is no run{of} yet" if wanted == LATEST else f"there is no run {wanted}")
         return self.seen(run)
 
     def seen(self, run: RunRecord) -> RunRecord:
@@ -290,7 +291,7 @@ def orchestrated(run: RunRecord) -> bool:
 
 def is_run_id(text: str) -> bool:
     """Return whether this text is a valid id of a run. The id is a part of paths and URIs."""
-    return _RUN_ID.fullmatch(text) is not None and text != LAST
+    return _RUN_ID.fullmatch(text) is not None and text != LATEST
 
 
 def names_files(run_id: str, step: str) -> bool:

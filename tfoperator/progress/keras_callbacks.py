@@ -147,7 +147,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
         self._end.listen()
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Save if `save_freq` requires it, or if the program got SIGTERM. In the second case, then end the program."""
+        """Save if `save_freq` requires it, or if the program got SIGTERM. After SIGTERM, end the program, too."""
         self._batches += 1
         last = self._end.ends_after(self._batches)
         if last:

@@ -121,7 +121,7 @@ class Saving:
     def after_step(self, step: int) -> None:
         """Call `save` if `every` steps have passed since the last save, or if the program got SIGTERM.
 
-        In the second case, then end the program. If `save` raises an exception, the exception ends the loop.
+        In the second case, end the program afterwards. If `save` raises an exception, the exception ends the loop.
         """
         if self._last is None:
             self._last = step - 1

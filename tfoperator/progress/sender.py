@@ -61,9 +61,9 @@ class Sender:
         self._complaint = ""
 
     def put(self, status: Mapping[str, Any], *, at_once: bool = False) -> None:
-        """Give a report to the sending thread, and return at once.
+        """Give a report to the sending thread. The call does not wait until the report is sent.
 
-        With `at_once`, the thread sends it without waiting.
+        With `at_once`, the thread sends the report before the interval since the last report is over.
         """
         with self._changed:
             self._next = {**(self._next or {}), **status}

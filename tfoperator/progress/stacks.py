@@ -184,8 +184,8 @@ def _has_registered(pid: int, path: Path) -> bool:
     try:
         own, opened = path.stat(), _open_files(pid)
     except OSError:
-        # Process 1 is refused: in a container, its open files are readable. On a machine, it is init, and the signal
-        # may have another meaning.
+        # Process 1 is not accepted. In a container its open files are readable, so this error does not occur. On a
+        # machine it is init, for which the signal may have another meaning.
         return pid > 1 and not _is_younger(pid, path)
     return any(os.path.samestat(own, open_file) for open_file in opened)
 

@@ -106,7 +106,7 @@ class _Collection:
         self.listed_at = 0.0
         self.size = 0  # the number of objects in the last whole list
         self.opened_at = 0.0
-        self.fruitless = 0  # watches in a row that were ended early; counted anew after a long time without a watch
+        self.fruitless = 0  # watches in a row that ended early; 0 again after `_FRUITLESS_PAUSE` without a watch
         self.went_back = False  # whether the last whole list was older than the cache's version
 
     def differences(self) -> Differences:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 
 MAX_POINTS = 1000
 """The maximum number of points of a curve. If it has more points, every second point of its older half is dropped."""

@@ -78,7 +78,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
         message = end.message
     behind = _STATED_BEHIND.search(message)
     running = has_condition(job, ConditionType.RUNNING)
-    usage = job.status.usage
+    usage, elastic = job.status.usage, job.status.elastic
     return JobFacts(
         namespace=job.metadata.namespace,
         name=job.metadata.name,
@@ -90,6 +90,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
         late=end is not None and end.reason == JobReason.START_DEADLINE_EXCEEDED,
         backoff_limit=job.spec.policy.backoff_limit,
         usage="" if usage is None or usage.phase else usage_text(usage, usage.time),
+        resized=() if elastic is None or end is None else tuple(resize.text() for resize in elastic.last_resizes()),
         no_number=_loss_is_no_number(job),
         together=job.spec.policy.restart_scope == RestartScope.JOB,
         evaluator_in_cluster=_has_evaluator_in_cluster(job),

@@ -79,8 +79,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     `failures` begin with the culprit's failure. `advice` are next steps. `restarts` are the last restarts.
     `restarts_in_all` is the number of all restarts. `stacks` has, by replica, the file with the stacks of its threads,
     and `waits` has the line of the user's code in the newest stack. If a job has ended, `usage` is a text about the
-    time that it used. `no_number` is the message about a loss that is NaN or infinite. The other fields are as in
-    `JobFacts`.
+    time that it used, and `resized` has a text about each change of its number of workers. `no_number` is the message
+    about a loss that is NaN or infinite. The other fields are as in `JobFacts`.
     """
 
     namespace: str
@@ -98,6 +98,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     usage: str = ""
     no_number: str = ""
     waits: dict[str, str] = {}
+    resized: tuple[str, ...] = ()
 
     @property
     def culprit(self) -> Failure | None:
@@ -128,6 +129,7 @@ def make_report(facts: JobFacts) -> Report:
         restarts_in_all=max(len(restarts), sum(replica.restarts for replica in facts.replicas)),
         stacks={replica.name: replica.stacks for replica in facts.replicas if replica.stacks},
         usage=facts.usage,
+        resized=facts.resized,
         no_number=facts.no_number,
         waits={replica.name: replica.waits_at for replica in facts.replicas if replica.waits_at},
     )

@@ -52,6 +52,14 @@ def report_lines(report: Report) -> list[str]:
     return [line if len(line) <= _MAX_LINE_LENGTH else line[:_MAX_LINE_LENGTH] + " ..." for line in lines]
 
 
+def used_lines(report: Report) -> list[str]:
+    """Return lines with the time that an ended job used, and the cost of each change of its number of workers."""
+    lines = [f"Time: {report.usage}"] if report.usage else []
+    if report.resized:
+        lines += ["Changes of the number of workers:", *(f"  {change}" for change in report.resized)]
+    return lines
+
+
 def headline(report: Report) -> str:
     """Return a line with the job's name, its outcome and its message: `TFJob default/mnist FAILED: ...`."""
     words = {

@@ -37,7 +37,7 @@ _ADDRESS = re.compile(
     r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]*\]|\blocalhost|\.svc[\w.-]*):\d{2,5}\b|\bport:? \d{2,5}\b"
 )
 """A pattern for a host with a port, or for a port that follows the word `port`."""
-_LINES_BEFORE = 5  # the lines before a traceback in which an error is searched; for a port in use there are three lines
+_LINES_BEFORE = 5  # how many lines before a traceback may have the error; for a port in use there are three lines
 _FAILS = re.compile(r"^[EF]\d{4} |: [EF] |error|fail|in use|refused|\bbind", re.IGNORECASE)
 _MAX_CHAIN = 8  # the maximum number of exceptions that led to each other
 

@@ -26,7 +26,8 @@ from tfoperator.api.v1.job_conditions import ready_by_message
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind, reasons_of, why_it_waits
 from tfoperator.kube.views.event import Event
-from tfoperator.kube.views.objects import ContainerStateWaiting, ContainerStatus, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateWaiting, ContainerStatus
 
 _STARTING = frozenset(("", "ContainerCreating", "PodInitializing"))
 

@@ -1,4 +1,4 @@
-"""The files of the page, and the headers of all responses."""
+"""The responses with the files of the page, and the HTTP headers of all responses of the page's server."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ _POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""The value of the header Content-Security-Policy. The page can load only files of this server, and no inline script or
-style. Because of `require-trusted-types-for`, the page's scripts can't write a text as HTML.
+"""The value of the header Content-Security-Policy. With this header, the browser loads only files of this server into
+the page, and ignores inline scripts and styles. Because of `require-trusted-types-for`, the browser also prevents the
+page's scripts from inserting a text as HTML.
 """
 
 _HEADERS = (
@@ -42,15 +43,17 @@ _HEADERS = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
 NOT_STORED = (("Content-Security-Policy", _POLICY), *_HEADERS, ("Cache-Control", "no-store"))
-"""The headers of responses that contain data of users, which a browser must not store."""
+"""The headers of all responses except the files of the page. The browser must not store such a response, because the
+response can contain data of users.
+"""
 
 
 @cache
 def assets(*, frames: bool = False) -> Mapping[str, Answer]:
-    """Return the responses for all files of the page, by the path of the request.
+    """Return the response for each file of the page. The keys of the result are the paths of the requests.
 
-    `/` is the path of index.html. With `frames`, the page may show a server of this machine, such as TensorBoard, in a
-    frame.
+    `/` is the path of index.html. With `frames`, the page may show the pages of other servers on this machine in a
+    frame, for example TensorBoard.
     """
     answers: dict[str, Answer] = {}
     policy = f"{_POLICY}; {_FRAMES}" if frames else _POLICY

@@ -1,14 +1,15 @@
 """Access control of the page's server.
 
-The server listens on loopback, so other machines can't reach it. But other users of this machine can send requests to
-it, and so can any web page that the user's browser shows. So there are these checks:
+The server listens on loopback, so other machines can't reach the server. But other users of this machine can send
+requests to the server, and so can any web page in the user's browser. So the server checks each request:
 
-- The header `Host` must be 127.0.0.1, localhost or ::1, with the server's port. So DNS rebinding, a name of another web
-  site that resolves to 127.0.0.1, does not work.
+- The header `Host` must be 127.0.0.1, localhost or ::1, with the server's port. This check prevents DNS rebinding, in
+  which the name of another web site resolves to 127.0.0.1.
 - The headers `Origin` and `Sec-Fetch-Site` must not show that another web page has sent the request.
 - A request for data needs a session. `tfoperator ui` prints a link with a token, and a browser exchanges the token for
   a session. A session has two halves: a cookie, which scripts can't read, and a key, which the page sends in a header.
-  The cookie alone is not enough, because browsers send it to every port of 127.0.0.1, also to other users' servers.
+  The cookie alone is not enough, because browsers send the cookie to the servers on all ports of 127.0.0.1. Some of
+  these servers can belong to other users.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.servers.http.messages import Request
 
 MAX_SESSIONS = 64
-"""The page has at most this many sessions. A further session ends the oldest session, whose browser then needs a new
-link.
+"""The server has at most this many sessions. If a browser then begins a new session, the server ends the oldest
+session. The browser of the ended session needs a new link.
 """
 MAX_FIELDS = 64
 """The server accepts at most this many fields in the query of a URL."""
 KEY_HEADER = "x-tfoperator-key"
+"""The header in which the page sends the key of its session."""
 
 
 class BrowserSession(msgspec.Struct, frozen=True):
-    """The two halves of a session, the cookie's value and the key, and the name of the cookie."""
+    """A session of a browser: the name and the value of its cookie, and its key."""
 
     cookie_name: str
     cookie: str
@@ -49,11 +51,11 @@ class BrowserSession(msgspec.Struct, frozen=True):
 
 
 class Sessions:
-    """The links and sessions of a server. Thread-safe.
+    """The sessions of a server, and the token of the current link. Thread-safe.
 
-    A link's token can be exchanged only once. So a copy that somebody finds later, in a browser's history or in a
-    process's arguments, is useless. After the exchange there is a new link, for another browser. `on_link(token)` is
-    called with the token of each new link, including the first link.
+    The token of a link can be exchanged for a session only once. So nobody can use a token again that is in a browser's
+    history or in the arguments of a process. After each exchange, the current link has a new token, for another
+    browser. The constructor and `exchange` call `on_link(token)` with the token of each new link.
     """
 
     def __init__(self, port: int, on_link: Callable[[str], object] = lambda _: None) -> None:
@@ -65,7 +67,10 @@ class Sessions:
         on_link(self._token)
 
     def exchange(self, token: str) -> BrowserSession | None:
-        """Return a new session in exchange for a link's token. Return None if it is not the current link's token."""
+        """Return a new session if `token` is the token of the current link. Otherwise return None.
+
+        With the new session, the current link gets a new token.
+        """
         with self._lock:
             if not _same(token, self._token):
                 return None
@@ -76,7 +81,7 @@ class Sessions:
         return session
 
     def knows(self, request: Request) -> bool:
-        """Return whether the request contains both halves of a session: the cookie, and the header with its key."""
+        """Return whether the request contains both halves of a session: the cookie and, in a header, the key."""
         cookie = self._cookie(request)
         with self._lock:
             key = self._keys.get(cookie)
@@ -92,7 +97,7 @@ class Sessions:
 
 
 def token_in(body: bytes) -> str:
-    """Return the token in the JSON body `{"token": "..."}` of a request for a session, or ""."""
+    """Return the token in the JSON body of a request for a session: `{"token": "..."}`. Without a token, return ""."""
     try:
         return msgspec.json.decode(body, type=dict[str, str]).get("token", "")
     except UNDECODABLE:
@@ -112,11 +117,11 @@ def _same(given: str, expected: str) -> bool:
 
 
 def complaint(request: Request, port: int) -> str:
-    """Return the reason why a request is refused: its headers show that it does not come from this server's page.
+    """Return the reason why the server must refuse a request, or "" if the request may come from this server's page.
 
-    Return "" if it may come from the page. Pure.
+    The server must refuse a request whose headers show that another page has sent the request. Pure.
     """
-    host = request.headers.get("host", "").lower()  # two headers `Host` are joined by a comma, and match no own name
+    host = request.headers.get("host", "").lower()  # the parser joins two headers `Host` by a comma: not in `own`
     own = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
     if host not in own:
         return f"this server accepts requests to 127.0.0.1:{port} and localhost:{port} only"
@@ -124,16 +129,16 @@ def complaint(request: Request, port: int) -> str:
     if origin is not None and origin.lower() != f"http://{host}":
         return "this request comes from another page"
     if request.method != "GET" and origin is None:
-        return "this request does not have the header that names its page"
-    # Browsers send "none" if the user types the address, or follows a link from outside of the browser.
+        return "this request needs the header Origin, which names the page that sends the request"
+    # Browsers send "none" if the user types the address, or opens a link in another program, such as the terminal.
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _navigates(request):
         return "this request comes from another page"
     return ""
 
 
 def _navigates(request: Request) -> bool:
-    """Return whether the browser opens the page `/` itself, for example because of a link on another page.
+    """Return whether the browser opens `/` as a page, for example because the user clicked a link on another page.
 
-    This is harmless: the HTML contains no data, and other pages can't show it in a frame.
+    Such a request is harmless: the HTML contains no data, and other pages can't show the HTML in a frame.
     """
     return request.method == "GET" and request.path == "/" and request.headers.get("sec-fetch-mode") == "navigate"

@@ -1,4 +1,7 @@
-"""Notifies the streams of pages about changes. Any thread may notify. A stream reads many changes at once."""
+"""Notifies the page's streams of changes.
+
+Any thread may report a change. A stream then takes all changes since its last read together.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from contextlib import contextmanager
 
 
 class ChangeListener:
-    """The keys of jobs that have changed since the last `take`. Any thread may add a key; only the loop reads them."""
+    """Collects the keys of changes until a stream takes the keys.
+
+    Any thread may add a key. Only the thread of the event loop may call `wait` and `take`.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -18,7 +24,7 @@ class ChangeListener:
         self._keys: set[str] = set()
 
     def tell(self, key: str) -> None:
-        """Add the key of a change, and wake the event loop, if the loop still runs. Any thread may call it."""
+        """Add the key of a change, and wake the event loop if it still runs. Any thread may call this method."""
         with self._lock:
             first = not self._keys
             self._keys.add(key)
@@ -29,7 +35,7 @@ class ChangeListener:
                 return
 
     async def wait(self, seconds: float) -> None:
-        """Wait until there is a change, for at most this many seconds."""
+        """Wait until there is a change, but at most this many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -45,7 +51,7 @@ class ChangeListener:
 
 
 class Listeners:
-    """All listeners of a server; each stream of a page has a listener. Thread-safe."""
+    """The listeners of all streams. Each stream has a listener of its own. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _all
@@ -60,8 +66,8 @@ class Listeners:
     def listening(self) -> Iterator[ChangeListener]:
         """Yield a new listener for the running event loop. At the end of the `with` block, remove it.
 
-        The listener gets the keys of changes, such as `namespace/name` of a job. A change that belongs to no object has
-        the key "".
+        The listener gets the key of each change, such as the `namespace/name` of a changed job. A change that belongs
+        to no object has the key "".
         """
         listener = ChangeListener(asyncio.get_running_loop())
         with self._lock:

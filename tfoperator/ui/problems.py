@@ -1,4 +1,4 @@
-"""Errors of the functions that collect data for the page. The server converts them into HTTP statuses."""
+"""Errors of the functions that collect data for the page. The server converts each error into an HTTP status."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The server of the page, on loopback (127.0.0.1).
 
-It sends the files of the page to all clients, and data only to browsers with a session (`guard`). For requests to the
-API server, it uses the user's credentials. It only reads, and changes nothing.
+The server sends the files of the page to all clients, and data only to browsers with a session (`guard`). For requests
+to the API server, the page's server uses the user's credentials. It only reads, and changes nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Query = dict[str, list[str]]
 
 LIMITS = Limits(connections=128, per_source=64, body=4096, received=64 << 10, request_seconds=20.0, idle_seconds=60.0)
 MAX_TAIL = 500_000
-"""A request can get at most this many lines of a log: the last lines."""
+"""A response with a log begins at most this many lines before the current end of the log."""
 _DEFAULT_TAIL = 10_000
 _CALL_THREADS = 4
 _MAX_WAITING_CALLS = 32
@@ -50,7 +50,7 @@ _JSON = "application/json"
 
 
 class About(msgspec.Struct, frozen=True, rename="camel"):
-    """The response to `/api/about`: the source of the page's data, and the parts that the page has."""
+    """The response to `/api/about`: the cluster whose data the page shows, and the parts that the page has."""
 
     source: str
     namespaces: tuple[str, ...] = ()
@@ -63,17 +63,19 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PageContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the page, apart from the client for the API server.
+    """The content of the page. `UiServer` gets the client for the API server separately.
 
-    `namespaces` are the namespaces whose jobs the page shows; `("",)` means all namespaces. `source` is the name of the
-    cluster for users. `archive_dir` is the log archive. `pipelines` is the home of pipeline runs, a directory or a URL:
-    the page shows the runs as soon as there are some. Without a client, the page shows only pipeline runs.
+    `namespaces` are the namespaces whose jobs the page shows; `("",)` means all namespaces. The page shows `source` as
+    the name of the cluster. `archive_dir` is the directory of the log archive. `pipelines` is the home of pipeline
+    runs, a directory or a URL. The page shows the runs as soon as the home contains a run. If the server has no client,
+    the page shows only pipeline runs.
 
     With `local`, the client's API server is the control plane of this machine, and the page may show the TensorBoard of
-    a job in a frame. For other clusters it does not, because other users of the cluster can change the address of a
-    TensorBoard. `attempts` returns the log files of containers that run on this machine. If the client reads a recorded
-    run, `run` is this run. `commands` are the options with which a `tfoperator` command reaches the same cluster, or
-    None if there are no such options. If `comparison` is set, the page shows only this comparison of two runs.
+    a job in a frame. For other clusters, the page shows TensorBoard in no frame, because other users of the cluster can
+    change the address of a TensorBoard. `attempts` returns the log files of containers that run on this machine. If the
+    client reads a recorded run, `run` is this run. `commands` are the options with which a `tfoperator` command reaches
+    the same cluster, or None if there are no such options. If `comparison` is set, the page shows only this comparison
+    of two runs.
     """
 
     namespaces: Sequence[str] = ("",)
@@ -93,8 +95,8 @@ _ALL_JOBS = PageContent()
 class UiServer(HttpServer):
     """Serves the page at 127.0.0.1. Call `start()` once, then `stop()`, which also closes the client.
 
-    `on_link(url)` is called with each link for a browser: from the constructor with the first link, and from any thread
-    with a new link when a browser has used the last link. With port 0, the server selects a free port. The constructor
+    The server calls `on_link(url)` with each link for a browser: first in the constructor, and then, from any thread,
+    each time after a browser has used the current link. With port 0, the server selects a free port. The constructor
     raises ListenError.
     """
 
@@ -130,8 +132,8 @@ class UiServer(HttpServer):
     def start(self) -> None:
         """Start to respond to requests, in another thread.
 
-        With `local`, also start the caches now, and not when the first page is opened. So the curves of metrics begin
-        at the start of a job.
+        With `local`, also start to fill the caches now, and not only when a browser opens the page. So the curves of
+        metrics begin at the start of a job.
         """
         super().start()
         if self._cluster is not None and self._local:
@@ -140,16 +142,16 @@ class UiServer(HttpServer):
     def hold(self) -> None:
         """Ignore all later changes of objects, and continue to show the last state.
 
-        `tfoperator run` calls this before it removes the objects of a run that has ended.
+        `tfoperator run` calls this method before it removes the objects of a run that has ended.
         """
         if self._cluster is not None:
             self._cluster.board.stop()
 
     def show_run(self, run: RecordedRun) -> None:
-        """Show a recorded run in place of the cluster from now on, also on pages that are open.
+        """Show a recorded run in place of the cluster from now on. Pages that are already open show the run, too.
 
-        The history of pods and phases that this server has recorded is kept, because the recorded run has only their
-        last state.
+        The server keeps its own history of pods and phases, because the recorded run contains only the last state of
+        the pods and phases.
         """
         before = self._cluster
         history = None if before is None else before.board.history
@@ -160,7 +162,7 @@ class UiServer(HttpServer):
             before.stop()
 
     def stop(self) -> None:
-        """Stop listening, and end the streams of all pages and all threads. Idempotent."""
+        """Stop listening, end the streams of all pages, and end all threads. Idempotent."""
         super().stop()
         if self._cluster is not None:
             self._cluster.stop()
@@ -170,7 +172,10 @@ class UiServer(HttpServer):
         self._calls.shutdown(wait=True, cancel_futures=True)
 
     async def respond(self, request: Request) -> Answer | StreamedAnswer:
-        """Return a file of the page, or for a path below `/api/` and a valid session, data or a stream."""
+        """Return the response to a request: a file of the page, or, for a path below `/api/`, data or a stream.
+
+        Only a request with a valid session gets data or a stream.
+        """
         problem = complaint(request, self.port)
         if problem:
             return _refuse(HTTPStatus.FORBIDDEN, problem)
@@ -182,7 +187,7 @@ class UiServer(HttpServer):
             file = assets(frames=self._local).get(request.path)
             return file or _refuse(HTTPStatus.NOT_FOUND, "this file does not exist")
         if not self._sessions.knows(request):
-            return _refuse(HTTPStatus.UNAUTHORIZED, "open the link that the command has printed")
+            return _refuse(HTTPStatus.UNAUTHORIZED, "this browser has no session: open the link from the terminal")
         return await self._data(request)
 
     def _exchange(self, request: Request) -> Answer:
@@ -194,14 +199,14 @@ class UiServer(HttpServer):
     async def _data(self, request: Request) -> Answer | StreamedAnswer:
         query = fields_in(request.query)
         if query is None:
-            return _refuse(HTTPStatus.BAD_REQUEST, f"a query may have at most {MAX_FIELDS} fields here")
+            return _refuse(HTTPStatus.BAD_REQUEST, f"the query of a request may have at most {MAX_FIELDS} fields")
         if request.path == "/api/about":
             pages = await self._pipeline_pages()
             return _json(msgspec.structs.replace(self._about, pipelines=pages.place if pages is not None else ""))
         if request.path in ("/api/runs", "/api/run", "/api/artifact"):
             return await self._pipeline_data(request.path, query)
         if self._cluster is None:
-            return _refuse(HTTPStatus.NOT_FOUND, "this page shows pipelines only: tfoperator ui shows jobs")
+            return _refuse(HTTPStatus.NOT_FOUND, "this page shows only pipeline runs. To see jobs, run tfoperator ui")
         return await self._job_data(self._cluster, request.path, query)
 
     async def _job_data(self, cluster: Cluster, path: str, query: Query) -> Answer | StreamedAnswer:
@@ -211,7 +216,7 @@ class UiServer(HttpServer):
             return _stream(streams.job_list(cluster))
         namespace, name = _first_value(query, "namespace"), _first_value(query, "name")
         if not namespace or not name:
-            return _refuse(HTTPStatus.BAD_REQUEST, "the query must have namespace and name of a job")
+            return _refuse(HTTPStatus.BAD_REQUEST, "the query must contain the namespace and the name of a job")
         if path == "/api/job":
             cluster.watch()
             return _stream(streams.one_job(cluster, f"{namespace}/{name}", *self._feed(cluster, query)))
@@ -233,7 +238,7 @@ class UiServer(HttpServer):
         except CannotRead as error:
             return _refuse(HTTPStatus.FORBIDDEN, str(error))
         if pages is None:
-            return _refuse(HTTPStatus.NOT_FOUND, "no pipeline was run in this folder yet")
+            return _refuse(HTTPStatus.NOT_FOUND, "this page has no pipeline runs yet")
         if path == "/api/runs":
             return _stream(pages.runs())
         wanted = _first_value(query, "id")
@@ -242,10 +247,11 @@ class UiServer(HttpServer):
         return await self._call(lambda: pages.artifact(wanted))
 
     async def _pipeline_pages(self) -> PipelinePages | None:
-        """Return the streams of pipeline runs, or None.
+        """Return the object that makes the streams of pipeline runs, or None.
 
-        The result is None while there are no runs, or if SQLAlchemy, which reads them, is not installed. Raises
-        CannotRead if the place of the runs is not valid, for example because another user could change it.
+        The result is None while there are no runs. It is also None if SQLAlchemy is not installed, because the server
+        needs SQLAlchemy to read runs. Raises CannotRead if the directory or URL of the runs is not valid, for example
+        because another user can change the files in the directory.
         """
         if self._pipelines is None and self._home is not None:
             made = await asyncio.get_running_loop().run_in_executor(self._calls, self._make_pages, self._home)
@@ -253,8 +259,8 @@ class UiServer(HttpServer):
         return self._pipelines
 
     def _make_pages(self, home: Path | str) -> PipelinePages | None:
-        # This code does not import `Home` for the path of the store file, because the import needs SQLAlchemy. If
-        # `home` is a URL, the user has given it explicitly, so it counts as existing.
+        # `Home` also contains the path of the file, but `Home` can't be imported without SQLAlchemy. A URL counts as
+        # existing, because the user has given the URL explicitly.
         exists = self._cluster is None or isinstance(home, str) or (home / "metadata.db").exists()
         if not exists or find_spec("sqlalchemy") is None:
             return None
@@ -268,7 +274,10 @@ class UiServer(HttpServer):
             raise CannotRead(str(error)) from None
 
     def _find_job(self, uid: str) -> tuple[str, str] | None:
-        """Return the namespace and name of the job with a UID, if it is in the cache. Any thread may call it."""
+        """Return the namespace and name of the job with this UID, or None if the job is not in the cache.
+
+        Any thread may call this method.
+        """
         if self._cluster is None:
             return None
         self._cluster.watch()
@@ -284,7 +293,7 @@ class UiServer(HttpServer):
         return feed, replicas
 
     async def _call(self, call: Callable[[], T]) -> Answer:
-        """Run a blocking function in another thread. Return its result as JSON, or its error with an HTTP status."""
+        """Run a blocking function in another thread. Return its result as JSON, or its error with an error status."""
         if self._waiting >= _MAX_WAITING_CALLS:
             return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are already waiting: try again later")
         self._waiting += 1
@@ -293,13 +302,13 @@ class UiServer(HttpServer):
         except (NotFoundError, NotThere, TFJobError) as error:
             return _refuse(HTTPStatus.NOT_FOUND, str(error))
         except ApiError as error:
-            return _refuse(HTTPStatus.BAD_GATEWAY, f"the API server refuses: {error}")
+            return _refuse(HTTPStatus.BAD_GATEWAY, f"the API server refused the request: {error}")
         except KubeError as error:
             return _refuse(HTTPStatus.BAD_GATEWAY, f"the API server does not answer: {error}")
         except CannotRead as error:
             return _refuse(HTTPStatus.BAD_GATEWAY, str(error))
         except OSError as error:
-            return _refuse(HTTPStatus.BAD_GATEWAY, f"the archive can't be read: {error.strerror or error}")
+            return _refuse(HTTPStatus.BAD_GATEWAY, f"the log archive can't be read: {error.strerror or error}")
         finally:
             self._waiting -= 1
 
@@ -309,7 +318,7 @@ def _first_value(query: Query, name: str) -> str:
 
 
 def _tail(query: Query) -> int:
-    """Return the number of lines from the end of a log that the query requests."""
+    """Return how many of the last lines of a log the query requests."""
     tail = _first_value(query, "tail")
     lines = int(tail) if tail.isascii() and tail.isdigit() and len(tail) < 7 else _DEFAULT_TAIL
     return max(1, min(lines, MAX_TAIL))

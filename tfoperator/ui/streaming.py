@@ -1,6 +1,7 @@
-"""Helpers for the streams of pages: lines of JSON from several producers.
+"""Functions for the page's streams. A stream is a response that consists of lines of JSON.
 
-If there are no changes, a stream sends a line every 10 s. So the page can detect a broken connection.
+Several producers can send lines to the same stream. If there are no changes, a stream sends a line every 10 s. So the
+page can detect a broken connection.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ Producer = Callable[[Put], Coroutine[Any, Any, None]]
 MAX_TEXT = 4000
 """A page gets at most this many characters of a text, such as a message."""
 HEARTBEAT = 10.0
-"""The seconds without a change after which a stream sends its status again."""
+"""If there was no change for this many seconds, a stream sends its status again."""
 _GATHER_SECONDS = 0.2
-"""After a first change, a stream waits for this many seconds, and then sends all changes together."""
+"""After a change, a stream waits this many seconds for further changes, and then sends all changes together."""
 
 
 async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
     """Run several producers, and yield the lines that they send.
 
-    When the first of them ends, cancel the others, and end the stream. If this producer has raised an error, raise it.
+    When the first producer ends, cancel the other producers, and end the stream. If the first producer has ended with
+    an error, raise this error.
     """
     loop = asyncio.get_running_loop()
     messages: asyncio.Queue[bytes] = asyncio.Queue(1)
@@ -56,9 +58,9 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
 
 
 async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of: Set[str] = frozenset()) -> set[str]:
-    """Wait for changes, at most for `seconds`. Return their keys, or an empty set if there are no changes.
+    """Wait for changes, but at most `seconds`. Return the keys of the changes, or an empty set if there are no changes.
 
-    With `of`, continue to wait until a change has one of these keys.
+    With `of`, ignore changes with other keys: if no change has a key of `of`, wait again.
     """
     while True:
         await listener.wait(seconds)
@@ -70,8 +72,8 @@ async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of:
 def encode(message: Mapping[str, Any]) -> bytes:
     """Return a message of a stream as a line of JSON.
 
-    The status, which a stream also sends periodically, is `{"synced": ..., "problems": {...}}`: whether all data was
-    sent, and for each kind of objects that can't be read, the reason.
+    A stream sends its status periodically. The status is `{"synced": ..., "problems": {...}}`. `synced` is true if the
+    stream has sent all data. `problems` contains the reason for each kind of objects that can't be read.
     """
     return msgspec.json.encode(message) + b"\n"
 
@@ -82,5 +84,8 @@ def short(text: str) -> str:
 
 
 def seconds(moment: datetime | None) -> float | None:
-    """Return a time as pages receive it: in seconds since 1970. Return None for None."""
+    """Convert a time into seconds since 1970, because all times in the data for the page have this unit.
+
+    Return None for None.
+    """
     return None if moment is None else moment.timestamp()

@@ -1,1 +1,1 @@
-"""Microbenchmarks of what is done once per event, per sync or per object: `make microbench`."""
+"""Microbenchmarks of the operator's work for each event, each sync and each object: `make microbench`."""

@@ -1,1 +1,1 @@
-"""Many jobs on a real API server, beside an operator that runs as a process."""
+"""Many jobs on a real API server, with an operator that runs as a process."""

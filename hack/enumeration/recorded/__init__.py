@@ -1,5 +1,5 @@
-"""The operator's acts when plays were last recorded: notices changes of the code that make it act otherwise.
+"""Recorded actions of the operator in simulated runs (plays). They show which changes of the code change the actions.
 
-The oracle judges by rules, and many ways to act are within them. Here each play's journal is compared with its recorded
-journal: every version of every object with its times, the events, and when each job was looked at.
+The oracle checks only rules, and different actions can follow the rules. Here, the journal of each play is compared
+with its recorded journal: every version of every object with its times, the events, and the times of each job's syncs.
 """

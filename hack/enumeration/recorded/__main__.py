@@ -1,4 +1,4 @@
-"""`python -m hack.enumeration.recorded`: what the operator does otherwise than when it was recorded."""
+"""`python -m hack.enumeration.recorded`: shows differences between the operator's actions and the recorded actions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Compare all plays with their records, and show the differences; return 1 if there are any."""
     parser = argparse.ArgumentParser(prog="python -m hack.enumeration.recorded", description=__doc__)
     parser.add_argument("--since", default="HEAD", help="the commit with which journals that differ are compared")
-    parser.add_argument("--accept", action="store_true", help="record what the operator does now")
-    parser.add_argument("--show", metavar="PLAY", nargs="+", help="print the journals of these as JSON, and end")
+    parser.add_argument("--accept", action="store_true", help="record the current actions of the operator")
+    parser.add_argument("--show", metavar="PLAY", nargs="+", help="print the journals of these plays as JSON, and end")
     arguments = parser.parse_args(argv)
     asked = [*_COMMIT_OF, f"{arguments.since}^{{commit}}"]
     if subprocess.run(asked, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode:
@@ -46,11 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = differing(RECORDS.read(), now)
     if arguments.accept:
         RECORDS.write(now)
-        print(f"{len(now)} plays are recorded, {len(names)} of them otherwise than before")
+        print(f"{len(now)} plays are recorded, and {len(names)} of them differ from the earlier records")
         return 0
     if names:
         _show(names, arguments.since, print)
-    print(f"{len(names)} of {len(now)} plays differ from what is recorded")
+    print(f"{len(names)} of {len(now)} plays differ from their records")
     return 1 if names else 0
 
 

@@ -22,7 +22,9 @@ from hack.enumeration.world.world import Scenario, World
 from hack.faults.oracle.history import Violation
 
 _FIELDS_SHARE = 29
-"""One in about this many changes of fields is played, chosen by its name: a new field moves no other in or out."""
+"""About one of this many changes of fields is played. The hash of its name decides, so that a new field does not change
+the choice of other fields.
+"""
 
 _WALKS, _LONGEST_WALK = 20, 12
 _SEEDS = 100
@@ -31,7 +33,7 @@ _SHARE, _OLD_LISTS, _DELETIONS = 40, 600, 200
 
 
 class Seen(NamedTuple):
-    """A step of a play: what is wrong ("" if nothing is), what happened, and each version of each job."""
+    """A step of a play: the violations as text ("" if there are none), the journal, and each version of each job."""
 
     wrong: str
     journal: Sequence[str]
@@ -39,14 +41,14 @@ class Seen(NamedTuple):
 
 
 class Play(NamedTuple):
-    """A play that is the same each time, whichever plays were before."""
+    """A play. Its result does not depend on earlier plays."""
 
     name: str
     steps: Callable[[], Iterator[Seen]]
 
 
 def plays() -> list[Play]:
-    """Return all of them."""
+    """Return all plays."""
     calm = [Play(one.name, partial(_points, one, faults=False)) for one in EVERY]
     faulty = [Play(f"{one.name}, with faults", partial(_points, one, faults=True)) for one in EVERY]
     every = (
@@ -67,7 +69,7 @@ def plays() -> list[Play]:
 
 
 def is_chosen(name: str, share: int) -> bool:
-    """Return whether a thing of this name is one of about one in `share`: by a hash, so whatever else there is."""
+    """Return whether this name belongs to the chosen part, about one of `share` names. The hash of the name decides."""
     return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % share == 0
 
 
@@ -102,7 +104,7 @@ def _seed(seed: int) -> Iterator[Seen]:
 
 
 def _walk(setting: Setting, number: int) -> Iterator[Seen]:
-    """A path through the states of a job, as a generator with a fixed seed chooses it, and rest at its end."""
+    """Play a random path through the states of a job (with a fixed seed), and then wait until the world is at rest."""
     rng = random.Random(f"{setting.name} {number}")
     world = LivingWorld(setting)
     for _ in range(rng.randrange(1, _LONGEST_WALK)):

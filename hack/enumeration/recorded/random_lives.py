@@ -26,8 +26,10 @@ from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.job_conditions import final_condition
+from tfoperator.api.v1.parts.run_policy import RunPolicy
+from tfoperator.api.v1.parts.tensorboard import TensorBoard
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
-from tfoperator.api.v1.types import ReplicaSpec, RunPolicy, TensorBoard, decode_tfjob
+from tfoperator.api.v1.types import ReplicaSpec, decode_tfjob
 from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.values.actions import Create, Delete, Plan

@@ -1,1 +1,1 @@
-"""Plays every scenario with one fault at every place: Sieve's three patterns, and two more, without a gap."""
+"""Plays every scenario with one fault at every place: the three fault patterns of Sieve, and further patterns."""

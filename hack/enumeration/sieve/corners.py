@@ -95,44 +95,52 @@ def _has_stalled(world: World) -> str:
 CORNERS: tuple[Scenario, ...] = (
     _corner("AllWorkers", "Never", {"Worker": 3}, _RUN, _FIRST, _LAST, _LAST, success_policy="AllWorkers"),
     _corner(
-        "AllWorkers, and one may fail", "Never", {"Worker": 3}, _RUN, _fail(1), _FIRST, _LAST,
+        "AllWorkers, one worker may fail", "Never", {"Worker": 3}, _RUN, _fail(1), _FIRST, _LAST,
         success_policy="AllWorkers", max_failed=1,
     ),
     _corner(
-        "AllWorkers, and all may fail", "Never", {"Worker": 2}, _RUN, _fail(1), _fail(1), success_policy="AllWorkers",
-        max_failed="100%",
+        "AllWorkers, all workers may fail", "Never", {"Worker": 2}, _RUN, _fail(1), _fail(1),
+        success_policy="AllWorkers", max_failed="100%",
     ),
     _corner("the leader fails", "Never", {"Worker": 3}, _RUN, _fail(1, 0.99), _fail(1), max_failed=2),
-    _corner("half of the workers", "Never", {"Chief": 1, "Worker": 4}, _RUN, _LAST, _LAST, min_succeeded="50%"),
-    _corner("too few workers are left", "Never", {"Worker": 3}, _RUN, _fail(1), _fail(1), min_succeeded=2),
-    _corner("dynamic", "Never", {"PS": 1, "Worker": 3}, _RUN, _fail(1, 0.99), _fail(1, 0.5), dynamic=True, cpu=_CPU),
-    _corner("PS alone", "Never", {"PS": 2}, _RUN, _FIRST, _LAST, cpu=_CPU),
     _corner(
-        "scaled to nothing", "OnFailure", {"PS": 1, "Worker": 1}, _RUN, _scale("Worker", 0), _scale("Worker", 1),
+        "half of the workers must succeed", "Never", {"Chief": 1, "Worker": 4}, _RUN, _LAST, _LAST, min_succeeded="50%"
+    ),
+    _corner("too few workers are left", "Never", {"Worker": 3}, _RUN, _fail(1), _fail(1), min_succeeded=2),
+    _corner(
+        "enableDynamicWorker", "Never", {"PS": 1, "Worker": 3}, _RUN, _fail(1, 0.99), _fail(1, 0.5), dynamic=True,
+        cpu=_CPU,
+    ),
+    _corner("only parameter servers", "Never", {"PS": 2}, _RUN, _FIRST, _LAST, cpu=_CPU),
+    _corner(
+        "scaled to 0 workers", "OnFailure", {"PS": 1, "Worker": 1}, _RUN, _scale("Worker", 0), _scale("Worker", 1),
         cpu=_CPU,
     ),
     _corner(
         "scaled down while a restart is delayed", "ExitCode", {"Worker": 2}, _RUN, _fail(137, 0.99), _WAIT,
         _fail(137, 0.99), _WAIT, _fail(137, 0.99), _scale("Worker", 1), _scale("Worker", 2), _WAIT,
     ),
-    _corner("a chief scaled to nothing", "OnFailure", {"Chief": 1, "Worker": 2}, _RUN, _scale("Chief", 0)),
+    _corner("scaled to 0 chiefs", "OnFailure", {"Chief": 1, "Worker": 2}, _RUN, _scale("Chief", 0)),
     _corner("created suspended", "OnFailure", {"Worker": 2}, Step(0, Act.RESUME), _RUN, suspended=True, cpu=_CPU),
-    _corner("managed elsewhere", "OnFailure", {"Worker": 2}, _WAIT, managed_by="kueue.x-k8s.io/multikueue"),
+    _corner("managed by another controller", "OnFailure", {"Worker": 2}, _WAIT, managed_by="kueue.x-k8s.io/multikueue"),
     _corner(
         "restarts in place", "OnFailure", {"Worker": 2}, _RUN, Step(0, Act.RESTART_IN_PLACE),
         Step(0, Act.RESTART_IN_PLACE, pick=0.99), _WAIT, Step(0, Act.DELETE_POD), _WAIT, Step(0, Act.RESTART_IN_PLACE),
         run_policy={"restartMode": "InPlace", "backoffLimit": 4}, cpu=_CPU,
     ),
     _corner(
-        "PerJob by default, which cleans up what runs", "OnFailure", {"PS": 1, "Worker": 2}, _RUN, _LAST,
+        "PerJob by default, cleanPodPolicy Running", "OnFailure", {"PS": 1, "Worker": 2}, _RUN, _LAST,
         Step(0, Act.SUCCEED, pick=0.5), run_policy={"cleanPodPolicy": "Running"},
         options=Options(default_network="PerJob"),
     ),
-    _corner("fails while others wait", "Never", {"PS": 1, "Worker": 2}, Step(0, Act.RUN, pick=0.5), _fail(1), cpu=_CPU),
-    _corner("fails, and all goes", "Never", {"PS": 1, "Worker": 2}, _RUN, _fail(1), run_policy=_CLEANS_ALL),
     _corner(
-        "a failure beside a restart of all", "ExitCode", {"PS": 1, "Worker": 3}, _RUN, _fail(137, 0.5), _fail(1, 0.99),
-        _WAIT, run_policy={"restartScope": "Job"}, max_failed=1,
+        "fails while other pods are pending", "Never", {"PS": 1, "Worker": 2}, Step(0, Act.RUN, pick=0.5), _fail(1),
+        cpu=_CPU,
+    ),
+    _corner("fails, cleanPodPolicy All", "Never", {"PS": 1, "Worker": 2}, _RUN, _fail(1), run_policy=_CLEANS_ALL),
+    _corner(
+        "a failure during a restart of all replicas", "ExitCode", {"PS": 1, "Worker": 3}, _RUN, _fail(137, 0.5),
+        _fail(1, 0.99), _WAIT, run_policy={"restartScope": "Job"}, max_failed=1,
     ),
     _corner("restarts again and again", "ExitCode", {"Worker": 2}, _RUN, _fail(137), _WAIT, _fail(137), _WAIT),
     _corner(
@@ -141,20 +149,20 @@ CORNERS: tuple[Scenario, ...] = (
         options=Options(exposed_tensorboards=True), attachments=Attachments(tensorboards=True),
     ),
     _corner(
-        "a TensorBoard is given up", "OnFailure", {"Worker": 1}, _RUN, Step(0, Act.RUN_TENSORBOARD),
+        "a TensorBoard is removed from the spec", "OnFailure", {"Worker": 1}, _RUN, Step(0, Act.RUN_TENSORBOARD),
         Step(0, Act.CHANGE_TENSORBOARD, value=None), tensorboard={"logDir": "/logs", "image": "example.invalid/t:1"},
         options=Options(exposed_tensorboards=True), attachments=Attachments(tensorboards=True),
     ),
     *(
         _corner(
-            f"a stall is to {what}", "OnFailure", {"Chief": 1, "Worker": 2}, _RUN, Step(0, Act.REPORT, pick=0.1),
+            f"a stall, onStall {what}", "OnFailure", {"Chief": 1, "Worker": 2}, _RUN, Step(0, Act.REPORT, pick=0.1),
             Step(75, Act.RUN, value="all"), _has_stalled, Step(0, Act.REPORT, pick=1.0), reports=True,
             run_policy={"progressDeadlineSeconds": 30, "onStall": what},
         )
         for what in ("Report", "Restart", "Fail")
     ),
     _corner(
-        "what pods wait for", "OnFailure", {"Worker": 5},
+        "reasons why pods wait", "OnFailure", {"Worker": 5},
         of_pod("job-0-worker-0", conditions=[unscheduled(_NO_ROOM)]),
         of_pod("job-0-worker-1", containerStatuses=[waits("ErrImagePull", "rpc error: not found")]),
         of_pod("job-0-worker-2", initContainerStatuses=[waits("CrashLoopBackOff", "back-off 10s", "setup")]),
@@ -172,7 +180,7 @@ CORNERS: tuple[Scenario, ...] = (
         _RUN,
     ),
     _corner(
-        "pods that are taken in other ways", "Never", {"Worker": 3}, _RUN,
+        "pods fail in other ways than by their programs", "Never", {"Worker": 3}, _RUN,
         of_pod("job-0-worker-0", phase="Failed", reason="NodePorts", message="Pod was rejected: a port is taken",
                containerStatuses=None), _WAIT,
         of_pod("job-0-worker-1", phase="Failed", conditions=[_PREEMPTED], containerStatuses=[ended(1)]), _WAIT,
@@ -194,33 +202,36 @@ CORNERS: tuple[Scenario, ...] = (
         run_policy={"onStraggler": "Restart"},
     ),
     _corner(
-        "a loss that is no number", "OnFailure", {"Worker": 1}, _RUN, reports_loss("nan", 9), reports_loss("nan", 10),
-        hears("LossIsNotANumber", "worker-0 has reported this 10 times"), reports_loss("nan", 0),
-        says("Diverged", "is not a number", status="True"), reports_loss("0.5", 0),
+        "a loss that is not a number", "OnFailure", {"Worker": 1}, _RUN, reports_loss("nan", 9),
+        reports_loss("nan", 10), hears("LossIsNotANumber", "worker-0 has reported this 10 times"),
+        reports_loss("nan", 0), says("Diverged", "is not a number", status="True"), reports_loss("0.5", 0),
         says("Diverged", "is a number again", status="False"), reports=True,
     ),
     _corner(
-        "a restart after a peer has ended", "OnFailure", {"Worker": 2}, _RUN,
+        "a restart after another worker has ended", "OnFailure", {"Worker": 2}, _RUN,
         of_pod("job-0-worker-1", phase="Succeeded", containerStatuses=[ended(0)]), _WAIT,
         of_pod("job-0-worker-0", phase="Failed", containerStatuses=[ended(1)]),
         hears("RestartedAlone", "worker-0 is restarted after worker-1 had ended"),
     ),
     _corner(
-        "a node that breaks programs", "ExitCode", {"Worker": 2}, bind, _RUN,
+        "programs fail on the same node", "ExitCode", {"Worker": 2}, bind, _RUN,
         *(one for _ in range(3) for one in (_fail(137, 0.99), silence(5), bind, _RUN)),
         _fail(201), silence(5), bind, _RUN, hears("NodeAvoided", "worker-1", "node-1"),
         hears("NodeAvoided", "worker-0", "node-0"), run_policy={"onStraggler": "Restart"},
     ),
     _corner(
-        "a spec that makes no sense for a while", "OnFailure", {"Worker": 2}, _RUN,
+        "an invalid spec for some time", "OnFailure", {"Worker": 2}, _RUN,
         respec("job-0", checkpoint=_CHECKPOINT, tfReplicaSpecs={"Worker": {"template": _CLASHING}}), _fail(1),
         says("Running", "/checkpoint", status="Unknown"), says("Ready", "/checkpoint", status="Unknown"),
         respec("job-0", checkpoint=None), _WAIT,
     ),
-    Scenario("a spec that never made sense", (_PLAIN,), (submits(_PLAIN, _CLASHING, checkpoint=_CHECKPOINT), _WAIT)),
-    Scenario("a template that is overruled", (_PLAIN,), (submits(_PLAIN, _OVERRULED, network="PerJob"), *_OVERRULES)),
+    Scenario("an invalid spec from the start", (_PLAIN,), (submits(_PLAIN, _CLASHING, checkpoint=_CHECKPOINT), _WAIT)),
+    Scenario(
+        "a template with fields that the operator replaces", (_PLAIN,),
+        (submits(_PLAIN, _OVERRULED, network="PerJob"), *_OVERRULES),
+    ),
     _corner(
-        "a rule restarts programs", "ExitCode", {"Worker": 2}, _RUN,
+        "the kubelet restarts programs by a rule", "ExitCode", {"Worker": 2}, _RUN,
         of_pod("job-0-worker-0", containerStatuses=[ended(137)]),
         of_pod("job-0-worker-0", containerStatuses=[{**waits("CrashLoopBackOff"), "lastState": ended(137)["state"]}]),
         says("Restarting", "Worker", status="True"), says("Running", "Worker-0", "137", status="False"),
@@ -228,18 +239,18 @@ CORNERS: tuple[Scenario, ...] = (
         run_policy={"restartMode": "InPlace"},
     ),
     _corner(
-        "a deadline awaits stacks", "OnFailure", {"Worker": 2}, _RUN, silence(60), logs=True,
+        "a deadline waits for stacks", "OnFailure", {"Worker": 2}, _RUN, silence(60), logs=True,
         run_policy={"activeDeadlineSeconds": 30},
     ),
     _corner(
-        "a PodGroup goes slowly", "OnFailure", {"Worker": 2}, Step(0, Act.ADMIT_GANG), _RUN,
+        "a PodGroup is deleted slowly", "OnFailure", {"Worker": 2}, Step(0, Act.ADMIT_GANG), _RUN,
         Step(0, Act.DELETE_POD_GROUP, pick=0.1), _fail(1), _WAIT, cpu=_CPU,
         options=Options(gang_scheduler_name="volcano"), attachments=Attachments(gang="volcano"),
     ),
-    _corner("one after another", "OnFailure", {"Worker": 6}, one_after_another),
+    _corner("pods start one after another", "OnFailure", {"Worker": 6}, one_after_another),
     *(
         _corner(
-            f"logs tell of a stall that is to {what}", "OnFailure", {"PS": 1, "Worker": 2}, _RUN, _LINES, silence(20),
+            f"a stall found in logs, onStall {what}", "OnFailure", {"PS": 1, "Worker": 2}, _RUN, _LINES, silence(20),
             writes_a_line("job-0-worker-1"), silence(40), *_IN_STALL[what], _LINES, silence(75), logs=True, cpu=_CPU,
             run_policy={"progressDeadlineSeconds": 30, "onStall": what},
         )

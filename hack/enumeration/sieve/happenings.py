@@ -115,7 +115,7 @@ def is_slow(name: str) -> Happening:
 
 
 def reports_loss(value: str, times: int) -> Happening:
-    """Return a happening: worker 0 reports a loss, after so many consecutive reports whose loss is not a number."""
+    """Return a happening: worker 0 reports a loss, after `times` consecutive reports whose loss is not a number."""
 
     def happen(world: World) -> str:
         world.run_for(5)
@@ -136,7 +136,7 @@ def writes_a_line(*names: str) -> Happening:
 
 
 def silence(seconds: float) -> Happening:
-    """Return a happening in which only time passes, so many seconds."""
+    """Return a happening in which only time passes: this number of seconds."""
     return lambda world: world.run_for(seconds)
 
 

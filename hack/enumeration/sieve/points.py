@@ -24,10 +24,10 @@ _OF_DELETIONS = ("TFJob", "Pod", "Workload", "PodGroup")
 """The kinds whose events of a deleted job come in every order."""
 
 _MOST_SHOWN = 4
-"""Late events wait until at most so many other events were shown."""
+"""Late events wait until at most this many other events were delivered."""
 
 _ALL_SHOWN = 1000
-"""Late events are shown when their time is over: they never wait for so many events."""
+"""With this number, late events wait until their time is over, because there are never so many other events."""
 
 
 def points(recorded: Played, *, deletions: bool = False, queues: bool = False) -> list[Fault]:
@@ -90,7 +90,7 @@ def _old_lists(recorded: Played) -> Iterator[Fault]:
 
 
 def thinned(every: Sequence[Fault], share_of: Callable[[How], int]) -> list[Fault]:
-    """One of so many points of each group, evenly: for a quick run. Each group keeps its first."""
+    """Return an even part of the points of each group, for a quick run. The first point of each group is kept."""
     kept: list[Fault] = []
     for how in GROUPS:
         group = [fault for fault in every if fault.how is how]

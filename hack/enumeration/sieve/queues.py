@@ -42,7 +42,7 @@ def _with_room(world: World) -> str:
 
 
 def _room_for(pods: int) -> Happening:
-    """There is room for so many pods of each set."""
+    """There is quota for this number of pods of each pod set."""
 
     def happen(world: World) -> str:
         world.kueue.has_room, world.kueue.pods = True, pods
@@ -111,20 +111,20 @@ QUEUES: tuple[Scenario, ...] = (
         _fail(1), _END,
     ),
     queued(
-        "ends in its queue while a server runs on",
+        "ends in its queue while a parameter server still runs",
         JobShape("job-0", {"PS": 1, "Worker": 1}, "Never", queue="research", run_policy={"cleanPodPolicy": "None"}),
         *ADMITTED, _LAST,
     ),
     queued(
-        "waits, is preempted and comes back", shape(workers=2, success_policy="AllWorkers"), _FLAVOR, _CREATE,
-        _with_room, _RUN, _LAST, _PREEMPT, _END, _with_room, _RUN, _SUCCEED,
+        "waits for quota, is preempted, and runs again", shape(workers=2, success_policy="AllWorkers"), _FLAVOR,
+        _CREATE, _with_room, _RUN, _LAST, _PREEMPT, _END, _with_room, _RUN, _SUCCEED,
     ),
     queued(
-        "preempted, and all begin anew", shape(workers=2, run_policy={"restartScope": "Job"}), *ADMITTED, _LAST,
+        "preempted, restart of the whole job", shape(workers=2, run_policy={"restartScope": "Job"}), *ADMITTED, _LAST,
         _PREEMPT, _END, _with_room, _RUN,
     ),
     queued(
-        "all begin anew, also those that gave their quota back",
+        "restart of the whole job after some pods gave quota back",
         JobShape("job-0", {"PS": 1, "Worker": 2}, "ExitCode", "AllWorkers", queue="research", cpu="1000m"), *ADMITTED,
         _LAST, respec("job-0", runPolicy={"restartScope": "Job"}), _without_room, _fail(137), _END,
         says("Admitted", "insufficient unused quota", status="False"), _with_room, _RUN,
@@ -150,12 +150,12 @@ QUEUES: tuple[Scenario, ...] = (
         "a sidecar in a queue", shape(workers=2, sidecar=True, success_policy="AllWorkers"), *ADMITTED, _LAST, _WAIT,
     ),
     queued("deleted while it waits for quota", shape(), _FLAVOR, _CREATE, _DELETE),
-    queued("deleted with its quota, and made again", shape(), *ADMITTED, _DELETE, _CREATE, _END, _RUN),
+    queued("deleted with quota, and created again", shape(), *ADMITTED, _DELETE, _CREATE, _END, _RUN),
     queued(
-        "goes to another queue", shape(), _FLAVOR, _CREATE, labels("queue-name", "other"), _with_room, _RUN,
+        "moved to another queue", shape(), _FLAVOR, _CREATE, labels("queue-name", "other"), _with_room, _RUN,
         labels("queue-name", "research"), _END, _RUN,
     ),
-    queued("leaves its queue while it waits", shape(), _FLAVOR, _CREATE, labels("queue-name", None), _RUN),
+    queued("removed from its queue while it waits", shape(), _FLAVOR, _CREATE, labels("queue-name", None), _RUN),
     queued(
         "scaled in its queue", shape(), _FLAVOR, _CREATE, _scale(2), _with_room, _RUN, _scale(1), _END, _END,
         _RUN,
@@ -176,12 +176,12 @@ QUEUES: tuple[Scenario, ...] = (
         _CREATE, labels("priority-class", "urgent"), _with_room, _RUN,
     ),
     queued(
-        "elastic, with quota for some of its workers", _elastic(3), _FLAVOR, _room_for(2), _CREATE, _RUN,
+        "elastic, quota for only some workers", _elastic(3), _FLAVOR, _room_for(2), _CREATE, _RUN,
         Step(25, Act.RUN, value="all"), _with_room, _WAIT, _END, _END, _WAIT, _PREEMPT, _END, _END, _END, _room_for(1),
         _RUN,
     ),
     queued(
-        "elastic, gives quota of a worker without a machine back", _elastic(2), *ADMITTED[:-1],
+        "elastic, gives back the quota of a worker without a node", _elastic(2), *ADMITTED[:-1],
         of_pod("job-0-worker-1", conditions=[unscheduled("0/1 nodes are available: 1 Insufficient cpu.")]), _RUN_FIRST,
         Step(8, Act.RUN, pick=0), _END, _RUN_FIRST, Step(25, Act.RUN, pick=0), _WAIT, _END, _WAIT,
         Step(0, Act.SUSPEND), _END, _END, Step(0, Act.RESUME), _RUN,

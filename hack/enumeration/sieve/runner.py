@@ -1,4 +1,4 @@
-"""Plays all points of all scenarios, in several processes, and goes on where an earlier run was interrupted."""
+"""Plays all points of all scenarios in several processes, and continues an interrupted run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ ROOT = Path(__file__).parents[3]
 EVERY = (*SCENARIOS, *CORNERS, *QUEUES)
 
 QUICK_SHARE, QUICK_OLD_LISTS, QUICK_DELETIONS = 6, 50, 30
-"""A quick run tries one of so many points; of old lists, which are most of all, and of deleted jobs one of more."""
+"""A quick run tries one of QUICK_SHARE points. Most points are old lists and deleted jobs: it tries one of
+QUICK_OLD_LISTS old lists, and one of QUICK_DELETIONS deleted jobs.
+"""
 
 _CHUNK = 20
 _READ = ("tfoperator", "hack/enumeration/world", "hack/enumeration/sieve", "hack/faults")
@@ -31,7 +33,7 @@ _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """One point that was played, and what the oracle found. `reached`: the fault came to its place."""
+    """A point that was played, and the violations that the oracle found. `reached`: whether the fault happened."""
 
     scenario: str
     fault: Fault

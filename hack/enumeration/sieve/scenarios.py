@@ -118,7 +118,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         (_CREATE, _RUN, _fail(137, _LAST), _wait(3), Step(0, Act.DELETE_BOUND_POD), Step(0, Act.END_TERMINATING)),
     ),
     Scenario(
-        "elastic, without room and scaled",
+        "elastic job without room, then scaled",
         (
             _shape(
                 "OnFailure",
@@ -204,14 +204,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario("unique names", (_shape("ExitCode", PS=1, Worker=2),), _RESTARTED, Options(unique_names=True)),
     Scenario(
-        "a replica twice",
+        "two pods of one replica",
         (_shape("ExitCode", PS=1, Worker=2),),
         (_CREATE, _RUN, twice("worker-1"), _wait(0), _fail(137, _LAST), _wait(3)),
         Options(unique_names=True),
     ),
     Scenario("adoption", (_shape("OnFailure", Worker=2),), (_CREATE, _RUN, _orphan, Step(0, Act.DELETE_POD), _wait(3))),
     Scenario(
-        "a foreign object in the way",
+        "a foreign object with the name of the job's object",
         (_shape("OnFailure", Worker=1, network="PerJob", tensorboard=_TENSORBOARD),),
         (
             Step(0, Act.CREATE_FOREIGN, pick=_LAST, value=JOB_SERVICE),
@@ -231,7 +231,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         standby=True,
     ),
     Scenario(
-        "the same name again",
+        "a new job with the same name",
         (_shape("OnFailure", Worker=2),),
         (
             _CREATE,

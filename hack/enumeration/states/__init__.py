@@ -1,1 +1,1 @@
-"""Explores every state that a small job can reach in whatever order, up to a number of disturbances."""
+"""Explores every state that a small job can reach by events in any order, up to a number of disturbances."""

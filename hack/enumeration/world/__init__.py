@@ -1,4 +1,4 @@
 """A cluster in one thread and virtual time: the embedded API server's storage, an operator, kubelets and users.
 
-It doesn't wait, listen or draw lots: the same steps give the same journal, byte for byte.
+It does not wait, has no network, and makes no random choices. So the same steps give exactly the same journal.
 """

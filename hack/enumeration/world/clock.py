@@ -23,7 +23,7 @@ class VirtualClock:
         return self._elapsed
 
     def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
-        """Refuse: in a world of one thread nobody else could end the wait."""
+        """Refuse to wait, because in a world with one thread, no other thread could end the wait."""
         raise AssertionError(f"a wait until {deadline} on {condition} in a world of one thread")
 
     def reach(self, moment: float) -> None:

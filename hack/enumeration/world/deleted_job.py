@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 SECONDS = 10.0
-"""Within so many seconds of the end of the job's last pod nothing is left: before the second check can help."""
+"""This many seconds after the end of the job's last pod, no object of the job may be left. The second double check
+comes later, so it can't help.
+"""
 
 _PAUSE_BETWEEN_EVENTS = 0.3
 """Seconds, more than the operator gathers events for."""

@@ -43,13 +43,15 @@ _DOWN = 1.0
 """Seconds until another process leads."""
 
 _LATE_WRITES, _LATE_SECONDS = 3, 5.0
-"""Late events come after so many writes of the operator, or after so many seconds if it writes no more."""
+"""Late events are delivered after _LATE_WRITES writes of the operator, or after _LATE_SECONDS without a write."""
 
 _PATIENCE = 1800.0
 """Seconds in which a world has to come to rest."""
 
 _QUIET, _QUIET_WRITES = 20.0, 2
-"""For so many seconds a world at rest stays so; the record of a comparison may fall into them."""
+"""A world is at rest if there are at most _QUIET_WRITES writes in _QUIET seconds, for example the record of a double
+check.
+"""
 
 _NEXT_STEP = 1e9
 """Seconds: never, for a caller who waits for the next step."""

@@ -1,1 +1,1 @@
-"""Breaks operators and what is around them: requests, watches, the network, API servers, processes, clocks."""
+"""Injects faults into operators and their environment: requests, watches, networks, API servers, processes, clocks."""

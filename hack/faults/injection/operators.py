@@ -76,7 +76,7 @@ def _main(settings: Settings, offset: Synchronized[float]) -> None:
 
 
 def _end_with_runner() -> None:
-    """End with the runner, even if that was killed and could end nobody."""
+    """End this process when the runner ends, even if the runner was killed."""
     runner = multiprocessing.parent_process()
     assert runner is not None
     runner.join()
@@ -131,7 +131,7 @@ class OperatorProcess:
             process.close()
 
     def ensure(self) -> bool:
-        """Start it anew if it has ended, as a Deployment would; whether that was necessary."""
+        """If the process has ended, start it again, as a Deployment does. Return whether that was necessary."""
         if self.alive:
             return False
         self.kill()

@@ -1,7 +1,7 @@
-"""Remembers the sockets of a client session, so that its event loop can see them closed before it ends.
+"""Records the sockets of a client session, so that the event loop can wait until all sockets are closed.
 
-A TLS connection that a cancelled request was about to make is closed by a farewell that nobody waits for. A loop that
-ends first leaves the socket to the garbage collector, whose complaint then comes up in some other test.
+If a request is cancelled while it opens a TLS connection, the connection is closed in the background. If the event loop
+ends first, the garbage collector closes the socket, and its warning appears in some other test.
 """
 
 from __future__ import annotations

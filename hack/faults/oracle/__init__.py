@@ -1,1 +1,1 @@
-"""Judges what happened. Written from what a TFJob means, and without any module of the operator's controller."""
+"""Checks the history of objects by the documented meaning of a TFJob, without the modules of the controller."""

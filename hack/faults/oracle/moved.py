@@ -1,4 +1,4 @@
-"""Judges what is made anew on another node: docs/tfjob.md, "Slow replicas and bad nodes"."""
+"""Checks moves of replicas to another node: docs/tfjob.md, "Slow replicas and bad nodes"."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 _KINDS = {kind.lower(): kind for kind in ("PS", "Worker", "Chief", "Master", "Evaluator")}
 _LABEL = "training.kubeflow.org/"
 _UNSEEN_ENDS = (("ContainerStatusUnknown", 137), ("Unknown", 255))
-"""How a container has ended whose end nobody has seen, for its node crashed: reason and exit code."""
+"""The reasons and exit codes of containers whose end was not observed, because their node crashed."""
 
 
 def owner_of(obj: Json) -> str:

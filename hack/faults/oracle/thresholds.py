@@ -18,7 +18,7 @@ def goes_on_without(spec: Json) -> bool:
 
 
 def enough_succeeded(spec: Json, size: int, completed: Collection[int], failed: Collection[int]) -> bool:
-    """Whether so many workers have succeeded that the job has, if that is the workers' to decide."""
+    """Return whether enough workers have succeeded for the success of the job, if the workers decide the success."""
     if spec.get("minSucceededWorkers") is not None:
         return len(completed) >= _needed(spec, size)
     if spec.get("successPolicy") != "AllWorkers":

@@ -85,7 +85,7 @@ def _may_have_failed(job: JobHistory) -> set[ReplicaKey]:
 
 
 def _workers(replicas: set[ReplicaKey], size: int) -> set[int]:
-    """The indexes of workers among these, of so many that there are."""
+    """Return the indexes of the workers among these replicas, if they are below the number of workers."""
     return {index for kind, index in replicas if kind == "Worker" and index < size}
 
 

@@ -1,1 +1,1 @@
-"""The phases of a plan: its steps while faults are injected, and coming to rest when none is any more."""
+"""The phases of a plan: first its steps and the faults, and then the time without faults until all is at rest."""

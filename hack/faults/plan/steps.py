@@ -115,7 +115,7 @@ class JobShape:
 
 @dataclass(frozen=True)
 class Step:
-    """After so many real seconds, do this. `pick` (0 to 1) chooses among what is there; `value` is the act's own."""
+    """An act after `after` real seconds. `pick` (0 to 1) selects an existing object. `value` is a value for the act."""
 
     after: float
     act: Act
@@ -130,7 +130,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Profile:
-    """The things that a server allows to be played.
+    """The acts and faults that a server supports.
 
     `wall_speed` as in `clock.Origin`; `real` has an etcd and restarts; `gangs`: it serves PodGroups.
     """

@@ -74,7 +74,7 @@ def test_the_log_of_a_pod_that_was_made_anew_is_told_from_that_of_its_predecesso
         shown.stage.logs.pop("mnist-worker-0").end()
         shown.stage.logs["mnist-worker-0"].write("from the checkpoint\n")
         shown.stage.pod(job, 0, created=moment(70))
-        expect(log).to_contain_text("mnist-worker-0, a new pod of the same name")
+        expect(log).to_contain_text("mnist-worker-0, a new pod with the same name")
         expect(log).to_contain_text("from the checkpoint")
 
 

@@ -36,7 +36,7 @@ def test_the_keyboard_is_enough(shown: Shown) -> None:
         page.get_by_role("button", name="worker-0").focus()
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("region", name="Runs of the chosen replica")).to_contain_text("mnist-worker-1")
+        expect(page.get_by_role("region", name="Runs of the selected replica")).to_contain_text("mnist-worker-1")
         page.keyboard.press("Escape")
         expect(page.get_by_role("heading", name="Jobs", exact=True)).to_be_focused()
         page.go_back()
@@ -77,7 +77,7 @@ def test_axe_finds_no_serious_fault(shown: Shown, scheme: str) -> None:
         assert dark == (scheme == "dark")
         page.get_by_role("link", name="mnist").click()
         page.get_by_role("button", name="worker-0").click()
-        expect(page.get_by_role("region", name="Runs of the chosen replica")).to_be_visible()
+        expect(page.get_by_role("region", name="Runs of the selected replica")).to_be_visible()
         assert faults(page) == []
         for tab, there in (("Logs", "step 299"), ("Resources", "CPU (cores)"), ("YAML", "kind: TFJob")):
             page.get_by_role("tab", name=tab).click()

@@ -48,7 +48,7 @@ def test_strangers_text_stays_text(shown: Shown) -> None:
         page = shown.open(somebody)
         page.get_by_role("link", name="evil").click()
         page.get_by_role("button", name="worker-0").click()
-        expect(page.get_by_role("region", name="Runs of the chosen replica")).to_contain_text("<img src=x")
+        expect(page.get_by_role("region", name="Runs of the selected replica")).to_contain_text("<img src=x")
         expect(page.locator("body")).to_contain_text("⟨202E⟩gnp.exe⟨2066⟩")
         for tab in ("Resources", "TensorBoard", "YAML"):
             page.get_by_role("tab", name=tab).click()

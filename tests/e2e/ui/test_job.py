@@ -52,7 +52,7 @@ def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:
         lane = page.get_by_role("row").filter(has_text="worker-1").get_by_role("img")
         expect(lane).to_have_attribute("aria-label", re.compile("running from .*; pending from .*0/3 nodes: no GPU"))
         page.get_by_role("button", name="worker-1").click()
-        runs = page.get_by_role("region", name="Runs of the chosen replica")
+        runs = page.get_by_role("region", name="Runs of the selected replica")
         expect(runs).to_contain_text("example.com/train:1")
         expect(runs).to_contain_text("Unschedulable: 0/3 nodes: no GPU")
 
@@ -99,7 +99,7 @@ def test_what_the_time_went_to_is_told_as_describe_tells_it(shown: Shown) -> Non
             expect(time.locator("header .muted")).to_have_text(f"{share} of the time was training {source}")
             sums = [re.compile(part.replace(" ", "").replace("m", "m ?") + r" \(\d+%\)$") for part in parts.split(", ")]
             expect(time.locator("dl").first.locator("div")).to_have_text(sums)
-            requested = "gpu requested \u00d7 time, hours\\1 (\\2 of it while the job trained)"
+            requested = "gpu requested \u00d7 time, hours\\1 (\\2 during the training)"
             held = re.sub(r"gpu (\S+) h \((\S+) trained\)", requested, resources_text(known, now))
             expect(time.locator("dl").last).to_have_text(held)
             seconds[phase] = seconds.get(phase, 0) + 200

@@ -120,7 +120,7 @@ def test_a_page_that_is_opened_late_shows_every_attempt_and_where_each_began(bro
             log.press("Home")
             begins = [
                 "first words",
-                "mnist-worker-0, a new pod of the same name, run 1",
+                "mnist-worker-0, a new pod with the same name, run 1",
                 "second words",
                 "mnist-worker-0, run 2",
                 "step 0",

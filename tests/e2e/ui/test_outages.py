@@ -61,7 +61,7 @@ def test_what_happened_while_the_api_server_was_away_is_shown_when_it_is_back(
             expect(log).to_contain_text(re.compile(r"line \d"))
             proxy.cut()
             for page in (jobs, logs):
-                expect(page.get_by_role("alert")).to_contain_text("API server can't be read")
+                expect(page.get_by_role("alert")).to_contain_text("can't read some objects from the API server")
             expect(rows).to_have_count(2)  # what was known stays
             cli.run("delete", "goes", "--kubeconfig", kubeconfig, code=0)
             submit("comes")
@@ -87,7 +87,7 @@ def test_a_page_whose_server_was_killed_asks_for_the_link_of_the_next_one(
             page = somebody.open(link_in(served))
             expect(page.get_by_role("link", name="talks")).to_be_visible()
             served.end(signal.SIGKILL)
-            expect(page.get_by_text("Connection lost, connecting again")).to_be_visible()
+            expect(page.get_by_text("Connection lost. Connecting again")).to_be_visible()
         with cli.start(*command) as served:
             link = link_in(served)
             expect(page.get_by_role("heading", name="Open the link from the terminal")).to_be_visible()

@@ -39,7 +39,7 @@ def test_the_jobs_of_a_real_api_server_are_followed_to_their_end(
                 expect(page.get_by_role("row").filter(has_text=name)).to_contain_text("Running")
             expect(page.get_by_role("alert")).to_have_count(0)
             page.get_by_role("tab", name="Resources").click()
-            expect(page.get_by_role("tabpanel")).to_contain_text("There is no metrics API here")
+            expect(page.get_by_role("tabpanel")).to_contain_text("The cluster has no metrics API")
             page.get_by_role("tab", name="Logs").click()  # empty: there is no kubelet with a log
             expect(page.get_by_role("log", name="Log of worker-0")).to_be_visible()
             page.get_by_role("tab", name="YAML").click()

@@ -3,7 +3,8 @@ import pytest
 from tests.unit.api.samples import job_of, tfjob
 from tfoperator.api.defaults import default
 from tfoperator.api.fields.problems import errors
-from tfoperator.api.v1.types import RunPolicy, decode_tfjob
+from tfoperator.api.v1.parts.run_policy import RunPolicy
+from tfoperator.api.v1.types import decode_tfjob
 from tfoperator.api.validation.job import validate
 
 

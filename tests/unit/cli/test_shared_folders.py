@@ -53,7 +53,7 @@ def test_checkpoints_of_another_user_are_not_resumed(shared: Path, run: Run, tmp
 
 @pytest.mark.parametrize("shared", ["", "pipelines"], indirect=True)
 def test_the_page_and_the_lists_of_pipelines_refuse_them_too(shared: Path, run: Run) -> None:
-    for command in (["pipeline", "runs"], ["pipeline", "show", "last"], ["pipeline", "ui"]):
+    for command in (["pipeline", "runs"], ["pipeline", "show", "latest"], ["pipeline", "ui"]):
         said = run(*command)
         assert THEIRS in said.err, command
         assert said.code != 0

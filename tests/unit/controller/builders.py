@@ -28,18 +28,14 @@ from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.values.actions import Action, Create, Delete, Patch, Plan, ReplicaId
 from tfoperator.controller.plan.values.observed import Observed
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import ObjectMeta, OwnerReference, Pod, PodSpec, Service
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
-    ObjectMeta,
-    OwnerReference,
-    Pod,
     PodCondition,
-    PodSpec,
     PodStatus,
-    Service,
 )
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

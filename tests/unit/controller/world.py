@@ -19,7 +19,8 @@ from tfoperator.api.replicas.replica_pods import restarted_by_rule, training_end
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import has_condition
-from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
+from tfoperator.api.v1.parts.progress import ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.pod_ends.restart import job_restarts_before
@@ -27,16 +28,14 @@ from tfoperator.controller.plan.values.actions import Action, Create, Delete, De
 from tfoperator.controller.plan.values.conditions import is_finished
 from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.controller.pods.manifests import restarts_together
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import ObjectMeta, Pod, Service
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
-    ObjectMeta,
-    Pod,
     PodCondition,
     PodStatus,
-    Service,
 )
 
 Replica = tuple[ReplicaType, int]

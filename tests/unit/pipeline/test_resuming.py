@@ -24,7 +24,7 @@ def test_one_run_is_one_runners_at_a_time(tmp_path: Path) -> None:
     call = InThread(lambda: runner(tmp_path, listener=seen, lease_seconds=2.0).run(diamond(tmp_path)))
     eventually(lambda: any(view.state == StepState.RUNNING for view in seen.views), within=60)
     with pytest.raises(RunInProgress):
-        runner(tmp_path).run(diamond(tmp_path), resume="last")
+        runner(tmp_path).run(diamond(tmp_path), resume="latest")
     home = home_of(tmp_path)
     with home.store() as store:
         (run,) = store.runs()
@@ -59,7 +59,7 @@ def test_a_launcher_that_died_begins_the_same_execution(tmp_path: Path, monkeypa
         with pytest.raises(PipelineFailed) as caught:
             runner(tmp_path).run(diamond(tmp_path))
     assert caught.value.result.state == "interrupted"
-    result = runner(tmp_path).run(diamond(tmp_path), resume="last")
+    result = runner(tmp_path).run(diamond(tmp_path), resume="latest")
     assert result.results["begin"].execution_id == 1
 
 
@@ -85,7 +85,7 @@ def test_a_run_of_a_given_id_is_begun_once_and_gone_on_with_after_that(tmp_path:
     for _ in range(2):
         assert runner(tmp_path).run(diamond(tmp_path), run_id="job-1").run_id == "job-1"
     assert sorted(DONE) == ["begin", "end", "left", "right"]
-    for bad in ("../up", "last", "a/b", "x" * 200, "."):
+    for bad in ("../up", "latest", "a/b", "x" * 200, "."):
         with pytest.raises(ComponentError, match="not a valid id of a run"):
             runner(tmp_path).run(diamond(tmp_path), run_id=bad)
 

@@ -175,7 +175,7 @@ def test_a_failed_iteration_is_resumed_and_others_are_not_run_again(tmp_path: Pa
         run(tmp_path, one, total)
     assert states(failed.value.result) == {"one.0": "succeeded", "one.1": "retryable", "total": "skipped"}
     BROKEN.clear()
-    assert run(tmp_path, one, total, resume="last")[1] == {"one.0": 1, "one.1": 2, "total": 3}
+    assert run(tmp_path, one, total, resume="latest")[1] == {"one.0": 1, "one.1": 2, "total": 3}
     with home_of(tmp_path).store() as store:
         assert store.runs()[0].steps == {"one.0": (), "one.1": (), "total": ("one.0", "one.1")}
 

@@ -15,7 +15,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tests.support.stage import Stage, moment, train
 from tests.support.visitor import WITHIN, Visitor, World, until
-from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.resources import PODS
 from tfoperator.report.curves import Curves

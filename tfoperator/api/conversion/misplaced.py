@@ -11,7 +11,8 @@ from typing import Any
 
 from tfoperator.api.conversion.result import Conversion, Note
 from tfoperator.api.fields.structure import members
-from tfoperator.api.v1.types import TFJOBS, RunPolicy, TFJobSpec
+from tfoperator.api.v1.parts.run_policy import RunPolicy
+from tfoperator.api.v1.types import TFJOBS, TFJobSpec
 
 _POLICY = "runPolicy"
 

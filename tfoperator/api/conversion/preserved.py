@@ -1,8 +1,8 @@
 """Preserves fields that the target version lacks in an annotation, so that converting back restores them.
 
-An annotation is the only part of an object that every API server and every client leaves alone. The annotation holds
-only members that the version of the object lacks, and the conversion restores only such members. If both versions have
-a field, its value always comes from the object itself. So an edit of the converted object takes effect. The status
+An annotation is the only part of an object that every API server and every client leaves unchanged. The annotation
+holds only members that the version of the object lacks, and the conversion restores only such members. If both versions
+have a field, its value always comes from the object itself. So an edit of the converted object takes effect. The status
 needs no annotation (see `v1alpha2`).
 """
 

@@ -239,9 +239,10 @@ class _Upgrade:
 
 
 def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
-    """Return the list of ports including a port of this name and number, and its position.
+    """Return the position of the port `tfjob-port`, and the list of ports with this port.
 
-    It returns None if a port of this name has another number.
+    If there is no port with this name, the port with this number gets the name, or the port is added to a new list.
+    Return None if the port `tfjob-port` has another number.
     """
     fresh = {"name": DEFAULT_PORT_NAME, "containerPort": number}
     for position, port in enumerate(ports):

@@ -87,12 +87,12 @@ MAX_VOLUMES = 64
 """The maximum number of a TensorBoard's volumes; far more than needed."""
 
 MAX_SHOWN_METRICS = 16
-"""The maximum number of metrics from a training program's report in the status. Clients send up to 256 metrics, and a
-status is written often, so it must not be a history.
+"""The maximum number of metrics from a training program's report in the status. Clients send up to 256 metrics. A
+status is written often, so it must stay small.
 """
 
 MAX_BEHIND = 8
-"""The maximum number of replicas that a status names as behind: enough to find a machine that they share."""
+"""The maximum number of replicas that a status names as behind. They suffice to see whether all run on one machine."""
 
 MAX_NOT_A_NUMBER = 10
 """After this number of reports in a row with a loss that is not a number, the operator sets the condition Diverged. The

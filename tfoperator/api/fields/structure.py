@@ -45,7 +45,8 @@ def members(struct: type) -> Mapping[str, inspect.Field]:
 def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
     """Return every place where `value` doesn't have the type that `struct` requires.
 
-    An explicit null counts as absent, because Go programs write it so, except where the type itself allows null.
+    An explicit null counts as absent, because Go programs write an absent member as null. Where the type itself allows
+    null, a null is a value.
     """
     return list(_type_problems(value, _type_info(struct), path))
 

@@ -15,7 +15,8 @@ from tfoperator.api.fields.quantity import parse_quantity
 from tfoperator.api.pods.rules.resources import is_native
 from tfoperator.api.replicas.names import LABEL_PREFIX, parse_replica_type
 from tfoperator.api.v1.choices import OnStall, OnStraggler, RestartMode, RestartScope
-from tfoperator.api.v1.types import RunPolicy, TFJob, TFJobSpec
+from tfoperator.api.v1.parts.run_policy import RunPolicy
+from tfoperator.api.v1.types import TFJob, TFJobSpec
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """This label on a job names the job's LocalQueue."""
@@ -33,13 +34,13 @@ ADOPTED = "adopted"
 """The value of `POD_SETS_ANNOTATION` with which an administrator gives a Workload of Kueue's own framework to the
 operator.
 
-The operator compares such a Workload with its job. Then it appends to the annotation a hyphen and the hash of the job's
-pod sets.
+The operator compares such a Workload with its job. Then it appends a hyphen and the hash of the job's pod sets to the
+annotation.
 """
 
 REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
-"""On a Workload: the key of the Workload that it replaces when it has quota. Kueue needs free quota only for the
-difference.
+"""On a Workload: the key of the older Workload that this Workload replaces as soon as it has quota. Kueue needs free
+quota only for the difference between the two.
 """
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"

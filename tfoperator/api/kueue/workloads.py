@@ -157,7 +157,7 @@ class Workload(HasMetadata, frozen=True):
 
     @property
     def replaces(self) -> str:
-        """The key (`namespace/name`) of the Workload that it replaces as soon as it has quota; empty if it has none."""
+        """The key (`namespace/name`) of the Workload that this Workload replaces when it has quota; empty if none."""
         return self.metadata.annotations.get(REPLACES_ANNOTATION, "")
 
     @property

@@ -31,8 +31,8 @@ class ManifestError(YamlError):
 class Manifest(msgspec.Struct, frozen=True):
     """One object of a file.
 
-    `lines` has the line of each field, by its path with dots only; `line_of` also accepts paths in the form that
-    problems have.
+    `lines` has the line of each field, by its path with dots only (`spec.containers.0.name`). `line_of` also accepts
+    the paths of problems (`spec.containers[0].name`).
     """
 
     obj: dict[str, Any]
@@ -124,7 +124,7 @@ _OTHER_LINE_BREAKS = "\r\x85\u2028\u2029"
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper without aliases, with block style for texts of several lines, and with quotes where readers differ."""
+    """SafeDumper without aliases, with block style for several lines, and with quotes where YAML readers differ."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True

@@ -32,7 +32,7 @@ _ACTIVE_PHASES = ("Pending", "Running")
 
 
 def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime) -> tuple[Finding, ...]:
-    """Return how this operator treats the job differently, in the order of the job's fields.
+    """Return how this operator treats the job differently from the Go operator, in the order of the job's fields.
 
     `obj` is the job as the API server, or a file, has it. `pods` are the pods of the job, or None if they are not
     known.
@@ -245,7 +245,8 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
 def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
     """Return the pods that this operator stops when it takes over an ended job.
 
-    After a success: parameter servers and pods that have not begun.
+    After a failure, these are all active pods. After a success, they are parameter servers and pods that have not
+    begun.
     """
     return sorted(
         pod.metadata.name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tfoperator.kube.views.objects import Pod, PodStatus
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodStatus
 
 GC_REASON = "DeletionByPodGC"
 TAINT_REASON = "DeletionByTaintManager"

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from tfoperator.api.replicas.names import LABEL_DATA_SERVICE, LABEL_REPLICA_INDEX, parse_replica_index
-from tfoperator.api.v1.status import DataServiceStatus, parse_indexes
+from tfoperator.api.v1.parts.data_service import DataServiceStatus
+from tfoperator.api.v1.status import parse_indexes
 
 DEFAULT_DATA_SERVICE_PORT = 5050
 """The port of the dispatcher and of each data worker: the port in TensorFlow's documentation."""

@@ -73,9 +73,10 @@ def _tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
 
 
 def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
-    """Return the length for a worker, whose TF_CONFIG has itself, the chief and every PS.
+    """Return the length of the TF_CONFIG of a worker in a job with dynamic workers: it names the chief and every PS.
 
-    Each other replica has only itself.
+    This TF_CONFIG is the longest in the job: other replicas get fewer hosts. The length is an estimate, because the
+    worker's own host is not counted.
     """
     if not set(hosts) - {ReplicaType.PS}:
         return 0

@@ -15,7 +15,8 @@ from tfoperator.api.replicas.names import (
     STOPPED_WITH_REPLICA,
 )
 from tfoperator.api.v1.choices import RestartMode
-from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated
 
 STOP_DEADLINE = 1
 """The `spec.activeDeadlineSeconds` of a pod that the operator stops, in seconds: the minimum that API

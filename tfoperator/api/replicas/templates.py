@@ -1,8 +1,8 @@
 """A replica's pod template, in two forms: a small typed view for reading, and plain data for making pods.
 
 A cached TFJob keeps its templates as undecoded JSON (see `v1.types`). Decode a template when it is needed and drop it
-afterwards. The view has only the members that this code reads; if templates are open, the CRD's schema has only these
-members.
+afterwards. The view has only the members that this code reads. A CRD with open templates (`open_templates`) has only
+these members in its schema.
 """
 
 from __future__ import annotations

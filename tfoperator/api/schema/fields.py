@@ -14,7 +14,12 @@ from tfoperator.api.replicas.data_service import DEFAULT_DATA_SERVICE_PORT
 from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, expression_of_item, unchangeable_rule
 from tfoperator.api.schema.pod_template_fields import CONTAINERS, OPEN_STRUCTS
 from tfoperator.api.schema.structs import Table
-from tfoperator.api.v1 import elastic, status, types
+from tfoperator.api.v1.parts.data_service import DataService
+from tfoperator.api.v1.parts.elastic import ElasticPolicy
+from tfoperator.api.v1.parts.run_policy import RunPolicy
+from tfoperator.api.v1.parts.tensorboard import TensorBoard
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJobSpec
 from tfoperator.api.validation.rules import (
     ELASTIC_ALONE,
     ELASTIC_DYNAMIC,
@@ -80,7 +85,7 @@ def _refused(contradiction: Contradiction) -> dict[str, str]:
 
 TABLE = Table(
     structs={
-        types.TFJobSpec: {
+        TFJobSpec: {
             "x-kubernetes-validations": [
                 unchangeable_rule(_MANAGED_BY, fieldPath=".runPolicy.managedBy"),
                 unchangeable_rule(_NETWORK, fieldPath=".network"),
@@ -88,7 +93,7 @@ TABLE = Table(
                 *_ELASTIC_RULES,
             ],
         },
-        elastic.ElasticPolicy: {
+        ElasticPolicy: {
             "x-kubernetes-validations": [
                 cel_rule(
                     "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
@@ -97,8 +102,8 @@ TABLE = Table(
                 )
             ],
         },
-        types.RunPolicy: {"x-kubernetes-validations": [_refused(IN_PLACE_TOGETHER)]},
-        types.DataService: {
+        RunPolicy: {"x-kubernetes-validations": [_refused(IN_PLACE_TOGETHER)]},
+        DataService: {
             "x-kubernetes-validations": [
                 # No `messageExpression` with the port: API servers assume that a number may become a text of any
                 # length, and refuse the rule for its cost.
@@ -110,7 +115,7 @@ TABLE = Table(
                 )
             ]
         },
-        types.TensorBoard: {
+        TensorBoard: {
             "x-kubernetes-validations": [
                 cel_rule(
                     f"!has(self.volumeMounts) || self.volumeMounts.all(mount, {_IS_MOUNTED})",
@@ -127,14 +132,14 @@ TABLE = Table(
         },
         # `atomic`: `metadata.managedFields` then has a single entry for the status, because the status has one writer.
         # Entries for each field would be a sixth of a stored job, and a tenth of the API server's CPU for each write.
-        status.TFJobStatus: {"x-kubernetes-map-type": "atomic"},
+        TFJobStatus: {"x-kubernetes-map-type": "atomic"},
         templates.PodTemplate: {"required": ["spec"]},
         templates.PodTemplateSpec: {"required": ["containers"]},
         templates.TemplateContainer: {"required": ["image", "name"]},
         templates.TemplatePort: {"required": ["containerPort"]},
     },
     fields={
-        types.TFJobSpec: {
+        TFJobSpec: {
             "tfReplicaSpecs": {"x-kubernetes-validations": [rule.on_change for rule in REPLICA_RULES]},
         },
         templates.PodTemplateSpec: {"containers": CONTAINERS},

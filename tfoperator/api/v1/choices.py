@@ -1,4 +1,4 @@
-"""The allowed values of a TFJob's fields (of `tfoperator.api.v1.types`), as the author of a job writes them."""
+"""The allowed values of a TFJob's fields (of `v1.types` and `v1.parts`), as the author of a job writes them."""
 
 from enum import StrEnum
 

@@ -2,7 +2,7 @@
 
 All other facts about conditions are derived from these traits. To add a condition, add a row to `ConditionType`, run
 `python hack/generate.py` (it writes docs/conditions.md), and let a rule of the plan set it (`observation`). The row
-declares the reasons that no other condition has, too.
+also declares the reasons that no other condition has.
 
 The defaults of `ConditionTraits` fit a condition that is only an observation about a job that has not ended. Such a
 condition is in `operatorConditions`, which other clients don't read. It never replaces the job's state. It is false
@@ -43,11 +43,11 @@ class Concern(IntEnum):
 
 
 OwnReason = NewType("OwnReason", str)
-"""A reason that one condition alone can have: the row of the condition declares it."""
+"""A reason that only one condition can have: the row of this condition declares it."""
 
 
 class DeclaredReason(NamedTuple):
-    """A reason of one condition alone. `meaning` is a statement about the job, and is in docs/conditions.md."""
+    """A reason that only one condition can have. `meaning` is a statement about the job, for docs/conditions.md."""
 
     word: str
     meaning: str
@@ -70,8 +70,9 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
 
     `is_news`: `tfoperator run` prints a line when the condition becomes true.
 
-    `when_true` and `when_false` are its reasons, if it has one reason for each status that other conditions don't have.
-    The other reasons are in `JobReason` (reasons.py).
+    `when_true` and `when_false` are the reasons of the condition with the status True and False. They are set only if
+    the condition has a single reason for this status, and shares it with no other condition. All other reasons are in
+    `JobReason` (reasons.py).
     """
 
     meaning: str

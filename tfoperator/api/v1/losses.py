@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from tfoperator.api.v1.status import Metric
+from tfoperator.api.v1.parts.progress import Metric
 
 _NAMES = frozenset({"loss", "train_loss", "training_loss"})
 

@@ -13,16 +13,13 @@ from typing import Annotated, ClassVar, Self
 import msgspec
 
 from tfoperator.api.fields.field import GO_OPERATOR, Field
-from tfoperator.api.fields.limits import (
-    MAX_BEHIND,
-    MAX_NODE_FAILURES,
-    MAX_NOT_A_NUMBER,
-    MAX_SHOWN_METRICS,
-    MAX_WAITING_ENTRIES,
-)
+from tfoperator.api.fields.limits import MAX_NODE_FAILURES, MAX_WAITING_ENTRIES
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
-from tfoperator.api.v1.elastic import ElasticStatus
+from tfoperator.api.v1.parts.data_service import DataServiceStatus
+from tfoperator.api.v1.parts.elastic import ElasticStatus
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.parts.tensorboard import TensorBoardStatus
 from tfoperator.base.clock import utc
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -142,117 +139,6 @@ class WaitingReplicas(msgspec.Struct, frozen=True, rename="camel", omit_defaults
         dict[str, str], Field("Indexes of the replicas that wait, by type: 0,2-5. The list has at most 20 ranges.")
     ] = {}
     count: Annotated[int, Field("Number of replicas that wait for this reason.")] = 0
-
-
-class TensorBoardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The address of the job's TensorBoard, and whether its web page responds."""
-
-    url: Annotated[str, Field("Address of the TensorBoard.")] = ""
-    ready: Annotated[bool, Field("Whether the TensorBoard answers.")] = False
-
-
-class DataServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The state of the job's data service. The data service is a part of the job, but the job never ends because of it.
-
-    `restarts` is how often the dispatcher and the data workers were restarted, in the same pod or in a new pod.
-    `restart_counts` has the number by member (`dataworker-2`) where it isn't zero. `dispatcher_started` and
-    `started_indexes` (indexes of data workers, `"0-3"`) show which members have run. If such a member has no pod now,
-    its pod was deleted or evicted. `message` is the reason why members do not run; empty if all members run, or have
-    not been started yet.
-    """
-
-    address: Annotated[str, Field("Address of the dispatcher, as in TF_DATA_SERVICE.")] = ""
-    ready: Annotated[
-        str, Field("Number of pods that are ready, and number of all pods, including the dispatcher: 3/5.")
-    ] = ""
-    restarts: Annotated[int, Field("Number of restarts of the dispatcher and the data workers.")] = 0
-    restart_counts: Annotated[
-        dict[str, int],
-        Field(
-            "Number of restarts by member (dataworker-2), for members that were restarted.",
-            schema={"maxProperties": 1001},
-        ),
-    ] = {}
-    dispatcher_started: Annotated[bool, Field("Whether the dispatcher has ever run.")] = False
-    started_indexes: Annotated[str, Field("Indexes of the data workers that have ever run: 0-3.")] = ""
-    message: Annotated[str, Field("Reason why a part of the data service does not run; empty if all parts run.")] = ""
-
-    @property
-    def in_short(self) -> str:
-        """The state of the data service on one line, for a person."""
-        restarts = f", {self.restarts} restart{'' if self.restarts == 1 else 's'}" if self.restarts else ""
-        ready = f", {self.ready} ready" if self.ready else ""
-        return self.address + ready + restarts + (f" - {self.message}" if self.message else "")
-
-
-class Metric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A number (or a word) that the program has reported."""
-
-    name: Annotated[str, Field("Name of the metric, such as loss.")]
-    value: Annotated[str, Field("Value of the metric.")]
-
-
-class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The step of one replica.
-
-    For a slow replica, `factor` ("2.1") is its step time divided by the median step time of its type.
-    """
-
-    name: Annotated[str, Field("Name of the replica: worker-0.")]
-    step: Annotated[int | None, Field("Last step that the replica reported.", int64=True)] = None
-    last_updated_time: Annotated[datetime | None, Field("Time of the last report of the replica.")] = None
-    factor: Annotated[
-        str,
-        Field(
-            "Duration of the replica's steps as a multiple of the usual duration, such as 2.1. It is set only for "
-            "slow replicas."
-        ),
-    ] = ""
-
-
-class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The last report of the training program about its progress.
-
-    `replica` is the replica that sent the report, and `report_time` is when the report arrived. `replica` is the first
-    replica (the chief, else worker-0, and so on) that sends reports and has not stopped sending them.
-    `last_updated_time` is the time of the newest report of any replica. If several replicas report, `behind` has the
-    replicas that are furthest behind, starting with the furthest. `slow` has the replicas with long step times.
-    `loss_not_a_number` counts the reports in a row in which a metric named loss is not a number; it counts up to ten.
-    `completion` ("43%") and `eta` ("3m20s") are `percentage` and `estimated_remaining_seconds` in a form for people,
-    because a printer column can't format numbers.
-    """
-
-    completion: Annotated[str, Field("Share of the training that is done: 43%.")] = ""
-    eta: Annotated[str, Field("Estimated time until the end: 3m20s.")] = ""
-    percentage: Annotated[int | None, Field("Share of the training that is done, as a number from 0 to 100.")] = None
-    step: Annotated[int | None, Field("Step of the training: the metric current_step.", int64=True)] = None
-    total_steps: Annotated[int | None, Field("Total number of steps: the metric total_steps.", int64=True)] = None
-    estimated_remaining_seconds: Annotated[int | None, Field("Estimated seconds until the end.", int64=True)] = None
-    metrics: Annotated[
-        tuple[Metric, ...], Field("The other metrics that were reported.", max_items=MAX_SHOWN_METRICS)
-    ] = ()
-    replica: Annotated[str, Field("Name of the replica that sent this report: worker-0.")] = ""
-    report_time: Annotated[datetime | None, Field("Time at which this report arrived.")] = None
-    last_updated_time: Annotated[datetime | None, Field("Time of the last report of any replica.")] = None
-    behind: Annotated[
-        tuple[ReplicaProgress, ...], Field("The replicas that are furthest behind.", max_items=MAX_BEHIND)
-    ] = ()
-    slow: Annotated[
-        tuple[ReplicaProgress, ...],
-        Field("The replicas whose steps take much longer than the steps of the other replicas.", max_items=MAX_BEHIND),
-    ] = ()
-    loss_not_a_number: Annotated[
-        int,
-        Field(
-            "Number of reports in a row in which a metric named loss is not a number. The count stops at the number "
-            "at which the job is Diverged.",
-            le=MAX_NOT_A_NUMBER,
-        ),
-    ] = 0
-
-    def without_estimate(self) -> Self:
-        """Return the progress of a job that has ended, without an estimate of the remaining time."""
-        return msgspec.structs.replace(self, eta="", estimated_remaining_seconds=None)
 
 
 class UsagePhase(StrEnum):

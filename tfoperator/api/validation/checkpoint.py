@@ -8,7 +8,7 @@ import msgspec
 
 from tfoperator.api.fields.problems import Problem, member
 from tfoperator.api.replicas.templates import is_absent
-from tfoperator.api.v1.types import Checkpoint
+from tfoperator.api.v1.parts.checkpoint import Checkpoint
 from tfoperator.api.validation.checks import volume_sources, warning
 from tfoperator.api.validation.declared import field_problems
 

@@ -12,7 +12,8 @@ from tfoperator.api.replicas.data_service import DEFAULT_DATA_SERVICE_PORT, LONG
 from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, parse_replica_type
 from tfoperator.api.replicas.templates import decode_template, is_absent, is_hash, readable_spec
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.types import DataService, TFJobSpec
+from tfoperator.api.v1.parts.data_service import DataService
+from tfoperator.api.v1.types import TFJobSpec
 from tfoperator.api.validation.checks import warning
 from tfoperator.api.validation.declared import field_problems
 from tfoperator.api.validation.pod_template import validate_template

@@ -19,7 +19,8 @@ from tfoperator.api.replicas.data_service import LONGEST_MEMBER
 from tfoperator.api.replicas.names import LONGEST_SUFFIX, object_name, parse_replica_type, tensorboard_name
 from tfoperator.api.replicas.templates import is_absent
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.types import ReplicaSpec, SchedulingPolicy, TFJob, TFJobSpec
+from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
+from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.api.validation import rules
 from tfoperator.api.validation.checkpoint import validate_checkpoint
 from tfoperator.api.validation.checks import listed, warning

@@ -34,7 +34,8 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     """Return all problems of a TFJob manifest: from `validate`, wrong types, and (as warnings) unknown members.
 
     `obj` is plain JSON data, as `load_manifests` yields it. The manifest's status is not checked, because API servers
-    ignore it. Only the save time in its last report is compared with the spec.
+    ignore it. There is one exception: a grace period that is shorter than the metric `save_seconds` in
+    `status.progress` gives a warning.
     """
     manifest = {name: value for name, value in obj.items() if name != "status"}
     warnings = list(_unknown_warnings(manifest))

@@ -1,7 +1,7 @@
 """The rules over several fields of a spec: values that contradict each other, or have no effect together. Pure.
 
 Each function yields the problems of one rule, with the path of the field to change. If API servers also check a rule,
-the rule is declared only once (`Contradiction`). Bounds of a single field are in its declaration (`api.v1.types`).
+the rule is declared only once (`Contradiction`). Bounds of a single field are in its declaration (`api.v1`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from tfoperator.api.v1.choices import (
     RestartScope,
     SuccessPolicy,
 )
-from tfoperator.api.v1.types import ReplicaSpec, RunPolicy, SchedulingPolicy, TFJobSpec
+from tfoperator.api.v1.parts.run_policy import RunPolicy, SchedulingPolicy
+from tfoperator.api.v1.types import ReplicaSpec, TFJobSpec
 from tfoperator.api.validation.checks import warning
 
 _REPLICAS = "spec.tfReplicaSpecs"

@@ -15,7 +15,7 @@ from tfoperator.api.fields.limits import MAX_LOG_DIR_LENGTH, MAX_OBJECT_NAME_LEN
 from tfoperator.api.fields.problems import Problem, member, shown
 from tfoperator.api.fields.structure import type_problems
 from tfoperator.api.replicas.names import TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE
-from tfoperator.api.v1.types import TensorBoard
+from tfoperator.api.v1.parts.tensorboard import TensorBoard
 from tfoperator.api.validation.checks import volume_sources, warning
 from tfoperator.api.validation.declared import field_problems
 from tfoperator.kube.views.pod_spec import EnvVar, SecurityContext

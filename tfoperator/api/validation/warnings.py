@@ -65,7 +65,7 @@ def validate_cluster_size(job: TFJob, name: str) -> Iterator[Problem]:
 
 
 def _digits(count: int) -> int:
-    """Return the number of digits of all indexes together."""
+    """Return the number of digits of the indexes from 0 to `count` - 1 together."""
     return count + sum(max(count - start, 0) for start in (10, 100, 1000))
 
 

@@ -22,7 +22,8 @@ from tfoperator.api.waiting.reason import NOT_PULLED, Reason, ReasonKind, reason
 from tfoperator.api.waiting.scheduling import why_no_node
 from tfoperator.api.waiting.templates import images_of, mounts_of
 from tfoperator.base.clock import seconds_between
-from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated, ContainerStatus
 
 STARTS_SOON = 4.0
 """The number of seconds for which a node may prepare a pod, or an init container may run, before this is reported. A

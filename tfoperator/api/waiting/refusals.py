@@ -84,8 +84,8 @@ def refused_because_taken(message: str, *, leaves: bool) -> Reason:
 def same_words(one: Reason, other: Reason) -> bool:
     """Return whether two reasons have the same kind and words.
 
-    Words with digits (numbers, ids) and the order of words don't count. Then the older reason stays in the condition:
-    the difference is not important.
+    Words with digits (numbers, ids) and the order of words don't count. If the result is True, the older reason stays
+    in the condition, because the difference is not important.
     """
     return one.kind is other.kind and _plain_words(one.message) == _plain_words(other.message)
 

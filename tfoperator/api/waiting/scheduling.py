@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from tfoperator.api.waiting.reason import Reason, ReasonKind, reason_by_name, words
-from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodCondition
 
 _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
 _ECHO_OF_MISSING = re.compile(r"(?<=not found)\. not found\.?$")
@@ -33,7 +34,7 @@ _GANG_ECHO = re.compile(
     r"|rejected due to timeout|rejection in Unreserve"
     r"|minCount|pod group is unschedulable"  # Kubernetes' own scheduler
 )
-"""Messages in which the gang waits for a reason other than this pod."""
+"""Messages that give no reason for this pod itself: it waits because of its gang, for example for another pod of it."""
 
 _REMEDIES = (
     (

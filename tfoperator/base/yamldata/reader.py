@@ -206,9 +206,9 @@ class _Reader:
         return path
 
     def _merge(self, merged: dict[str, Any], event: yaml.Event, depth: int) -> None:
-        """Merge YAML's `<<` (members of other mappings).
+        """Add the members of the mappings in the value of YAML's key `<<` to `merged`.
 
-        Of equal keys the first counts, and the mapping's own keys always count.
+        If several of these mappings have the same key, the first mapping counts.
         """
         value = self._value(event, None, depth + 1)
         for source in value if isinstance(value, list) else [value]:

@@ -25,7 +25,7 @@ def print_crd(
         Versions,
         typer.Option(
             "--versions",
-            help="Versions that the CRD serves; with all it also serves v1alpha2, which needs the webhook.",
+            help="Versions that the CRD serves. With all, the CRD also serves v1alpha2, which needs the webhook.",
         ),
     ] = Versions.V1,
     webhook_url: Annotated[

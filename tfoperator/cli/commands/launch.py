@@ -106,7 +106,7 @@ def launch(
         typer.Option(
             "--launcher",
             help=(
-                "Platform that runs it: docker, process, kubernetes, tfjob, in-process, or your own "
+                "Platform that runs the component: docker, process, kubernetes, tfjob, in-process, or your own "
                 "launcher class, package.module:Class. Default: the platform for which the file has a "
                 "config."
             ),

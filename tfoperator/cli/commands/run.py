@@ -94,9 +94,7 @@ def run(
     ] = None,
     track: Annotated[
         Tracker | None,
-        typer.Option(
-            "--track", help="Place (mlflow) where parameters, metrics and the result are also recorded at the end."
-        ),
+        typer.Option("--track", help="At the end, also record parameters, metrics and the result in this tracker."),
     ] = None,
     program: ProgramOptions = ProgramOptions(),
 ) -> None:

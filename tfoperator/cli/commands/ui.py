@@ -35,7 +35,7 @@ def ui(
     """Serve a page that shows running TFJobs and pipeline runs: state, replicas, progress, logs, resources.
 
     The page listens on 127.0.0.1 only, uses your own rights in the cluster, and changes nothing. The printed link works
-    once, for one browser. After a browser has used it, the command prints a new link. Ctrl-C ends the command.
+    once, for one browser. After a browser has used the link, the command prints a new link. Ctrl-C ends the command.
     """
     if pipelines is not None:
         with opened_home(pipelines):

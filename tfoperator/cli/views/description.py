@@ -18,14 +18,9 @@ from tfoperator.api.replicas.names import (
 )
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import has_condition
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.state import restarts_text
-from tfoperator.api.v1.status import (
-    ReplicaStatus,
-    TFJobStatus,
-    TrainingProgress,
-    all_conditions,
-    parse_indexes,
-)
+from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, all_conditions, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.api.v1.usage_text import resources_text, usage_text
 from tfoperator.api.validation.warnings import validate_grace
@@ -148,10 +143,11 @@ def _beside(status: TFJobStatus) -> Iterator[tuple[str, str]]:
 
 def _numbers(job: TFJob) -> Iterator[tuple[str, str]]:
     yield "Asked for", replicas_text(job)
-    if job.status.elastic is not None and (workers := job.status.elastic.text()):
+    elastic = job.status.elastic
+    if elastic is not None and (workers := elastic.text()):
         yield "Workers", workers
-        if resizes := job.status.elastic.resizes:
-            yield "Resized", "; ".join(resize.text() for resize in resizes)
+    if elastic is not None and (resizes := elastic.last_resizes()):
+        yield "Resized", "; ".join(resize.text() for resize in resizes)
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.base.durations import human_duration
 from tfoperator.cli.views.jobs import age
 

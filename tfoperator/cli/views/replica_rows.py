@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tfoperator.api.replicas.names import ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME, replica_name
-from tfoperator.kube.views.objects import ContainerStatus, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStatus
 from tfoperator.sdk import PodUsage
 from tfoperator.sdk.states import replica_state, waiting_state, was_stopped
 

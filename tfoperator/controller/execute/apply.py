@@ -221,7 +221,7 @@ class ActionRunner:
 def _may_go_on(attempt: Applied) -> bool:
     """Return whether the rest of the chain may be sent after this action.
 
-    It may not be sent if a creation left no object of the job, or if a deletion failed.
+    The rest may not be sent if this action is a creation that left no object of the job, or a deletion that failed.
     """
     match attempt.action:
         case Create():

@@ -36,7 +36,7 @@ queue decides about earlier retries.
 
 
 class AlreadyReported(KubeError):
-    """An error that is retried, and whose failure the job's owner has seen in an event."""
+    """An error that is retried, and about which an event was already sent to the job's owner."""
 
 
 class NameTaken(AlreadyReported):

@@ -12,7 +12,7 @@ from tfoperator.controller.plan.values.observed import Refusals
 
 
 def refusals_after(before: Refusals, applied: Sequence[Applied]) -> Refusals:
-    """Return the reasons to keep after these actions; if an object exists now, its reason is dropped.
+    """Return the reasons why objects can't be created, after these actions. An object that exists now has no reason.
 
     If a reason differs from the earlier reason only in numbers or ids, the earlier reason stays. An error that does not
     concern the request itself, such as an outage, changes no reason.

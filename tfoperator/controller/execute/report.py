@@ -1,7 +1,7 @@
 """Reports the results of a phase's actions: in the outcome, in the metrics, and to the job's owner.
 
-One event covers all objects that a phase created or deleted: an event per pod costs as much as the pod itself. If an
-action for a required object fails, it is retried; if the API server refuses the object permanently, the job becomes
+One event covers all objects that a phase created or deleted, because each event costs a request to the API server. If
+an action for a required object fails, it is retried; if the API server refuses the object permanently, the job becomes
 invalid. If a quota has no room for the replacement of a pod that has just ended, this is reported only if it lasts. A
 failure with any other object (of a TensorBoard, or a pod that must be stopped) is reported once per generation and
 retried: a job that computes for days must not end because of its TensorBoard.

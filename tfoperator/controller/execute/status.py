@@ -49,7 +49,7 @@ class StatusWriter:
             outcome.gone = True
             return False
         except ConflictError:
-            # The cache will receive that change, and the next sync then writes the status.
+            # The cache will receive the newer version of the job, and the next sync then writes the status.
             logger.debug("the status is not written yet, because the job has changed", extra={"job": meta.key})
             outcome.waiting = True
             try:

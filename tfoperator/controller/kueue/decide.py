@@ -39,20 +39,14 @@ import msgspec
 
 from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, REPLACES_ANNOTATION, queue_name
 from tfoperator.api.kueue.workloads import Workload
-from tfoperator.api.replicas.data_service import DATA_SERVICE_POD_SET
-from tfoperator.api.replicas.names import is_data_service, replica_of
-from tfoperator.api.replicas.replica_pods import ENDED_PHASES
-from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import final_condition, has_condition
-from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.kueue.adoption import agree
 from tfoperator.controller.kueue.growth import REPLACED, WORKERS, Wish, seconds_to_grow, wish, writes_for
 from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.pod_sets import (
     PlacementError,
-    admitted_count,
     admitted_job,
     mark_of,
     max_execution_seconds,
@@ -60,9 +54,9 @@ from tfoperator.controller.kueue.pod_sets import (
     pod_sets,
     workload_body,
 )
+from tfoperator.controller.kueue.reclaiming import not_needed, occupies, quota_of, run_again, without_pods
 from tfoperator.controller.kueue.writes import MAX_MESSAGE, NextStatus, Verb, Write, patch_of, removal, unfinalized
 from tfoperator.controller.plan.values.observed import QueueGate
-from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.views.objects import Pod
 
 _FLAVOR_UNKNOWN = "FlavorUnknown"
@@ -228,7 +222,7 @@ def _with_pod_sets(
             return Decision(closed_gate("WorkloadFinished", why), gone)
         writes = () if occupied else unfinalized(workload)
         return Decision(closed_gate("WorkloadFinished", workload.condition("Finished").message), writes)
-    if workload.is_true("QuotaReserved") and _run_again(facts, workload):
+    if workload.is_true("QuotaReserved") and run_again(facts.job, workload, facts.reclaimed(workload)):
         again = "the job's pods are deleted, and it waits in the queue again"
         why = f"a replica starts again after its quota was given back; {again}"
         return Decision(closed_gate("QuotaGivenBack", why), gone)
@@ -253,11 +247,6 @@ def _without_workload(facts: QueueFacts, occupied: bool) -> Decision:
     body = workload_body(facts.job, sets)
     create = Write(Verb.CREATE, body["metadata"]["name"], body, prices=True)
     return Decision(closed_gate("NoWorkload", "the operator requests quota"), (create,))
-
-
-def occupies(pod: Pod) -> bool:
-    """Return whether a pod occupies resources of a node, or will occupy them."""
-    return pod.status.phase not in ENDED_PHASES
 
 
 def closed_gate(reason: str, message: str) -> QueueGate:
@@ -328,7 +317,7 @@ def _ended(facts: QueueFacts, workload: Workload, occupied: bool, now: datetime)
     if facts.awaits_pods:
         return ()
     if occupied:
-        status.reclaim(_without_pods(workload, facts.pods), reserved=workload.is_true("QuotaReserved"))
+        status.reclaim(without_pods(workload, facts.pods), reserved=workload.is_true("QuotaReserved"))
     else:
         final = final_condition(facts.job)
         if final is not None:
@@ -345,7 +334,7 @@ def _reported(facts: QueueFacts, workload: Workload, now: datetime, *, admitted:
     job, status = facts.job, NextStatus(workload, now)
     status.report_readiness(admitted=admitted, ready=has_condition(job, ConditionType.READY))
     if seconds_to_grow(job, workload, now) <= 0:
-        status.reclaim(_not_needed(job, workload, facts.pods, reserved=reserved), reserved=reserved)
+        status.reclaim(not_needed(job, workload, facts.pods, reserved=reserved), reserved=reserved)
     return status
 
 
@@ -368,7 +357,7 @@ def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datet
         return Decision(closed_gate("FailedToStart", str(error)), status.writes())
     admission = workload.status.admission
     cluster_queue = "" if admission is None else admission.cluster_queue
-    quota, left = _quota(facts, workload, status), seconds_to_grow(job, workload, now)
+    quota, left = quota_of(workload, status, facts.reclaimed(workload)), seconds_to_grow(job, workload, now)
     size = job.status.elastic.workers if job.status.elastic is not None else 0
     if size > 0 and WORKERS in quota and (left <= 0 or facts.spent):
         # The job continues with these workers. The quota of its other workers is given back when their pods are gone.
@@ -403,97 +392,3 @@ def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
     if has == wanted or (workload.is_true("QuotaReserved") and not (has and wanted)):
         return ()
     return (patch_of(workload, {"spec": {}}, prices=True),)
-
-
-def _run_again(facts: QueueFacts, workload: Workload) -> bool:
-    """Return whether quota was given back for replicas that have not ended, or that run again."""
-    is_elastic = facts.job.spec.elastic_policy is not None
-    ended = (_left_out if is_elastic else _done)(facts.job, workload, (), reserved=True)
-    return any(count > ended.get(name, 0) for name, count in facts.reclaimed(workload).items())
-
-
-def _quota(facts: QueueFacts, workload: Workload, status: NextStatus) -> dict[str, int]:
-    """Return for how many pods of each set the job has quota after this status is written, as Kueue computes it."""
-    admission = workload.status.admission
-    given = (
-        {} if admission is None else {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
-    )
-    reclaimed, left = facts.reclaimed(workload), {}
-    for pod_set in workload.spec.pod_sets:
-        count = given.get(pod_set.name)
-        needed = pod_set.count - max(reclaimed.get(pod_set.name, 0), status.reclaimed.get(pod_set.name, 0))
-        left[pod_set.name] = needed if count is None else min(needed, count)
-    return left
-
-
-def _not_needed(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
-    """Return the number of replicas of each pod set that no longer need quota.
-
-    If all replicas restart together, a replica that has ended may run again, so it keeps its quota. If an elastic job
-    continues with fewer workers, it gives back the quota of the workers that it no longer has, after their pods are
-    gone.
-    """
-    if job.spec.elastic_policy is not None:
-        return _left_out(job, workload, pods, reserved=reserved)
-    return {} if restarts_together(job) else _done(job, workload, pods, reserved=reserved)
-
-
-def _left_out(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
-    """Return for how many workers an elastic job needs no quota because it continues without them."""
-    size = job.status.elastic.workers if job.status.elastic is not None else 0
-    if size <= 0 or not reserved:
-        return {}
-    busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
-    admission = workload.status.admission
-    given = (
-        {} if admission is None else {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
-    )
-    kind = ReplicaType.WORKER
-    for pod_set in workload.spec.pod_sets:
-        if pod_set.name == kind.lower():
-            admitted = admitted_count(pod_set, given.get(pod_set.name))
-            count = sum((kind, index) not in busy for index in range(size, admitted))
-            return {pod_set.name: count + pod_set.count - admitted} if count else {}
-    return {}
-
-
-def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
-    """Return the number of replicas of each pod set that have ended for good and have no running pod.
-
-    Kueue subtracts `reclaimablePods` from the requested number of pods, even if it has admitted fewer (`minCount`). So
-    the result includes the replicas that were not admitted. For a set with `minCount` and without quota, the result has
-    no entry: it is not known yet how many replicas Kueue will admit.
-    """
-    busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
-    admission = workload.status.admission
-    given = (
-        {} if admission is None else {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
-    )
-    statuses = {kind.lower(): (kind, status) for kind, status in job.status.replica_statuses.items()}
-    done = {}
-    for pod_set in workload.spec.pod_sets:
-        if pod_set.name not in statuses or (pod_set.min_count is not None and not reserved):
-            continue
-        kind, status = statuses[pod_set.name]
-        size = admitted_count(pod_set, given.get(pod_set.name))
-        ended = parse_indexes(status.completed_indexes) | parse_indexes(status.failed_indexes)
-        count = sum(index < size and (kind, index) not in busy for index in ended)
-        done[pod_set.name] = count + pod_set.count - size if count else 0
-    return done
-
-
-def _without_pods(workload: Workload, pods: Sequence[Pod]) -> dict[str, int]:
-    """Return the number of pods of each pod set that don't run and will not run again, because the job has ended."""
-    busy = [_pod_set_of(pod) for pod in pods if occupies(pod)]
-    return {
-        pod_set.name: pod_set.count - sum(name in (None, pod_set.name) for name in busy)
-        for pod_set in workload.spec.pod_sets
-    }
-
-
-def _pod_set_of(pod: Pod) -> str | None:
-    """Return the name of the pod set to which a pod belongs; None if the pod's labels name no pod set."""
-    if is_data_service(pod.metadata.labels):
-        return DATA_SERVICE_POD_SET
-    replica = replica_of(pod.metadata.labels)
-    return None if replica is None else replica[0].lower()

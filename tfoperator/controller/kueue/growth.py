@@ -41,15 +41,15 @@ WORKERS = ReplicaType.WORKER.lower()
 """The name of the pod set of the workers."""
 
 REPLACED = "WorkloadSliceReplaced"
-"""Kueue's reason of a Workload that it has finished, because another Workload of the job has quota."""
+"""The reason that Kueue gives when it finishes a Workload because another Workload of the job has quota."""
 
 _ANSWER_TIME = 30.0
 """Within this number of seconds, a scheduler has usually assigned a node to each pod or reported that no node has room.
 """
 
 _PREEMPTING = "WaitingForPreemptedWorkloads"
-"""Kueue's reason while it preempts other Workloads for a Workload. The operator then does not reduce the number of
-workers.
+"""The reason that Kueue gives for a Workload while it preempts other Workloads to make room for it. During this time,
+the operator does not reduce the number of workers.
 """
 
 
@@ -92,10 +92,10 @@ def _takes_over(larger: Workload, first: Workload) -> bool:
 
 
 def lacks_reservation(found: Sequence[Workload]) -> bool:
-    """Return whether these Workloads lack the reservation for which Kueue has finished another of them.
+    """Return whether one of these Workloads is finished as replaced, but its successor shows no reserved quota.
 
-    Kueue finishes a Workload as replaced only after it has reserved quota for the second Workload. So the cache has
-    missed an event, and the job would lose its pods if the operator trusted it.
+    Kueue finishes a Workload with the reason `WorkloadSliceReplaced` only after it has reserved quota for the
+    successor. So the cache has missed an event. If the operator trusted the cache, the job would lose its pods.
     """
     replaced = {workload.metadata.key for workload in found if workload.condition("Finished").reason == REPLACED}
     return any(

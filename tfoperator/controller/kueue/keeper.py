@@ -16,7 +16,8 @@ from tfoperator.api.kueue.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.kueue.workloads import WORKLOADS, Workload
 from tfoperator.api.replicas.templates import template_dict
 from tfoperator.api.v1.job_conditions import final_condition
-from tfoperator.api.v1.types import SchedulingPolicy, TFJob
+from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
 from tfoperator.controller.kueue.decide import (
@@ -146,9 +147,9 @@ class QueueKeeper:
         """Make the necessary writes to the job's Workload, and return the input from which the plan is made.
 
         If no write is necessary, this sends no request, except when a new leader handles the job for the first time.
-        Raises StaleCache if the cache is behind, or if a write would give back quota that a pod still uses. Then the
-        job must be synced again. Any other error is returned together with the input for a plan without Kueue: the job
-        continues, and gets only pods for which it surely has quota.
+        Raises StaleCache if the cache is behind, or if a write would give back quota that a pod still uses. The caller
+        must then sync the job again. Any other error is returned together with the input for a plan without Kueue: the
+        job continues, and gets only pods for which it surely has quota.
         """
         job = observed.job
         if not self._caches.are_complete:
@@ -201,7 +202,7 @@ class QueueKeeper:
     ) -> QueueGate | None:
         """Return a gate with the reason if quota could not be requested, or if a priority was not found.
 
-        Otherwise return None.
+        Return None if the job has a Workload already, or needs none, or if the request was sent.
         """
         if isinstance(error, _NoSuchClass):
             return QueueGate("NoPriorityClass", str(error))

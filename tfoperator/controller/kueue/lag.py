@@ -16,9 +16,9 @@ from tfoperator.api.kueue.workloads import WORKLOADS, Workload
 from tfoperator.api.replicas.names import MANAGED_SELECTOR, job_selector
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock
-from tfoperator.controller.kueue.decide import occupies
 from tfoperator.controller.kueue.objects import FLAVORS, Flavor, decode_asked, decode_flavor
 from tfoperator.controller.kueue.pod_sets import workload_name
+from tfoperator.controller.kueue.reclaiming import occupies
 from tfoperator.controller.kueue.writes import Verb, Write, frees_some_quota
 from tfoperator.controller.ledger import StaleCache, is_older
 from tfoperator.informers import CONTROLLER_UID_INDEX, Lister
@@ -39,7 +39,10 @@ _MAX_DELETED = 8
 
 
 class GivenBack(NamedTuple):
-    """The number of pods of each set for which writes to this version of a Workload gave quota back."""
+    """How many pods of each pod set have no quota any more, because this process gave it back in a write.
+
+    `uid` and `version` identify the version of the Workload to which the write was made.
+    """
 
     uid: str
     version: str
@@ -164,7 +167,7 @@ class WorkloadLag:
         return left
 
     def doubt(self, job: TFJob) -> None:
-        """Let `verify_workloads` check again that the cache shows the job's Workloads as they are."""
+        """Make the next `verify_workloads` check again that the cache shows the job's Workloads as they are."""
         self._sure.discard(job.metadata.uid)
 
     def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
@@ -239,8 +242,8 @@ class WorkloadLag:
 def is_of(pod: Pod, workload: Workload) -> bool:
     """Return whether a pod belongs to the Workload's job.
 
-    If the Workload has lost its job, return whether the pod was created for it, or for the Workload that it replaced:
-    pods of an elastic job keep running until the job restarts with more workers.
+    If the Workload has no owner any more, return whether the pod was created for this Workload, or for the Workload
+    that it replaced: pods of an elastic job keep running until the job restarts with more workers.
     """
     owner, meta = workload.metadata.controller, pod.metadata
     if owner is None:

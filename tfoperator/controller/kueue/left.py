@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from tfoperator.api.kueue.queues import WORKLOAD_ANNOTATION
 from tfoperator.api.kueue.workloads import Workload
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.controller.kueue.decide import occupies
 from tfoperator.controller.kueue.lag import WorkloadLag, is_of
+from tfoperator.controller.kueue.reclaiming import occupies
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import removal
 from tfoperator.informers import CONTROLLER_UID_INDEX, Callbacks, InformerGroup, Lister
@@ -29,9 +29,10 @@ JOB_INDEX = "tfjob"
 def key_of(workload: Workload) -> str:
     """Return the key (`namespace/name`) under which a sync checks the Workload.
 
-    It is empty if the operator does not handle the Workload. In most cases it is the key of the TFJob that controls the
-    Workload. If the operator created the Workload and it has no owner now, its job was deleted without the job's
-    objects (`kubectl delete --cascade=orphan`). Then the key is the key of the Workload itself.
+    The key is empty if the operator does not handle the Workload. In most cases it is the key of the TFJob that
+    controls the Workload. A Workload that the operator created and that has no owner now is left over from a job that
+    was deleted without its objects (`kubectl delete --cascade=orphan`). For such a Workload, the key is the Workload's
+    own key.
     """
     meta, owner = workload.metadata, workload.metadata.controller
     if not meta.owner_references and workload.mark and not workload.is_adopted:

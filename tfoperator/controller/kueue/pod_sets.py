@@ -1,7 +1,7 @@
 """Computes a job's request to Kueue, and the values that the job's pods get from the answer. Pure.
 
 The job's own spec stays as it is. The plan is made from a copy of the job. The copy has the admitted number of
-replicas, and its templates have the values of the admission.
+replicas, and its templates have the values of the admission: labels, annotations, node selectors and tolerations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from tfoperator.api.replicas.names import LABEL_REPLICA_INDEX
 from tfoperator.api.replicas.parameter_server import parameter_server_template
 from tfoperator.api.replicas.templates import template_dict
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob
+from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.data_service import data_service_template
@@ -298,7 +299,7 @@ def _placed(template: dict[str, Any], place: Placement) -> msgspec.Raw:
 
 
 def _request_topology(annotations: dict[str, str], pod: dict[str, Any]) -> None:
-    """Add the members with which Kueue chooses a node for the pod before the pod is scheduled."""
+    """Add the annotation and the scheduling gate with which Kueue chooses the pod's node before it is scheduled."""
     if not any(f"{_TOPOLOGY}{level}-topology" in annotations for level in ("required", "preferred", "unconstrained")):
         annotations[f"{_TOPOLOGY}unconstrained-topology"] = "true"
     pod["schedulingGates"] = _joined(pod.get("schedulingGates") or (), [{"name": _TOPOLOGY_GATE}])

@@ -78,8 +78,8 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
 def is_reported_by_kueue(workload: Workload) -> bool:
     """Return whether Kueue's own framework has written the condition PodsReady of a Workload that the operator created.
 
-    Then both handle TFJobs at the same time. For a Workload that an administrator gave to the operator, the result is
-    False: the framework wrote its condition earlier.
+    In this case, Kueue's framework and the operator handle TFJobs at the same time. For a Workload that an
+    administrator gave to the operator, the result is False: the framework wrote its condition earlier.
     """
     message = workload.condition("PodsReady").message
     ours = bool(workload.mark) and not workload.is_adopted
@@ -89,7 +89,7 @@ def is_reported_by_kueue(workload: Workload) -> bool:
 def frees_quota(write: Write) -> bool:
     """Return whether Kueue may give a Workload's quota to other Workloads after this write.
 
-    This is so if the write removes or finishes the Workload, or gives its quota back.
+    Kueue may do this if the write removes or finishes the Workload, or gives its quota back.
     """
     metadata, status = write.body.get("metadata", {}), write.body.get("status", {})
     ends = any(condition.type == "Finished" for condition in status.get("conditions", ()))

@@ -201,7 +201,8 @@ class CacheLag:
             stale = is_older(meta.resource_version, written.version)
             if stale is None:
                 stale = meta.resource_version == written.cached_version
-            # An API server that was restored from a backup does not have later writes.
+            # The cache may show a version from before the last write: the API server was restored from a backup, which
+            # does not contain that write.
             if not stale or is_older(meta.resource_version, written.cached_version):
                 del self._written[meta.uid]
                 return cached
@@ -270,10 +271,10 @@ class CacheLag:
     def _came_late(self, job: TFJob) -> bool:
         """Return whether the job has no conditions yet, although it was created before this process became leader.
 
-        Then the previous leader may have written to it, and the watch may be behind. A later status names the replicas
-        that were started, and if the pod of such a replica is absent, `verify` looks it up anyway. This compares the
-        API server's clock with the clock of this machine. If the clocks differ, this costs a GET for jobs that are
-        created in the first seconds of the leadership.
+        The previous leader may have written to such a job, and the watch may be behind. If the job has conditions, its
+        status names the replicas that were started, and `verify` looks up the absent pods of these replicas anyway.
+        The result depends on the API server's clock and the clock of this machine. If the clocks differ, a job that is
+        created in the first seconds of the leadership may cost a GET.
         """
         created = job.metadata.creation_timestamp
         if job.status.conditions or created is None or self._since is None:
@@ -281,7 +282,7 @@ class CacheLag:
         return seconds_between(created, self._since) > 0
 
     def _misses(self, job: TFJob, meta: ObjectMeta, cached_uids: Set[str]) -> bool:
-        """Return whether the caches will show this pod, which was found in the cluster. Raises KubeError."""
+        """Return whether the caches lack this pod of the API server and will show it soon. Raises KubeError."""
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in cached_uids:
             # The pod does not belong to this job, or the cache shows it already with other labels.
             return False

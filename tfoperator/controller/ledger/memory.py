@@ -27,8 +27,9 @@ from tfoperator.api.cached_job import problems_of, without_templates
 from tfoperator.api.defaults import default
 from tfoperator.api.kueue.queues import uncounted_types
 from tfoperator.api.replicas.templates import hash_of, is_hash
+from tfoperator.api.v1.parts.data_service import DataService
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
-from tfoperator.api.v1.types import DataService, ReplicaSpec, TFJob, TFJobSpec
+from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.values.observed import Comparison, Observed, Refusals
 from tfoperator.controller.pods.data_service import DATA_SERVICE_FIELD
@@ -161,12 +162,12 @@ class JobMemory:
                 entry.usage = usage
 
     def usage(self, uid: str) -> JobUsage | None:
-        """Return the newest argument of `used`; return None if there is no entry for the job."""
+        """Return the job's newest usage that `used` has recorded; None if there is none."""
         with self._lock:
             return self._of(uid).usage
 
     def failed(self, uid: str) -> Mapping[str, int]:
-        """Return the last argument of `note_failed`."""
+        """Return the replicas that could not be created, as `note_failed` has recorded them last."""
         with self._lock:
             return self._of(uid).failed
 
@@ -176,7 +177,7 @@ class JobMemory:
             self._of(uid).failed = failed
 
     def not_created(self, uid: str) -> Refusals | None:
-        """Return the last argument of `note_not_created`; None before the first call."""
+        """Return why objects could not be created, as `note_not_created` has recorded it last; None if never."""
         with self._lock:
             return self._of(uid).not_created
 
@@ -196,7 +197,7 @@ class JobMemory:
             entry.settled = None if entry.refusals else versions
 
     def settled(self, uid: str) -> frozenset[str] | None:
-        """Return the last argument of `settle`."""
+        """Return the versions that `settle` has recorded last; None if the job needs another sync."""
         with self._lock:
             return self._of(uid).settled
 
@@ -230,8 +231,8 @@ def _remembered(entry: _Entry, cached: TFJob, spec: TFJobSpec, now: float, edite
 def _is_same(before: TFJobSpec, now: TFJobSpec) -> bool:
     """Return whether the specs are equal.
 
-    For a job that has ended since, compare without templates, which the cache dropped. The second comparison makes
-    hashes of all templates: it is made last.
+    The cache drops the templates of a job that has ended. So `before` is also compared without its templates. This
+    second comparison is slow, because it hashes all templates, so it comes last.
     """
     return before == now or now == without_templates(before)
 
@@ -260,9 +261,9 @@ def _made_from(spec: TFJobSpec) -> tuple[object, ...]:
 
 
 def _is_edited(before: ReplicaSpec | None, now: ReplicaSpec | None) -> bool:
-    """Compare two templates.
+    """Return whether the templates of two replica specs differ.
 
-    If both exist, compare them as plain data, because an API server may write members in another order.
+    The templates are compared as plain data, because an API server may write members in another order.
     """
     return _differ(*(msgspec.Raw() if replica is None else replica.template for replica in (before, now)))
 

@@ -86,7 +86,8 @@ class Observer:
         listers = self._listers
         pods = self._claim(job, PODS, listers["pods"], decode_pod, refused)
         archive = self._archive
-        # Log lines are needed only with a progress deadline, and stacks only with one of these deadlines.
+        # Log lines are needed only with a progress deadline, and stacks only with a progress deadline or an active
+        # deadline.
         watched = job.spec.policy.progress_deadline_seconds is not None
         ends = job.spec.policy.active_deadline_seconds is not None
         logs = self._witnesses.logs if watched else None

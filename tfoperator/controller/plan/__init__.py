@@ -1,12 +1,13 @@
 """All decisions about a job, as pure functions of values; they use no clock, no client and no log.
 
 `plan()` takes an `Observed` and returns a `Plan`: phases of actions, the status, events, and when to look again. Read
-`decide.py` first; it follows the life of a job, and calls the rooms in that order.
+`decide.py` first: it follows the life of a job.
 
-Each room is a subject. A room imports only from the rooms below it, and the rooms of one line don't import each other:
+Each module or subpackage has one subject. It imports only from lower lines of this table, and those on the same line
+don't import each other:
 
     decide                                                 the life of a job: which rules hold in which stage
-    combine | look                                         the proposals that win, and the way to the facts
+    combine | look                                         which proposals win, and how the facts are found
     status                                                 the status, and what people read in it
     restarts | training | elastic | objects | verdicts     the rules, by subject
     facts                                                  what rules read, and what they may want

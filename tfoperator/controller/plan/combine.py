@@ -170,7 +170,7 @@ PRECEDENCE = (
 
 
 def _is_awaited(facts: Facts, action: Action) -> bool:
-    """Return whether the caches still lack requested changes of this kind.
+    """Return whether the caches lack a requested creation or deletion of objects of the action's kind and replica type.
 
     A patch needs no wait, because the API server refuses a patch of an older version.
     """

@@ -42,11 +42,11 @@ from tfoperator.controller.plan.status.reporting import (
     report_end,
     report_progress,
     report_resumption,
-    report_stall,
-    report_suspension,
     watch_deadlines,
 )
+from tfoperator.controller.plan.status.suspension import report_suspension
 from tfoperator.controller.plan.training.divergence import report_divergence
+from tfoperator.controller.plan.training.stall_reports import report_stall
 from tfoperator.controller.plan.training.usage import account, with_goodput
 from tfoperator.controller.plan.values.actions import Plan
 from tfoperator.controller.plan.values.observed import Observed, PlanOptions

@@ -39,7 +39,8 @@ from tfoperator.api.replicas.progress_names import (
 from tfoperator.api.replicas.replica_pods import FIRST_RETRYABLE_EXIT_CODE
 from tfoperator.api.replicas.templates import template_dict
 from tfoperator.api.v1.choices import RestartMode, RestartPolicy
-from tfoperator.api.v1.types import Checkpoint, TFJob
+from tfoperator.api.v1.parts.checkpoint import Checkpoint
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.pods.template import PodTemplateError, Template, list_of_objects
 from tfoperator.kube.views.objects import ObjectMeta
 
@@ -52,7 +53,7 @@ _RESTART_RULES: list[dict[str, Any]] = [{"action": "Restart", "exitCodes": _PERM
 class Accelerator(msgspec.Struct, frozen=True, rename="camel"):
     """The additions for one resource, each in the format of a pod's spec.
 
-    They are checked when the operator reads its configuration.
+    The additions are checked when the operator reads its configuration.
     """
 
     volumes: tuple[dict[str, Any], ...] = ()
@@ -176,8 +177,8 @@ def _mount(
 ) -> None:
     """Add a volume, and its mount to the training container.
 
-    Raises PodTemplateError if the template already uses the volume's name, which is for `use`, or the mount's path,
-    which the field `field` requests.
+    Raises PodTemplateError if the template already uses the volume's name or the mount's path. The message contains
+    `use` (the owner of the volume's name, such as "spec.checkpoint's") or `field` (the field that sets the path).
     """
     path, place = f"{template.path}.spec.volumes", mount["mountPath"]
     volumes = list_of_objects(template.spec.get("volumes"), path)
@@ -234,8 +235,9 @@ def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> 
 def add_restart_rule(template: Template, job: TFJob, policy: RestartPolicy) -> None:
     """Add the rule by which the kubelet restarts the training container in its pod after each retryable exit code.
 
-    After other exit codes it does not restart. Pods with other restart policies need no rule. If the job allows no
-    restart at all, the pod gets no rule: a kubelet would restart the container before the operator could prevent it.
+    After other exit codes the kubelet does not restart the container. Pods with other restart policies need no rule. If
+    the job allows no restart at all, the pod gets no rule: a kubelet would restart the container before the operator
+    could prevent it.
     """
     if policy is not RestartPolicy.EXIT_CODE or job.spec.policy.backoff_limit == 0:
         return

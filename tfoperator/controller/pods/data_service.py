@@ -31,7 +31,8 @@ from tfoperator.api.replicas.data_service import (
 from tfoperator.api.replicas.names import ANNOTATION_RESTARTS, DEFAULT_CONTAINER_NAME, TF_CONFIG, job_labels
 from tfoperator.api.replicas.templates import is_absent, template_dict
 from tfoperator.api.v1.choices import Network, ReplicaType
-from tfoperator.api.v1.types import DataService, TFJob
+from tfoperator.api.v1.parts.data_service import DataService
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.pods.additions import mount_checkpoint
 from tfoperator.controller.pods.bodies import headless_service, owner_reference
 from tfoperator.controller.pods.gang import GangScheduler
@@ -132,7 +133,7 @@ class DataServiceManifests:
     def service(self, member: DataServiceMember) -> dict[str, Any]:
         """Return the service of a member."""
         port = {"name": _PORT_NAME, "port": port_of(self._wanted)}
-        # Data workers connect to the dispatcher before a kubelet may call it ready.
+        # Data workers may connect to the dispatcher before the kubelet reports that it is ready.
         spec = {"publishNotReadyAddresses": True, "ports": [port]}
         return headless_service(self._job, self.name(member), self._labels(member), spec)
 

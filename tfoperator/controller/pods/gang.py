@@ -16,7 +16,8 @@ import msgspec
 from tfoperator.api.fields.quantity import parse_quantity
 from tfoperator.api.replicas.names import job_labels
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.types import SchedulingPolicy, TFJob
+from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupSpec, is_kept, short_name
 from tfoperator.controller.pods.template import Template
 from tfoperator.kube.protocol.resources import Resource
@@ -55,9 +56,9 @@ class GangScheduler(msgspec.Struct, frozen=True):
 
     @property
     def admits(self) -> bool:
-        """Whether this scheduler decides by the PodGroup alone if the job may have pods yet.
+        """Whether this scheduler admits a PodGroup before the job has pods, as Volcano does.
 
-        If so, the operator creates the pods only after this decision.
+        With such a scheduler, the operator creates the pods only after the PodGroup was admitted.
         """
         return self.kind is GangKind.VOLCANO
 

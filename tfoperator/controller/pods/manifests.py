@@ -105,7 +105,8 @@ class _Cluster(NamedTuple):
     def env(self, replica_type: ReplicaType, index: int, own: Collection[str]) -> dict[str, str]:
         """Return the variables that a replica gets. Each variable comes before the variables that refer to it.
 
-        If `own` contains one of the names that Keras and JAX use, the user sets their variables.
+        `own` has the names of the variables that the template sets. The operator leaves out its variables of Keras, JAX
+        and the data service that have such a name. TF_CONFIG is never left out for this reason.
         """
         variables = {**self.variables}
         if self.tf_config is not None:

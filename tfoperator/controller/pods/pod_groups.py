@@ -22,7 +22,8 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.views.objects import HasMetadata, PodCondition, compacting
+from tfoperator.kube.views.objects import HasMetadata, compacting
+from tfoperator.kube.views.pod_status import PodCondition
 
 MAX_ANNOTATIONS = 256
 """The maximum number of annotations of a PodGroup whose hashes a cache keeps. A job passes on at most 64 annotations,
@@ -99,7 +100,7 @@ class PodGroup(HasMetadata, frozen=True):
     def lacks(self, wanted: Mapping[str, str]) -> dict[str, str]:
         """Return the wanted annotations that the PodGroup lacks.
 
-        Return none if the cache does not contain its annotations.
+        The result is empty if the cache does not contain the PodGroup's annotations.
         """
         if self.marks is None:
             return {}

@@ -19,11 +19,11 @@ from tfoperator.controller.pods.template import PodTemplateError, Template, an_o
 
 _POD_LEVEL_RESOURCES = ("cpu", "memory")
 _POD_LEVEL_PREFIX = "hugepages-"
-"""Resources that a pod as a whole may request in `spec.resources`."""
+"""The names, and the prefix of names, of resources that a pod as a whole may request in `spec.resources`."""
 
 
 class ResourceAmounts:
-    """Amounts by resource name. Such amounts can be added. Not thread-safe."""
+    """A sum of resources: amounts by resource name. Not thread-safe."""
 
     def __init__(self) -> None:
         self._amounts: dict[str, Fraction] = {}

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import msgspec
 
 from tfoperator.api.fields.problems import shown
-from tfoperator.api.v1.types import SchedulingPolicy, TFJob
+from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.pod_groups import PodGroupSpec
 

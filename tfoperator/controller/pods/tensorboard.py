@@ -14,7 +14,8 @@ import msgspec
 
 from tfoperator.api.replicas import names
 from tfoperator.api.v1.choices import TensorBoardServiceType
-from tfoperator.api.v1.types import TensorBoard, TFJob
+from tfoperator.api.v1.parts.tensorboard import TensorBoard
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.options import PodOptions
 from tfoperator.kube.protocol.resources import DEPLOYMENTS, SERVICES

@@ -74,7 +74,7 @@ def exec_plugin(
 def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, Any]) -> Any:
     """Return an object whose `run()` runs the plugin.
 
-    Releases of `kubernetes` before 32 don't pass the cluster to the plugin.
+    Releases of `kubernetes` before 32 don't pass the cluster to the plugin, so this function adds it for them.
     """
     from kubernetes.config.exec_provider import ExecProvider
     from kubernetes.config.kube_config import ConfigNode
@@ -136,8 +136,8 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
     """Return a function that gets an OpenID Connect credential with the `kubernetes` package.
 
     Tokens are refreshed in memory, and never written to the kubeconfig. The issuer's certificate is verified with the
-    system's CA certificates, unless the provider's settings name their own CA. Without these settings the package would
-    send the refresh token and the client secret to any server.
+    CA in the provider's settings. If they name no CA, the system's CA certificates are added to the settings: without a
+    CA, the package would verify no certificate, and would send the refresh token and the client secret to any server.
     """
     name = provider.get("name") if isinstance(provider, dict) else None
     if name != "oidc":

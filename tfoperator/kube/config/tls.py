@@ -68,7 +68,7 @@ _RECHECK_SECONDS = 1.0
 class _Look(NamedTuple):
     """The result of checking the files.
 
-    It contains the certificate for which the context was made, and the time of the check on the monotonic clock.
+    It contains the certificate for which the TLS context was made, and the time of the check on the monotonic clock.
     """
 
     certificate: ClientCertificate | None

@@ -239,7 +239,7 @@ def _identity(item: Any, key: str) -> Any:
     return item.get(key) if key and isinstance(item, dict) else item
 
 
-# JSON's types: in Python a bool is an int.
+# The types below are JSON's types, because in Python a bool is an int.
 
 
 def _kind(value: Any) -> type:

@@ -2,8 +2,8 @@
 
 This project uses the library tenacity if it retries a single call several times, with pauses. Other loops are written
 by hand: loops that decide again before each attempt (leases, journals, locks), loops that follow a watch or a log, and
-the requests of `http.session`. Nearly all these requests need only one attempt, and tenacity would cost extra CPU for
-each request.
+the requests of `http.sending.session`. Nearly all these requests need only one attempt, and tenacity would cost extra
+CPU for each request.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
-from tfoperator.kube.views.kept import DECIDING_CONTAINER, KEPT_ANNOTATIONS, KEPT_LABELS, MAX_REQUESTS, ContainerSpec
+from tfoperator.kube.views.kept import KEPT_ANNOTATIONS, KEPT_LABELS, MAX_REQUESTS, ContainerSpec
+from tfoperator.kube.views.pod_status import PodStatus, bounded_status, cut
 
 
 def timestamp(moment: datetime) -> str:
@@ -130,56 +131,6 @@ class PartialObject(HasMetadata, frozen=True, gc=False, rename="camel"):
     kind: str = ""
 
 
-class ContainerStateWaiting(msgspec.Struct, frozen=True, gc=False):
-    """Why a container has not started, for example with the reason `ImagePullBackOff`."""
-
-    reason: str = ""
-    message: str = ""
-
-
-class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How a container ended."""
-
-    exit_code: int = 0
-    reason: str = ""
-    message: str = ""
-    finished_at: datetime | None = None
-    started_at: datetime | None = None
-
-
-class ContainerStateRunning(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """When a container started to run, according to its node's clock."""
-
-    started_at: datetime | None = None
-
-
-class ContainerState(msgspec.Struct, frozen=True, gc=False):
-    """At most one field is set. If no field is set, the state is not known yet."""
-
-    waiting: ContainerStateWaiting | None = None
-    terminated: ContainerStateTerminated | None = None
-    running: ContainerStateRunning | None = None
-
-
-class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The kubelet's report about one container of a pod."""
-
-    name: str = ""
-    ready: bool = False
-    restart_count: int = 0
-    state: ContainerState | None = None
-    last_state: ContainerState | None = None
-
-
-class PodCondition(msgspec.Struct, frozen=True, gc=False):
-    """One condition of a pod, for example PodScheduled=False with the reason `Unschedulable`."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The fields of a pod's spec that the operator reads.
 
@@ -192,18 +143,6 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     subdomain: str = ""
     scheduling_group: dict[str, str] | None = None
     requests: str = msgspec.field(default="", name="-")
-
-
-class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of a pod's status that the controller reads."""
-
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    start_time: datetime | None = None
-    conditions: tuple[PodCondition, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(HasMetadata, frozen=True, gc=False):
@@ -307,17 +246,6 @@ _LARGE_POD = 32 << 10
 """If a pod's JSON has more bytes than this, the size of its status is limited. Most pods have 4 to 10 KB, and a cache
 keeps only little of that.
 """
-_MAX_CONTAINERS = 16
-_MAX_CONDITIONS = 16
-_MAX_NAME = 128
-"""The maximum number of characters of a name or a reason in a large pod's status."""
-_MAX_MESSAGE, _MAX_MESSAGE_OF_MANY = 4096, 256
-"""The maximum number of characters of a message in a large pod's status. Kubelets write at most 4096 characters. The
-limit is 256 if the pod has more than 16 conditions, containers or init containers.
-"""
-_CONDITIONS_OF_KUBERNETES = frozenset(
-    ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready", "DisruptionTarget")
-)
 
 decode_partial: Callable[[bytes], PartialObject] = compacting(msgspec.json.Decoder(PartialObject).decode)
 """Decode the metadata of any object for a cache. The result contains only the fields in use, and shares equal values.
@@ -373,68 +301,13 @@ def decode_pod(data: bytes) -> Pod:
 
 
 def _bounded_pod(pod: _AskingPod, spec: _AskingSpec) -> tuple[_AskingPod, _AskingSpec]:
-    """Return a pod and its spec, with a maximum size for every field whose size the author of the job decides.
-
-    For example, a pod of a thousand containers has a thousand statuses. The result always keeps the container that
-    decides the state of the replica.
-    """
-    status, group = pod.status, (spec.scheduling_group or {}).get("podGroupName")
-    few = (
-        max(map(len, (status.conditions, status.container_statuses, status.init_container_statuses))) <= _MAX_CONTAINERS
-    )
-    longest = _MAX_MESSAGE if few else _MAX_MESSAGE_OF_MANY
-    conditions = sorted(status.conditions, key=lambda condition: condition.type not in _CONDITIONS_OF_KUBERNETES)
-    bounded = PodStatus(
-        phase=_cut(status.phase),
-        reason=_cut(status.reason),
-        message=_cut(status.message, longest),
-        start_time=status.start_time,
-        conditions=tuple(
-            PodCondition(
-                _cut(condition.type), _cut(condition.status), _cut(condition.reason), _cut(condition.message, longest)
-            )
-            for condition in conditions[:_MAX_CONDITIONS]
-        ),
-        init_container_statuses=_bounded_containers(status.init_container_statuses, longest),
-        container_statuses=_bounded_containers(status.container_statuses, longest),
-    )
+    """Return a pod and its spec, with a maximum size for every field whose size the author of the job decides."""
+    group = (spec.scheduling_group or {}).get("podGroupName")
     short = _AskingSpec(
-        node_name=_cut(spec.node_name, _MAX_VALUE),
-        restart_policy=_cut(spec.restart_policy),
+        node_name=cut(spec.node_name, _MAX_VALUE),
+        restart_policy=cut(spec.restart_policy),
         active_deadline_seconds=spec.active_deadline_seconds,
-        subdomain=_cut(spec.subdomain),
-        scheduling_group=None if group is None else {"podGroupName": _cut(group, _MAX_VALUE)},
+        subdomain=cut(spec.subdomain),
+        scheduling_group=None if group is None else {"podGroupName": cut(group, _MAX_VALUE)},
     )
-    return _AskingPod(pod.metadata, short, bounded), short
-
-
-def _bounded_containers(statuses: tuple[ContainerStatus, ...], longest: int) -> tuple[ContainerStatus, ...]:
-    deciding = [status for status in statuses[_MAX_CONTAINERS:] if status.name == DECIDING_CONTAINER][:1]
-    return tuple(
-        ContainerStatus(
-            _cut(status.name),
-            status.ready,
-            status.restart_count,
-            _bounded_state(status.state, longest),
-            _bounded_state(status.last_state, longest),
-        )
-        for status in (*statuses[: _MAX_CONTAINERS - len(deciding)], *deciding)
-    )
-
-
-def _bounded_state(state: ContainerState | None, longest: int) -> ContainerState | None:
-    if state is None:
-        return None
-    waiting, ended = state.waiting, state.terminated
-    if waiting is not None:
-        waiting = ContainerStateWaiting(_cut(waiting.reason), _cut(waiting.message, longest))
-    if ended is not None:
-        message = _cut(ended.message, longest)
-        ended = ContainerStateTerminated(
-            ended.exit_code, _cut(ended.reason), message, ended.finished_at, ended.started_at
-        )
-    return ContainerState(waiting, ended, state.running)
-
-
-def _cut(text: str, most: int = _MAX_NAME) -> str:
-    return text if len(text) <= most else text[:most]
+    return _AskingPod(pod.metadata, short, bounded_status(pod.status)), short

@@ -113,7 +113,7 @@ class Reflector(Generic[T]):
         self._version_unavailable = False
         self._server_pages_from_cache = False
         self._stop = StopSignal()
-        # Guards the fields below: a watch that is opened just as stop() or relist() comes must not live on.
+        # Guards the fields below: a watch that is opened just as stop() or relist() comes must be closed.
         self._watch_lock = threading.Lock()
         self._watch: MeasuredWatch[T] | None = None
         self._relist_wanted = False
@@ -329,6 +329,6 @@ class Reflector(Generic[T]):
         self._stop.wait(self._clock, delay)
 
     def _log(self, error: Exception, delay: float) -> None:
-        # Both are normal: versions expire, and a quiet collection has nothing to send.
+        # These two errors are normal: versions expire, and a quiet collection has nothing to send.
         level = logging.INFO if is_expired(error) or isinstance(error, SilentWatch) else logging.WARNING
         logger.log(level, "%s: %s; next attempt in %.1f s", self._name, error, delay)

@@ -79,6 +79,12 @@ _EVENT_FIELDS = """
 """
 
 
+_NEWER_EVENT_FIELDS = """
+    regarding.kind regarding.namespace regarding.name regarding.uid regarding.apiVersion regarding.resourceVersion
+    regarding.fieldPath reason reportingController type
+"""
+
+
 def _core(kind: str, plural: str, *short_names: str, fields: str = "", **rules: Any) -> ResourceType:
     return ResourceType("", "v1", kind, plural, short_names=short_names, fields=tuple(fields.split()), **rules)
 
@@ -92,6 +98,10 @@ SERVICES = _core(
     subresources=("status",),
 )  # fmt: skip
 EVENTS = _core("Event", "events", "ev", fields=_EVENT_FIELDS)
+NEWER_EVENTS = ResourceType(
+    "events.k8s.io", "v1", "Event", "events", short_names=("ev",), fields=tuple(_NEWER_EVENT_FIELDS.split())
+)
+"""The same events as `EVENTS`, under newer names of their fields (`objects.events`)."""
 NAMESPACES = _core(
     "Namespace", "namespaces", "ns", fields="status.phase", namespaced=False, returns_deleted=True,
     delete_collection=False, subresources=("finalize", "status"),
@@ -118,6 +128,29 @@ CRDS = ResourceType(
 )  # fmt: skip
 """The definitions of the custom types that the server serves. Clients read from them which fields exist."""
 
+
+def _empty(group: str, version: str, kind: str, plural: str, *short_names: str, **rules: Any) -> ResourceType:
+    return ResourceType(group, version, kind, plural, short_names=short_names, verbs=("get", "list", "watch"), **rules)
+
+
+_ALL = ("all",)
+EMPTY = (
+    _empty("", "v1", "PersistentVolume", "persistentvolumes", "pv", namespaced=False),
+    _empty("apps", "v1", "DaemonSet", "daemonsets", "ds", categories=_ALL),
+    _empty("apps", "v1", "ReplicaSet", "replicasets", "rs", categories=_ALL),
+    _empty("apps", "v1", "StatefulSet", "statefulsets", "sts", categories=_ALL),
+    _empty("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", categories=_ALL),
+    _empty("autoscaling", "v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", categories=_ALL),
+    _empty("batch", "v1", "CronJob", "cronjobs", "cj", categories=_ALL),
+    _empty("batch", "v1", "Job", "jobs", categories=_ALL),
+    _empty("networking.k8s.io", "v1", "Ingress", "ingresses", "ing"),
+    _empty("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", "netpol"),
+    _empty("storage.k8s.io", "v1", "StorageClass", "storageclasses", "sc", namespaced=False),
+)
+"""Kinds of which this server has no objects. Clients can't create them, but the first screens of k9s and Headlamp list
+them, and show an error if a cluster has no such kind.
+"""
+
 BUILTIN = (
     PODS,
     SERVICES,
@@ -130,8 +163,10 @@ BUILTIN = (
     CLAIMS,
     DEPLOYMENTS,
     LEASES,
+    NEWER_EVENTS,
     PRIORITY_CLASSES,
     CRDS,
+    *EMPTY,
 )
 """Every built-in type, in the order of discovery. Custom types come from CRDs (`custom_resources`)."""
 

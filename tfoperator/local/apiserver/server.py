@@ -31,6 +31,7 @@ from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
 from tfoperator.local.apiserver.http.reviews import REVIEWS
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource
 from tfoperator.local.apiserver.objects.definitions import definitions
+from tfoperator.local.apiserver.objects.events import EVENT_VIEW
 from tfoperator.local.apiserver.objects.strategies import builtin_strategies, system_priority_classes
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.local.apiserver.registry.default_accounts import DefaultAccounts
@@ -231,7 +232,7 @@ class EmbeddedApiServer(HttpServer):
         revision = int(self._clock.now().timestamp() * 1000)
         store = self._store = Store(
             resources,
-            views=[c.view for c in self._custom if c.view is not None],
+            views=[EVENT_VIEW, *(c.view for c in self._custom if c.view is not None)],
             first_revision=revision,
             history_limit=self._history_limit,
         )

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tfoperator.base.files import file_mark, open_regular
 from tfoperator.base.private_files import private_folder
-from tfoperator.kube.views.objects import ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting
 from tfoperator.kube.views.pod_spec import Container
+from tfoperator.kube.views.pod_status import ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.protocol import ContainerIdentity, ContainerProcess, Mount, real_path
 

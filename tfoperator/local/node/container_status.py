@@ -11,13 +11,9 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.views.objects import (
-    ContainerStateRunning,
-    ContainerStateTerminated,
-    ContainerStateWaiting,
-    timestamp,
-)
+from tfoperator.kube.views.objects import timestamp
 from tfoperator.kube.views.pod_spec import Container, VolumeMount
+from tfoperator.kube.views.pod_status import ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting
 from tfoperator.local.node.container_record import NOT_STARTED, ContainerRecord, State
 from tfoperator.local.runtime.protocol import ContainerIdentity
 

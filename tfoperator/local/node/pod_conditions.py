@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tfoperator.kube.views.objects import ContainerStateRunning, ContainerStateWaiting
+from tfoperator.kube.views.pod_status import ContainerStateRunning, ContainerStateWaiting
 from tfoperator.local.node.container_record import ContainerRecord
 
 _COMPLETED = "PodCompleted"

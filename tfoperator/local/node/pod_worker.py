@@ -11,7 +11,8 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStateWaiting, timestamp
+from tfoperator.kube.views.objects import timestamp
+from tfoperator.kube.views.pod_status import ContainerStateTerminated, ContainerStateWaiting
 from tfoperator.local.gpus.manager import NotEnoughGpus
 from tfoperator.local.node.container_launcher import ContainerLauncher, NodeParts
 from tfoperator.local.node.container_record import ContainerRecord, restarts_after

@@ -113,13 +113,18 @@ def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
     elif status.completion_time is not None:
         at = utc(status.completion_time)
     total = sum(spec.desired for spec in job.spec.tf_replica_specs.values() if spec is not None)
+    usage = None if status.usage is None else _closed(status.usage, at)
+    elastic = status.elastic
+    if elastic is not None and usage is not None:
+        elastic = elastic.closed(usage.untrained(at))
     return msgspec.structs.replace(
         status,
         ready=f"0/{total}",
         replica_statuses={kind: _at_rest(counts) for kind, counts in status.replica_statuses.items()},
         completion_time=status.completion_time or at,
         progress=None if status.progress is None else status.progress.without_estimate(),
-        usage=None if status.usage is None else _closed(status.usage, at),
+        usage=usage,
+        elastic=elastic,
     )
 
 

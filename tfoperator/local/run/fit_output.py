@@ -17,7 +17,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.v1.status import Metric
+from tfoperator.api.v1.parts.progress import Metric
 from tfoperator.servers.progress.reports import MAX_TEXT, ProgressReport
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")

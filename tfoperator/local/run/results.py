@@ -16,8 +16,8 @@ import msgspec
 from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import final_condition
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import utc
 from tfoperator.base.masking import masked_lines

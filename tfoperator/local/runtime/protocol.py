@@ -13,8 +13,9 @@ from typing import Protocol
 
 import msgspec
 
-from tfoperator.kube.views.objects import HasMetadata, PodStatus
+from tfoperator.kube.views.objects import HasMetadata
 from tfoperator.kube.views.pod_spec import Container, FullPodSpec
+from tfoperator.kube.views.pod_status import PodStatus
 from tfoperator.local.runtime.beneath import make_beneath
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.loopback_network import LoopbackNetwork

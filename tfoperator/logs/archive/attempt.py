@@ -13,7 +13,8 @@ from pathlib import Path, PurePath
 import msgspec
 
 from tfoperator.kube.protocol.errors import BadRequestError, KubeError, NotFoundError
-from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated, ContainerStatus
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, path_component
 from tfoperator.logs.archive.log_file import SavedLog, size_of
 from tfoperator.logs.archive.place import Place

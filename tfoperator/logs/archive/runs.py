@@ -14,7 +14,8 @@ import msgspec
 
 from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.replicas.replica_pods import restarted_by_rule
-from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated, ContainerStatus
 from tfoperator.logs.archive.layout import ArchivedPod
 
 RunKey = tuple[str, int, int | None, datetime | None]

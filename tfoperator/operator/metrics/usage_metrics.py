@@ -49,7 +49,7 @@ class UsageMetrics(Collector):
         self._totals: dict[tuple[str, str, str], float] = {}  # by family, namespace, and phase or resource
 
     def describe(self) -> Iterator[Metric]:
-        """Return nothing, so that the registration does not read the metrics."""
+        """Yield nothing, so that the registry does not collect the metrics when this collector is registered."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

@@ -96,7 +96,7 @@ def positive_number(value: object) -> float:
 def duration(value: object) -> float:
     """Return the seconds of a duration in Go's format: `15s`, `5m`, `1h30m`, `250ms`.
 
-    A number without a unit means seconds. More than 0.
+    A number without a unit means seconds. The duration must be more than 0.
     """
     found = seconds(value)
     if found <= 0:
@@ -113,7 +113,7 @@ def seconds(value: object) -> float:
 
 
 def size(value: object) -> int:
-    """Return the bytes of a Kubernetes quantity: `10Gi`, `500M`, or a whole number. More than 0."""
+    """Return the bytes of a Kubernetes quantity: `10Gi`, `500M`, or a whole number. The size must be more than 0."""
     written = str(value).strip()
     match = _SIZE.fullmatch(written)
     found = int(match[1]) * _SIZE_UNITS.get(match[2] or "", 1) if match and written.isascii() else 0

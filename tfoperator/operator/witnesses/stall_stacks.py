@@ -77,7 +77,12 @@ Tell = Callable[[ObjectMeta, JobReason, str], object]
 
 @dataclass
 class _Taking:
-    """A request for the stacks of a job's pods that is in progress. The lock of the StackTaker guards its fields."""
+    """A request for the stacks of a job's pods that is in progress. The lock of the StackTaker guards its fields.
+
+    `open` is the number of pods whose stacks are still awaited, and `left_out` the number of pods beyond `max_pods`.
+    `kept` has the names of the replicas whose stacks are in the archive. `problems` has, by replica, why there are
+    none.
+    """
 
     job: ObjectMeta
     deadline: float

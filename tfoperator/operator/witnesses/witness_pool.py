@@ -16,7 +16,7 @@ class WitnessPool:
 
     def __init__(self, at_once: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
-        self._lock = threading.Lock()  # guards _closed, and prevents submissions after it
+        self._lock = threading.Lock()  # guards _closed, and prevents work from being submitted after `close`
         self._running: set[Future[None]] = set()
         self._closed = False
 

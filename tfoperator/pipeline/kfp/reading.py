@@ -17,13 +17,12 @@ import msgspec
 from tfoperator.base.files import local_path
 from tfoperator.base.urls import shown_url
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
-from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json
 from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES
-from tfoperator.pipeline.graph import Graph, Loop, Source, Step, made_graph
+from tfoperator.pipeline.graph import Graph, Source, Step, made_graph
 from tfoperator.pipeline.kfp.claims import IMAGES, ClaimSpec
 from tfoperator.pipeline.kfp.container import IRContainerSpec, configs_of, retry_of
 from tfoperator.pipeline.kfp.jobs import OLD_SCHEMA, pipeline_and_settings
@@ -34,14 +33,12 @@ from tfoperator.pipeline.kfp.parts import (
     as_value,
     chosen_output,
     definitions_of,
-    final_status,
     fits,
     given_artifact,
     imported,
     in_turn,
     kind_of,
     member,
-    output_of,
     read_condition,
     type_of,
     typed,
@@ -50,11 +47,17 @@ from tfoperator.pipeline.kfp.parts import (
 from tfoperator.pipeline.kfp.resolvers import resolved
 from tfoperator.pipeline.kfp.settings import RESOURCES, check_settings
 from tfoperator.pipeline.kfp.spec import PLATFORMS, check
-from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, Value
+from tfoperator.pipeline.kfp.task_inputs import (
+    artifacts_of,
+    conditional_artifact,
+    loops_of,
+    parameter_of,
+    parameters_of,
+)
+from tfoperator.pipeline.values import COLLECT, OUTPUT, Value
 
 _MAX_DEPTH = 30
 _MAX_TASKS = 2000
-_MEMBER = re.compile(r'parseJson\(string_value\)((?:\["[^"\]]+"\])+)')
 _OPTIONS = "platforms.kubernetes.deploymentSpec.executors"
 _STRATEGIES = {"ALL_UPSTREAM_TASKS_SUCCEEDED": False, "ALL_UPSTREAM_TASKS_COMPLETED": True}
 """For each `triggerPolicy.strategy`: whether the task runs even if a task before it has failed."""
@@ -182,12 +185,12 @@ class _Reading:
         strategy = trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED")
         always = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
         behind = [step for other in task.get("dependentTasks", ()) for step in _last(made[other].steps)]
-        all_parameters = self._parameters(where, name, task, component, scope, made)
+        all_parameters = parameters_of(where, name, task, component, scope, made)
         parameters = {key: all_parameters[key] for key in definitions_of(component, "input", "parameters")}
-        inputs = self._artifacts(where, task, component, scope, made)
-        loops = self._looped(where, task, scope, parameters, inputs)
+        inputs = artifacts_of(where, task, component, scope, made)
+        loops = loops_of(where, task, scope, parameters, inputs)
         condition = trigger.get("condition")
-        named = Named(partial(member, where, parameters), partial(_conditional_artifact, where, task, inputs))
+        named = Named(partial(member, where, parameters), partial(conditional_artifact, where, task, inputs))
         when = (*scope.when, read_condition(condition, named)) if condition else scope.when
         inner = msgspec.structs.replace(
             scope,
@@ -217,7 +220,7 @@ class _Reading:
             label = component.get("executorLabel", "")
             place = f"{where}: Kubernetes options"
             options = options_of(
-                place, self._options.get(label, {}), lambda given: self._parameter(place, given, scope, made)
+                place, self._options.get(label, {}), lambda given: parameter_of(place, given, scope, made)
             )
             result = self._executed(
                 task, component, msgspec.structs.replace(inner, settings=options), {**all_parameters, **parameters}
@@ -233,33 +236,6 @@ class _Reading:
             for side in (result.parameters, result.artifacts)
         )
         return Made(result.steps, parameters, artifacts)
-
-    def _looped(
-        self, where: str, task: Json, scope: Step, parameters: dict[str, Any], inputs: dict[str, Source]
-    ) -> tuple[Loop, ...]:
-        """Return the loops that contain a task, the outermost first.
-
-        If the task has an iterator, its own loop is the last. The call then adds the loop's item to `parameters` or
-        `inputs`.
-        """
-        limit = task.get("iteratorPolicy", {}).get("parallelismLimit", 0)
-        if (iterator := task.get("parameterIterator")) is not None:
-            items = iterator.get("items", {})
-            try:
-                plain = msgspec.json.decode(items.get("raw") or "null")
-            except UNDECODABLE as error:
-                raise ComponentError(f"{where}.parameterIterator.items.raw: {error}") from None
-            if plain is None and (plain := parameters.get(items.get("inputParameter", ""))) is None:
-                raise ComponentError(f"{where}.parameterIterator.items: must have a value")
-            parameters[iterator.get("itemInput", "")] = Value(ITEM, (where,))
-        elif (iterator := task.get("artifactIterator")) is not None:
-            place = f"{where}.artifactIterator.items"
-            listed = as_value(place, member(place, inputs, iterator.get("items", {}).get("inputArtifact", "")))
-            plain = Value("positions", (Value("artifacts", (listed,)),))
-            inputs[iterator.get("itemInput", "")] = Value("at", (listed, Value(ITEM, (where,))))
-        else:
-            return scope.loops
-        return (*scope.loops, Loop(where, plain, limit))
 
     def _executed(self, task: Json, component: Json, scope: Step, all_parameters: Mapping[str, Any]) -> Made:
         where, label = scope.name, component.get("executorLabel", "")
@@ -328,81 +304,6 @@ class _Reading:
         for platform, config in configs_of(label, fixed, self._platforms.get(label, {})).items():
             self._configs[platform] |= {made_step.name: [config] for made_step in steps}
         return Made(tuple([made_step.name for made_step in steps]), parameters, artifacts)
-
-    def _parameters(
-        self, where: str, name: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
-    ) -> dict[str, Any]:
-        """Return the parameters of a task by name.
-
-        Parameters that the component does not define are included: placeholders in constants of the task can name them.
-        """
-        definitions = definitions_of(component, "input", "parameters")
-        given = task.get("inputs", {}).get("parameters", {})
-        item = task.get("parameterIterator", {}).get("itemInput")
-        parameters = {key: self._parameter(f"{where}: {key}", source, scope, made) for key, source in given.items()}
-        for key, definition in definitions.items():
-            default, value, optional = (
-                typed(definition, definition.get("defaultValue")),
-                parameters.get(key),
-                definition.get("isOptional"),
-            )
-            if isinstance(value, Value) and (default is not None or optional):
-                value = Value("first", (value, default))
-            parameters[key] = typed(definition, default if value is None else value)
-            if "taskFinalStatus" in given.get(key, {}) and definition.get("parameterType") == "STRING":
-                parameters[key] = Value("text", (parameters[key],))
-            if parameters[key] is None and not optional and key != item:
-                raise ComponentError(f"{where}: its parameter {key!r} is missing")
-        for key, source in given.items():
-            if "runtimeValue" in source:
-                parameters[key] = with_inputs(f"{where}: {key}", parameters[key], parameters, name)
-        return parameters
-
-    def _parameter(self, where: str, given: Json, scope: Step, made: Mapping[str, Made]) -> Any:
-        if (source := given.get("taskOutputParameter")) is not None:
-            value = output_of(where, source, made, "parameters")
-        elif (source := given.get("taskFinalStatus")) is not None:
-            value = final_status(source["producerTask"], made[source["producerTask"]].steps)
-        elif (name := given.get("componentInputParameter")) is not None:
-            value = member(where, scope.exec_properties, name)
-        else:
-            value = given.get("runtimeValue", {}).get("constant")
-        selector = given.get("parameterExpressionSelector")
-        if selector is None:
-            return value
-        if (match := _MEMBER.fullmatch(selector)) is None:
-            raise ComponentError(f"{where}.parameterExpressionSelector: {selector[:100]!r} is not supported here")
-        for key in re.findall(r'\["([^"\]]+)"\]', match[1]):
-            value = Value("get", (value, key))
-        return value
-
-    def _artifacts(
-        self, where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
-    ) -> dict[str, Source]:
-        artifacts: dict[str, Source] = {}
-        definitions = definitions_of(component, "input", "artifacts")
-        for key, given in task.get("inputs", {}).get("artifacts", {}).items():
-            if (source := given.get("taskOutputArtifact")) is not None:
-                artifacts[key] = output_of(where, source, made, "artifacts")
-            elif (inherited := scope.inputs.get(given.get("componentInputArtifact", ""))) is not None:
-                artifacts[key] = inherited
-            if definitions.get(key, {}).get("isOptional") and isinstance(artifacts.get(key), Value):
-                # The input is empty if the task that makes the artifact was skipped or has failed.
-                artifacts[key] = Value("first", (artifacts[key], None))
-        return artifacts
-
-
-def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], name: str) -> Value:
-    """Return the source of the artifact `name` in a condition of a task.
-
-    `name` is an input of the task, or has the form `_PRODUCER.OUTPUT`, with the names of a task and its output.
-    """
-    for key, given in task.get("inputs", {}).get("artifacts", {}).items():
-        source = given.get("taskOutputArtifact", {})
-        if name == f"_{source.get('producerTask')}.{source.get('outputArtifactKey')}" and name not in inputs:
-            name = key
-    value: Value = as_value(where, member(where, inputs, name))
-    return value
 
 
 def _last(steps: tuple[str, ...]) -> list[str]:

@@ -17,9 +17,11 @@ from tfoperator.launcher.core.context import connect
 from tfoperator.launcher.core.record import recorded_execution
 from tfoperator.launcher.platforms.stopping import stop_recorded
 from tfoperator.object_store import is_object_url
-from tfoperator.pipeline.driver import leads_out, publish, remove, tmp_of
+from tfoperator.pipeline.artifact_data import remove
+from tfoperator.pipeline.driver import publish
 from tfoperator.pipeline.home import Home, orchestrated
 from tfoperator.pipeline.lease import RunInProgress
+from tfoperator.pipeline.run_folders import leads_out, tmp_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
 

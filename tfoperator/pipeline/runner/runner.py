@@ -133,7 +133,7 @@ class PipelineRunner(TfxRunner):
     def run(
         self, pipeline: Pipeline | Graph, *, resume: str = "", run_id: str = "", **origin: Unpack[RunOrigin]
     ) -> PipelineResult:
-        """Start a new run, or resume the run `resume` (an id, or `last`); return the outcome if the run succeeds.
+        """Start a new run, or resume the run `resume` (an id, or `latest`); return the outcome if the run succeeds.
 
         With `run_id`, resume the run with this id, or start it if it does not exist: a pod that restarts after a crash
         can always make the same call. `source`, `parameters` and `place` are recorded for a new run. Raises

@@ -26,12 +26,13 @@ from tfoperator.launcher import (
     RetryableFailure,
 )
 from tfoperator.launcher.core.context import in_cluster
-from tfoperator.pipeline.driver import MetadataDriver, leads_out, looked_up, tmp_of
+from tfoperator.pipeline.driver import MetadataDriver, looked_up
 from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
 from tfoperator.pipeline.home import Home
 from tfoperator.pipeline.kfp.machine_options import remove_folders
 from tfoperator.pipeline.kfp.settings import check_settings
 from tfoperator.pipeline.lease import RunLease
+from tfoperator.pipeline.run_folders import leads_out, tmp_of
 from tfoperator.pipeline.runner.platforms import on_volume, shares_root
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.store.database import StoreError

@@ -28,7 +28,8 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import shown_lines
 from tfoperator.kube.client import Client
 from tfoperator.kube.protocol.errors import KubeError
-from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated, ContainerStatus
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
 from tfoperator.logs.archive.reader import read_archived
 from tfoperator.logs.archive.runs import runs_of_container

@@ -140,7 +140,7 @@ class AccessReviews:
         self._next_report = 0.0
 
     async def check(self, token: str, *, path: str, verb: str, source: str) -> Access:
-        """Return whether the owner of a token may use the HTTP method `verb` on `path`. For the token "", refuse.
+        """Return whether the owner of a token may use the HTTP method `verb` on `path`. The token "" is refused.
 
         `source` identifies the sender of the request (`limits.source_of`).
         """

@@ -12,8 +12,8 @@ from tfoperator.servers.http.messages import Answer, Refusal, Request
 from tfoperator.servers.http.server import HttpServer
 
 LIMITS = Limits(connections=512, per_source=16, request_seconds=5.0)
-"""The maximum number of connections. A kubelet makes at most two probes at the same time, and a Prometheus makes one
-request.
+"""The limits for the clients of an endpoint. A kubelet makes at most two probes at the same time, and a Prometheus
+makes one request.
 """
 
 

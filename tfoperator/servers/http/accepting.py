@@ -93,7 +93,7 @@ class Acceptor:
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
         """Accept at most 32 connections from the kernel's queue. The loop calls this again if there are more.
 
-        With more of them at once, the open connections would have to wait.
+        If it accepted more connections at once, the open connections would have to wait.
         """
         for _ in range(_ACCEPTED_PER_TURN):
             if len(self._known_waiting) + len(self._unknown_waiting) >= self._most_waiting:

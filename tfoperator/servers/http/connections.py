@@ -140,7 +140,7 @@ class PlacesBySource(Places):
         If the server is full, end the connection that has waited longest for its client: it is idle, still sends a
         request, or its client does not read the response. A connection whose response is being computed or streamed is
         never ended. A client that sends its request at once is served before its connection is the oldest
-        (`accepting`).
+        (see accepting.py).
 
         Known sources have had a successful response. While they have at most half of the places, only connections of
         unknown sources are ended. For example, an API server keeps an idle connection to the webhook. If this

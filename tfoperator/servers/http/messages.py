@@ -78,7 +78,13 @@ class WebSocket(Protocol):
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def send(self, data: bytes) -> None:
-        """Send a message, and wait until the send buffer has space. Raises ConnectionError if it is closed."""
+        """Send a binary message, and wait for space in the send buffer.
+
+        Raises ConnectionError if the WebSocket is closed.
+        """
+
+    async def send_text(self, data: bytes) -> None:
+        """Send a text message in UTF-8, as `send` sends a binary message."""
 
     async def close(self) -> None:
         """Send a close message, and wait at most a second for the client's close message.
@@ -92,12 +98,14 @@ class WebSocketAnswer(msgspec.Struct, frozen=True):
 
     When the WebSocket is open, the server calls `talk` with it. When `talk` returns, the server closes the WebSocket.
     `subprotocols` are the names that the server supports for the header Sec-WebSocket-Protocol, in the order of
-    preference. `most` is the maximum number of bytes of a message.
+    preference. `most` is the maximum number of bytes of a message. `over` is called once when the WebSocket has ended,
+    even if the server has refused to open it.
     """
 
     talk: Callable[[WebSocket], Awaitable[None]]
     subprotocols: tuple[str, ...] = ()
     most: int = 1 << 20
+    over: Callable[[], object] = _nothing
 
 
 class Refusal(Exception):

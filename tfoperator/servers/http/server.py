@@ -408,14 +408,17 @@ class HttpServer(ABC):
         # Imported here: it takes a twentieth of a second, and most servers never open a WebSocket.
         from tfoperator.servers.http.websocket import AcceptedWebSocket
 
-        socket = AcceptedWebSocket(request, reader, writer, subprotocols=answer.subprotocols, most=answer.most)
-        connection.streaming = True
         try:
-            if not connection.left:
-                await answer.talk(socket)
-            await socket.close()
+            socket = AcceptedWebSocket(request, reader, writer, subprotocols=answer.subprotocols, most=answer.most)
+            connection.streaming = True
+            try:
+                if not connection.left:
+                    await answer.talk(socket)
+                await socket.close()
+            finally:
+                socket.abandon()
         finally:
-            socket.abandon()
+            answer.over()
 
     async def _send_stream(
         self,

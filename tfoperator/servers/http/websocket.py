@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 
@@ -78,9 +78,19 @@ class AcceptedWebSocket:
         self._heartbeat = asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)
 
     async def send(self, data: bytes) -> None:
-        """Send a message, and wait until the send buffer has space. Raises ConnectionError if it is closed."""
+        """Send a binary message, and wait for space in the send buffer.
+
+        Raises ConnectionError if the WebSocket is closed.
+        """
+        await self._send(self._protocol.send_binary, data)
+
+    async def send_text(self, data: bytes) -> None:
+        """Send a text message in UTF-8, as `send` sends a binary message."""
+        await self._send(self._protocol.send_text, data)
+
+    async def _send(self, send: Callable[[bytes], None], data: bytes) -> None:
         try:
-            self._protocol.send_binary(data)
+            send(data)
         except InvalidState:
             self._flush()  # sends the reply to a close message of the client, which may have arrived just now
             raise ConnectionResetError("the WebSocket is closed") from None

@@ -17,7 +17,8 @@ from tfoperator.api.replicas.names import parse_replica_name, parse_replica_type
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.losses import loss_is_a_number
-from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress, parse_indexes
+from tfoperator.api.v1.parts.progress import Metric, ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.durations import human_duration
 from tfoperator.servers.progress.paces import slow_replicas

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.base.metrics import Makers
 
 MAX_JOBS = 1000
@@ -60,7 +60,7 @@ class ProgressMetrics(Collector):
             registry.register(self)
 
     def written(self, seconds: float) -> None:
-        """Count a write of a status. `seconds` is the time since its oldest report that was not written yet arrived."""
+        """Count a write of a status. `seconds` is the age of the oldest report that was not written before."""
         self._writes.inc()
         self._delay.observe(seconds)
 

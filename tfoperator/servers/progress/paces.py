@@ -31,7 +31,7 @@ of the machines may be different.
 """
 
 _MIN_INTERVALS = 6
-"""The minimum number of intervals for a pace. So many intervals are kept even if they are longer than the window."""
+"""The minimum number of intervals for a pace. The last six intervals are kept even if they are older than `_WINDOW`."""
 
 _SLOW, _SLOW_NO_MORE, _SPREADS = 1.6, 1.25, 4.0
 """A replica becomes slow if its pace is at least `_SLOW` times the median pace, and also differs from the median by at

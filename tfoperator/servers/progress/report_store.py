@@ -9,7 +9,7 @@ import threading
 
 import msgspec
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.servers.progress.merging import merged, overlaid
@@ -32,7 +32,7 @@ class ReportStore:
         """Merge a report of a replica into the replica's last report. `uid` is the UID of the job.
 
         A report that the operator has made from the pod's log is ignored if the replica's program itself sends reports.
-        Then return False, otherwise True.
+        Return False if the report was ignored.
         """
         with self._lock:
             reports = self._reports.setdefault(uid, {})

@@ -14,7 +14,7 @@ import msgspec
 
 from tfoperator.api.fields.limits import MAX_NOT_A_NUMBER
 from tfoperator.api.v1.losses import loss_is_a_number
-from tfoperator.api.v1.status import Metric
+from tfoperator.api.v1.parts.progress import Metric
 from tfoperator.kube.protocol.errors import UNDECODABLE
 
 MAX_BODY = 64 << 10

@@ -19,7 +19,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from tfoperator.api.v1.status import JobUsage, TFJobStatus, TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.base.token_bucket import TokenBucket

@@ -51,8 +51,8 @@ _QUIET_SECONDS = 600.0
 class CertificateKeeper(KeyringKeeper):
     """The `KeyringKeeper` of the webhook. Its clients are API servers, which read the authorities in the CRD.
 
-    The API server of `tfoperator local` converts jobs itself, and refuses changes of its CRD with 405. Then the keeper
-    uses each certificate at once.
+    The API server of `tfoperator local` converts jobs itself, and refuses changes of its CRD with 405. In this case
+    the keeper uses each certificate at once.
     """
 
     def __init__(

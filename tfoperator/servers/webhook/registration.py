@@ -76,7 +76,7 @@ def trusted_by(crd: CrdView) -> bytes:
 
 
 def registration_patch(crd: CrdView, target: Target, bundle: bytes) -> dict[str, Any] | None:
-    """Return the merge patch that writes the webhook's entry to the CRD. It names the CRD's resourceVersion.
+    """Return the merge patch that writes the webhook's entry to the CRD. It contains the CRD's resourceVersion.
 
     Return None if the entry is up to date, or if the CRD needs no conversion.
     """

@@ -1,8 +1,8 @@
 """The caches of the cluster's jobs, pods and events, and the notification of pages about changes.
 
-A page is a browser tab that shows the page of `tfoperator ui`. All pages together use a single watch of each kind. The
-watches start when the first page is opened. Changes come from the informers' threads. The stream of a page reads many
-changes at once, in the event loop.
+Here, a page is a browser tab that shows the page of `tfoperator ui`. All pages share a single watch of each kind of
+objects. The watches start when the first page is opened. The informers' threads report changes. The stream of a page
+runs in the event loop, and reads all changes since its last read together.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ _JOB_INDEX = "job"
 class Health(InformerMetrics):
     """The reasons why kinds of objects, such as `pods`, can't be read at the moment.
 
-    The informers call its methods. A kind can have an informer for each namespace (`pods/default`), and counts as
-    readable only if all its informers can read it. Thread-safe: each informer changes only its own entry.
+    The informers call the methods of this class. If the page shows only some namespaces, a kind has an informer for
+    each namespace, with a name such as `pods/default`. The kind counts as readable only if each of these informers can
+    read its objects. Thread-safe: each informer changes only its own entry.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -54,9 +55,9 @@ class Health(InformerMetrics):
 
     @property
     def problems(self) -> dict[str, str]:
-        """For each kind that can't be read, the reason, such as `Forbidden`.
+        """The reason why a kind can't be read, such as `Forbidden`, by kind. Kinds that can be read are missing.
 
-        If a kind has several informers, the text also names the namespaces: `Forbidden in default`.
+        If a kind has several informers, the reason also contains the namespaces: `Forbidden in default`.
         """
         by_kind: dict[str, dict[str, list[str]]] = {}
         for informer, reason in sorted(self._problems.copy().items()):
@@ -78,10 +79,10 @@ class Health(InformerMetrics):
         self._unwatched.add(informer)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
-        """Record that an informer has listed its objects. This ends a problem, unless the last watch failed.
+        """Record that an informer has listed its objects. If the last watch failed, the informer's problem continues.
 
-        If the user may list but not watch a kind, the informer lists it again and again, and its data is out of date
-        between two lists.
+        The user may have the right to list a kind, but not the right to watch the kind. Then the informer lists the
+        objects again and again, and its data is out of date between two lists.
         """
         if informer not in self._unwatched:
             self._set(informer, "")
@@ -99,9 +100,10 @@ class Health(InformerMetrics):
 
 
 def _in_words(reasons: Mapping[str, Sequence[str]]) -> str:
-    """Return the reasons as a text, if necessary with their namespaces. Return "" if there is no problem.
+    """Return the reasons as a text. With several informers, the text contains the namespaces, too.
 
-    The key "" of `reasons` has the namespaces without a problem.
+    `reasons` contains the namespaces by reason. The reason "" means that these namespaces have no problem. Without any
+    problem, the result is "".
     """
     several = sum(map(len, reasons.values())) > 1
     problems = ((reason, namespaces) for reason, namespaces in reasons.items() if reason)
@@ -111,7 +113,7 @@ def _in_words(reasons: Mapping[str, Sequence[str]]) -> str:
 class Board:
     """The caches of jobs, pods and events from which all pages get their data.
 
-    `start()` may be called several times; then call `stop()`. Thread-safe.
+    `start()` may be called several times. At the end, call `stop()`. Thread-safe.
     """
 
     def __init__(
@@ -123,12 +125,14 @@ class Board:
         run: RecordedRun | None = None,
         history: History | None = None,
     ) -> None:
-        """Prepare the informers. `history` records what the informers see, by default in a new History."""
+        """Create the informers, but do not start them. `history` records changes of jobs, by default a new History."""
         self.local = local
-        """Whether the cluster is the control plane of `tfoperator` on this machine."""
+        """Whether the cluster is the control plane that `tfoperator` runs on this machine."""
         self._run = run
         self.closed = False
-        """Whether this board was replaced by another board. Then the streams end, and pages request them again."""
+        """Whether another board has replaced this board. If so, the streams of this board end. The pages then open
+        streams of the other board.
+        """
         self._clock = SystemClock()
         self.history = history or History()
         self.health = Health(self.tell_all)
@@ -146,7 +150,7 @@ class Board:
         self._events.add_handler(Callbacks(changed=self._event_changed))
 
     def start(self) -> None:
-        """Start to watch, unless the watches have started already."""
+        """Start the watches, unless the watches have started already, or the board was stopped."""
         with self._lock:
             if self._started or self._stopped:
                 return
@@ -162,13 +166,16 @@ class Board:
         return self._informers.stop()
 
     def close(self) -> None:
-        """End the streams of all pages, which then request streams of another board. Any thread may call it."""
+        """End all streams of this board. The pages then open streams of the board that has replaced this board.
+
+        Any thread may call this method.
+        """
         self.closed = True
         self.tell_all()
 
     @property
     def ended(self) -> bool:
-        """Whether the board shows a run that has ended. Then no more changes are possible."""
+        """Whether the board shows a recorded run that has ended. Such a run does not change any more."""
         return self._run is not None and not self._run.goes_on
 
     @property
@@ -192,12 +199,15 @@ class Board:
         return next((job for job in self.jobs() if job.metadata.uid == uid), None)
 
     def pods(self, job: TFJob) -> list[SeenPod]:
-        """Return the pods of the job without the pod of its TensorBoard."""
+        """Return all pods of the job except the pod of the job's TensorBoard."""
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         return [pod for pod in pods if LABEL_TENSORBOARD not in pod.metadata.labels]
 
     def now(self) -> datetime:
-        """Return the time by the clock of this machine, for texts such as the reason why a pod waits."""
+        """Return the current time of this machine's clock.
+
+        Some texts need the current time, for example the reason why a pod waits.
+        """
         return self._clock.now()
 
     def events(self, job: TFJob) -> list[Event]:
@@ -205,11 +215,11 @@ class Board:
         return events_of(job, self._events.lister.by_index(_JOB_INDEX, job.metadata.key))
 
     def tell_all(self) -> None:
-        """Notify all pages of a change that belongs to no job, such as a new problem."""
+        """Notify all pages of a change that belongs to no job, such as a new entry in `health.problems`."""
         self.tell("")
 
     def tell(self, key: str) -> None:
-        """Notify pages that the job `namespace/name` has changed. Any thread may call it."""
+        """Notify all pages that the job `namespace/name` has changed. Any thread may call this method."""
         self.listeners.tell(key)
 
     # The informers' threads call the following methods.
@@ -239,9 +249,9 @@ class Board:
 
 
 class Cluster:
-    """A cluster and all caches for its jobs: objects (`board`), usage of resources (`usage`), queues (`queues`).
+    """All data about the jobs of a cluster: objects (`board`), usage of resources (`usage`) and queues (`queues`).
 
-    `watch` starts them when the first page is opened.
+    The server calls `watch` at the latest when the first page is opened.
     """
 
     def __init__(
@@ -254,7 +264,7 @@ class Cluster:
     ) -> None:
         self.client = client
         self.run = run
-        """The recorded run that `client` reads, or None for a cluster."""
+        """The recorded run from which `client` reads, or None if `client` reads from a cluster."""
         self.board = Board(client, namespaces=namespaces, local=local, run=run, history=history)
         for uid, curves in ({} if run is None else run.curves).items():
             self.board.history.know_curves(uid, curves)
@@ -262,7 +272,7 @@ class Cluster:
         self.queues = Queues(client, self.board.jobs, self.board.tell)
 
     def watch(self) -> None:
-        """Start to fill all caches, unless they were started already. Thread-safe."""
+        """Start to fill all caches. If the caches were started already, do nothing. Thread-safe."""
         self.board.start()
         self.usage.start()
         self.queues.start()
@@ -280,6 +290,6 @@ def _key(pod: SeenPod) -> str:
 
 
 def _jobs_of(event: Any) -> Sequence[str]:
-    """Return a list with the key of the job to which an event seems to refer, or an empty list, for the index."""
+    """Return the keys of an event in the index of events by job: the key of the event's job, or no key."""
     name = job_named(event)
     return (f"{event.involved_object.namespace}/{name}",) if name else ()

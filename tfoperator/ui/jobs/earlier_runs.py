@@ -1,8 +1,8 @@
 """Reads the logs of a replica's earlier runs, which had ended before the page was opened.
 
-On this machine, each run of a container has a log file, which remains after the deletion of the pod. In a cluster, the
-kubelet keeps only the log of the previous run. The logs of the runs before the previous run can only be in the log
-archive, which the page lists separately.
+Each start of a container begins a new run. If containers run on this machine, each run has a log file, which remains
+after the deletion of the pod. In a cluster, the kubelet keeps only the logs of the current and of the previous run.
+Logs of older runs can only be in the log archive. The page lists the archive separately.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ container has a log, in all pods that have had this name. The oldest log comes f
 """
 
 _MAX_RUNS = 20
-"""The page reads the logs of at most this many earlier runs of a replica, the newest. A program that fails at its start
-may have had hundreds of runs.
+"""The page shows the logs of at most this many earlier runs of a replica: the newest of these runs. A program that
+fails at its start may have had hundreds of runs.
 """
 _LINES = 2000
-"""A batch of lines from the API server has at most this many lines. A batch from a file ends soon after 100 times as
-many bytes.
+"""A batch of lines from the API server has at most this many lines. A batch of lines from a file ends with the line
+after which the batch has 100 times this many bytes.
 """
 _GONE = "gone"
-"""The text in place of the UID of a deleted pod, if the UID is unknown."""
+"""If the UID of a deleted pod is unknown, this text replaces the UID."""
 
 
 class EarlierLines(msgspec.Struct, frozen=True):
-    """Some lines of an earlier run. The pod's UID and `restarts` identify the run, as in `ContainerRun`."""
+    """Some lines from the log of an earlier run. `uid` (of the pod) and `restarts` are the fields of `ContainerRun`."""
 
     uid: str
     restarts: int
@@ -52,9 +52,9 @@ class EarlierLines(msgspec.Struct, frozen=True):
 def earlier_lines(
     client: Client, attempts: Attempts | None, pod: SeenPod, run: ContainerRun, tail_lines: int
 ) -> Iterator[EarlierLines]:
-    """Yield the last `tail_lines` lines of each run before `run` in batches, the oldest run first.
+    """Yield batches of lines: the last `tail_lines` lines of each run before `run`, the oldest run first.
 
-    `attempts` is None if the containers don't run on this machine. A log that can't be read is skipped.
+    `attempts` is None if the containers don't run on this machine. The function skips a log that it can't read.
     """
     if attempts is None:
         yield from _previous(client, pod, run, tail_lines)
@@ -70,10 +70,10 @@ def earlier_lines(
 
 
 def _before(logs: Sequence[LogFile], run: ContainerRun) -> Sequence[LogFile]:
-    """Return the logs before the log of the run `run`.
+    """Return the logs that are older than the log of `run`.
 
-    If logs contain the UID of the run's pod, the log of the run is found by its number of restarts. Otherwise, the last
-    log counts as the log of the run.
+    If some of the logs belong to the pod of `run`, the number of restarts selects the log of `run` among these logs.
+    Otherwise, the last log counts as the log of `run`.
     """
     own = [number for number, log in enumerate(logs) if log.owner == run.pod_uid]
     return logs[: own[min(run.restarts, len(own) - 1)]] if own else logs[:-1]
@@ -99,7 +99,7 @@ def _previous(client: Client, pod: SeenPod, run: ContainerRun, tail_lines: int) 
             text = b"".join(stream).decode(errors="replace")
     except ClientClosed:
         raise
-    except KubeError as error:  # usually the kubelet has removed this log
+    except KubeError as error:  # usually because the kubelet has removed this log
         logger.debug("the log of the previous run of %s can't be read: %s", meta.name, error)
         return
     lines = text.removesuffix("\n").split("\n")

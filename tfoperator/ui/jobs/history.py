@@ -1,7 +1,7 @@
 """Data that an API server does not keep: deleted pods, earlier runs and phases, and earlier values of metrics.
 
-The data is recorded from the time at which the first page is opened. For the control plane on this machine, it is
-recorded from the start of the server. The size of the data is limited.
+The page's server records this data from the time at which the first page is opened. For the control plane on this
+machine, the recording begins at the start of the server. The amount of data is limited.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from datetime import datetime
 import msgspec
 from cachetools import FIFOCache, LRUCache
 
-from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage
 from tfoperator.report.curves import Curves, Point
 from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.phases import SeenPhases, follow
 from tfoperator.ui.jobs.timeline import PodRecord, observe
 
 MAX_JOBS = 5000
-"""At most this many jobs have a history. If there are more jobs, the history of the job that has not been used for the
-longest time is dropped.
+"""The server keeps the histories of at most this many jobs. If there are more jobs, the server drops the history that
+was neither read nor changed for the longest time.
 """
 MAX_PODS = 2000
-"""The history of a job records at most this many pods, including the current pods. A further pod replaces the oldest
-record.
+"""The history of a job contains the records of at most this many pods, including the current pods. The record of a
+further pod replaces the oldest record.
 """
 MAX_RUNS = 50
-"""The history records at most this many runs of each pod: the latest runs."""
+"""The history contains at most this many runs of each pod: the latest runs."""
 
 
 class _Memory:
@@ -38,14 +39,14 @@ class _Memory:
 
 
 class History:
-    """Histories of jobs, by the job's UID. Thread-safe."""
+    """The histories of all jobs. The key of a history is the UID of its job. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _jobs and its values
         self._jobs: LRUCache[str, _Memory] = LRUCache(MAX_JOBS)
 
     def saw_pod(self, job_uid: str, pod: SeenPod, replica: str, now: datetime) -> None:
-        """Record the run of the pod's container that is in progress, and its last run."""
+        """Record the current and the last run of the pod's container. Both runs are in the pod's status."""
         with self._lock:
             pods = self._of(job_uid).pods
             record = observe(pod, replica, pods.get(pod.metadata.uid), now)
@@ -82,7 +83,7 @@ class History:
             return dict(memory.pods) if memory is not None else {}
 
     def metrics(self, job_uid: str) -> dict[str, list[Point]]:
-        """Return the curves of a job by the name of the metric."""
+        """Return the curves of a job's metrics, by the name of the metric."""
         with self._lock:
             memory = self._jobs.get(job_uid)
             return memory.curves.points() if memory is not None else {}

@@ -1,7 +1,7 @@
-"""The logs of some replicas for a page (a browser tab).
+"""Reads the logs of some replicas for a page (a browser tab).
 
-For each run of a container, a thread reads the log, and the event loop sends the lines to the page. A thread waits if
-the page has not taken enough of its lines. So a slow page slows down its threads, but gets every line.
+For each run of a container, a thread reads the log, and the event loop sends the lines to the page. If too many lines
+wait for the page, the thread also waits. So a slow page slows down its threads, but gets every line.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from tfoperator.ui.jobs.objects import SeenPod
 MAX_REPLICAS = 16
 """A page follows the logs of at most this many replicas at the same time."""
 MAX_READERS = 128
-"""At most this many threads read logs, for all pages together."""
+"""At most this many threads read logs at the same time, for all pages together."""
 _MAX_BATCHES = 32
 """At most this many batches of lines wait in memory until they are sent to the page."""
 
 
 class LogBatch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Lines of a run of a replica's container. The pod's name, its UID and `restarts` identify the run.
+    """Lines from the log of a run of a replica's container.
 
-    If `problem` is set, the log of the run can't be read further, for this reason.
+    The pod's UID and `restarts` identify the run. `restarts` is the number of restarts of the container before the run.
+    If `problem` is set, it is the reason why the rest of the log can't be read.
     """
 
     replica: str
@@ -69,7 +70,7 @@ class Readers:
         return True
 
     def join(self) -> None:
-        """Wait until all threads have ended. Call it after the `close` of each LogFeed, which makes its threads end."""
+        """Wait until all threads have ended. Before this call, call `close` of each LogFeed, which ends its threads."""
         with self._lock:
             threads = tuple(self._threads)
         for thread in threads:
@@ -77,7 +78,7 @@ class Readers:
 
 
 class LogFeed:
-    """The logs of some pods for a page. Call all methods in the thread of the event loop."""
+    """Reads the logs of some pods for a page. Call all methods in the thread of the event loop."""
 
     def __init__(
         self,
@@ -88,9 +89,10 @@ class LogFeed:
         tail_lines: int,
         attempts: Attempts | None = None,
     ) -> None:
-        """Keep the settings. `tail_lines` is the number of lines from the end of a log with which a feed begins.
+        """Store the settings. A feed begins with the last `tail_lines` lines of each log.
 
-        `attempts` returns the log files of containers that run on this machine; None for another cluster.
+        `attempts` returns the log files of containers that run on this machine. It is None if the containers run in
+        another cluster.
         """
         self._client = client
         self._attempts = attempts
@@ -104,9 +106,10 @@ class LogFeed:
         self._begun: set[str] = set()  # replicas for which a thread reads the earlier runs
 
     def follow(self, pods: Iterable[tuple[str, SeenPod]]) -> None:
-        """Begin to read the logs of these pods' current runs, unless they are being read already.
+        """Start to read the log of each pod's current run, unless a thread already reads this log.
 
-        Each item has the replica's name and its pod. For a new replica, first read its earlier runs.
+        Each item of `pods` is the name of a replica and the pod of this replica. If the replica is new in this feed,
+        first read the logs of the replica's earlier runs.
         """
         for replica, pod in pods:
             run = present_run(pod)
@@ -114,7 +117,7 @@ class LogFeed:
                 self._begin(replica, pod, run)
 
     async def take(self, seconds: float) -> list[LogBatch]:
-        """Return the lines that were read since the last call. If there are none, wait at most `seconds` for lines."""
+        """Return the lines that were read since the last call. Without such lines, first wait at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._arrived.wait()
@@ -157,7 +160,7 @@ class LogFeed:
                 self._put(LogBatch(replica, name, run.pod_uid, run.restarts, problem=str(error)))
 
         if not self._readers.start(f"ui-log-{name}", read):
-            problem = f"{MAX_READERS} logs are already open: close other pages"
+            problem = f"{MAX_READERS} logs are already open: close other tabs with this page"
             self._open.pop(run)
             self._arrived.set()
             if not self._queue.full():

@@ -1,6 +1,6 @@
-"""The page's types for pods. They have the fields of the operator's types, and more fields, which the page shows.
+"""The types of pods for the page: the fields of the operator's types, and additional fields that the page shows.
 
-The operator's own types don't have the additional fields, because the operator's caches must stay small.
+The operator's types don't have the additional fields, because the operator's caches must stay small.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tfoperator.kube.views.objects import Pod, PodSpec
 
 
 class ContainerResources(msgspec.Struct, frozen=True, gc=False):
-    """The requests and limits of a container, by the name of the resource, as in the manifest (`500m`, `1Gi`)."""
+    """The requests and limits of a container by the name of the resource. Amounts are as in the manifest (`500m`)."""
 
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None

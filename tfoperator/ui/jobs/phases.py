@@ -1,9 +1,9 @@
-"""Computes the phases of a job in their order, such as starting, training, stalled, training. Pure.
+"""Computes the phases of a job in the order of time, for example: starting, training, stalled, training. Pure.
 
-`status.usage` has only a sum for each phase: the seconds that the job has spent in this phase so far. From two
-successive statuses, this module computes the phases between them. The order of these phases is known, because the
-operator writes the status at the end of a long phase or soon after. So there are rarely several phases between two
-statuses.
+`status.usage` contains only a sum for each phase: the seconds that the job has spent in this phase so far. From two
+successive statuses, this module computes the phases between the two statuses. The operator writes the status at the end
+of a long phase or soon after the end. So there is usually only one phase between two statuses, and the order of the
+phases is known.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tfoperator.api.v1.status import JobUsage, UsagePhase
 from tfoperator.base.clock import utc
 
 MAX_SPANS = 100
-"""The server keeps at most this many spans of each job: the latest spans."""
+"""The server keeps at most this many spans (periods in a phase) of each job: the latest spans."""
 _AGAIN = {UsagePhase.LOST, UsagePhase.STALLED, UsagePhase.SUSPENDED}
-"""Phases after which a job trains or starts again. If such a phase was not observed, only its length is known. Then the
-times of all phases before the first observation are estimates.
+"""Phases after which a job trains or starts again. If such a phase ended before the first page was opened, only the
+length of the phase is known. In this case, the start and the end of all phases before that time are estimates.
 """
 _MAX_SECONDS = 2**53
 
@@ -30,8 +30,8 @@ _MAX_SECONDS = 2**53
 class PhaseSpan(msgspec.Struct, frozen=True, omit_defaults=True):
     """A period in which the job was in a phase. Times are in seconds since 1970.
 
-    Without `end`, the period has not ended. `rough` is True if the length of the period is right, but its start and end
-    are only estimates.
+    If `end` is None, the period has not ended. `rough` is True if the start and the end of the period are estimates.
+    The length of the period is right even then.
     """
 
     phase: UsagePhase
@@ -41,9 +41,10 @@ class PhaseSpan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SeenPhases(msgspec.Struct, frozen=True):
-    """The newest value of `status.usage`, and the observed spans until its time, without a gap.
+    """The newest value of `status.usage`, and the spans that the page's server has observed until `usage.since`.
 
-    The first span may begin later than the job, because the page was opened later.
+    There are no gaps between the spans. The first span may begin later than the job, because the first page may have
+    been opened later.
     """
 
     usage: JobUsage
@@ -53,8 +54,9 @@ class SeenPhases(msgspec.Struct, frozen=True):
 def follow(seen: SeenPhases | None, usage: JobUsage) -> SeenPhases:
     """Return the phases, updated with a new value of `status.usage`.
 
-    The new sums may contradict the earlier sums: when a job sends its first report, the operator changes the time until
-    then from training to starting. In such a case, the spans are dropped, and only `usage` is kept.
+    The new sums can contradict the earlier sums. For example, the operator first counts the time of a running job as
+    training. When the job sends its first progress report, the operator counts all this time as starting instead. In
+    such a case, drop the spans, and keep only `usage`.
     """
     if seen is None or seen.usage.since is None or usage.since is None:
         return SeenPhases(usage)
@@ -66,7 +68,7 @@ def follow(seen: SeenPhases | None, usage: JobUsage) -> SeenPhases:
 
 
 def job_time(usage: JobUsage, before: SeenPhases | None) -> dict[str, Any]:
-    """Return the sums and the spans of a job's phases as JSON for the page. `before` are the phases recorded so far."""
+    """Return the sums and the spans of a job's phases for the page. `before` contains the phases recorded so far."""
     spans = phase_spans(follow(before, usage))
     return {"usage": msgspec.structs.replace(usage, seconds=_sums(usage)), "spans": spans}
 
@@ -87,7 +89,8 @@ def phase_spans(seen: SeenPhases) -> list[PhaseSpan]:
     spans[:0] = _placed(unobserved, begin - sum(unobserved.values()), rough=any(unobserved[phase] for phase in _AGAIN))
     if usage.phase in set(UsagePhase):
         spans.append(PhaseSpan(UsagePhase(usage.phase), _time(usage.since)))
-    # The sums are in whole seconds, so a shorter phase between two spans is missing. Join spans of the same phase.
+    # The sums are in whole seconds, so a phase of less than a second is missing. Join its two neighbours if they are
+    # spans of the same phase.
     same = [list(group) for _, group in groupby(spans, lambda span: (span.phase, span.rough))]
     return [msgspec.structs.replace(group[0], end=group[-1].end) for group in same]
 
@@ -98,10 +101,10 @@ def _sums(usage: JobUsage) -> dict[UsagePhase, int]:
 
 
 def _placed(spent: Mapping[UsagePhase, int], start: float, first: str = "", *, rough: bool = False) -> list[PhaseSpan]:
-    """Return a span for each phase with its seconds in `spent`, one after the other from `start` on.
+    """Return a span for each phase in `spent` that has any seconds. The first span begins at `start`.
 
-    The phase `first`, in which the job was at `start`, comes first. Then the usual order of phases (`UsagePhase`)
-    follows.
+    The spans follow each other without a gap. The phase `first`, in which the job was at `start`, is the first span.
+    The other phases are in their usual order, which is the order of `UsagePhase`.
     """
     spans = []
     for phase in sorted(UsagePhase, key=lambda phase: phase != first):

@@ -1,7 +1,7 @@
-"""The states of jobs in Kueue's queues. They are read every 5 s while pages are open and a job is in a queue.
+"""Reads the states of jobs in Kueue's queues every 5 s, from the time at which the first page is opened.
 
-If the user may not read Kueue's objects, the page shows the error in the job's line. If no job is in a queue, no
-request is sent.
+If no job is in a queue, the server sends no request. If the user has no right to read Kueue's objects, the page shows
+the error as the state of the job in its queue.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.sdk import JobQueue, job_queues
 
 PERIOD = 5.0
-"""Seconds between two reads."""
+"""The seconds between two reads of the states."""
 
 
 class Queues(Repetition):
-    """The queue states of jobs, by the job's UID. Thread-safe.
+    """The states of jobs in their queues, by the job's UID. Thread-safe.
 
-    `start()` may be called several times; then call `stop()`.
+    `start()` may be called several times. At the end, call `stop()`.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Queues(Repetition):
         *,
         clock: Clock | None = None,
     ) -> None:
-        """`tell` is called from the thread that reads, with the key of each job whose state has changed."""
+        """After each read, the reading thread calls `tell` with the key of each job whose state has changed."""
         self._client = client
         self._jobs = jobs
         self._notify = tell
@@ -39,7 +39,7 @@ class Queues(Repetition):
         self._queues: dict[str, JobQueue] = {}  # by UID; replaced as a whole, so `get` needs no lock
 
     def get(self, uid: str) -> JobQueue | None:
-        """Return a job's queue state. Return None if the job is in no queue, or if its state was not read yet."""
+        """Return a job's state in its queue. Return None if the job is in no queue, or its state was not read yet."""
         return self._queues.get(uid)
 
     def _look(self) -> None:

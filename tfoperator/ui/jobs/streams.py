@@ -1,4 +1,4 @@
-"""The page's streams of jobs: responses without an end, with a line of JSON for each part that has changed.
+"""The page's streams of jobs. A stream is a response without an end that consists of lines of JSON.
 
 A stream first sends the current state, and then changes. `job_list` is the stream of the list of jobs. `one_job` is the
 stream of a single job, with the logs of the replicas that the page requests.
@@ -23,19 +23,20 @@ from tfoperator.ui.listening import ChangeListener
 from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, merged, next_changes
 
 _CLOCK_SKEW = 60.0
-"""The clock of a node may be at most this many seconds behind the API server's clock. The times of usage samples come
-from the clocks of nodes, and the creation time of a job comes from the API server's clock.
+"""Usage samples count as samples of a job if they are at most this many seconds older than the job. The times of
+samples come from the clocks of nodes, and the creation time of a job comes from the API server's clock. So the clock of
+a node may be this many seconds behind the API server's clock.
 """
 _ITEMS_PER_LINE = 250
-"""A line of JSON has at most this many jobs. After each line, other tasks of the event loop get a turn."""
+"""A line of JSON has at most this many jobs. After each line, the event loop can run other tasks."""
 
 
 async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
     """Yield lines with all jobs, and then lines with changes.
 
-    `{"jobs": [...], "gone": [...]}` has new and changed jobs, and the keys of deleted jobs. `{"synced": true, ...}`
-    follows when all jobs were sent. After each measurement, `{"used": {...}}` has the CPU, memory and other resources
-    that the pods of each job use, by the job's key.
+    `{"jobs": [...], "gone": [...]}` contains new and changed jobs, and the keys of deleted jobs. `{"synced": true,
+    ...}` follows when all jobs were sent. After each measurement, `{"used": {...}}` contains the CPU, memory and other
+    resources that the pods of each job use, by the job's key.
     """
     board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:
@@ -92,8 +93,8 @@ async def _parts(
         await put(_status(board))
         job = board.job(key)
         if job is not None and job.metadata.uid != uid:
-            # The job was deleted, and another job has its name now. The page discards the old job, so all parts of the
-            # new job must be sent, even if a part is equal.
+            # The job was deleted, and a new job has the same name. The page discards all parts of the old job. So send
+            # all parts of the new job, even if a part is equal to the part of the old job.
             uid = job.metadata.uid
             sent.clear()
         for name, value in _sections(cluster, job).items():
@@ -131,10 +132,14 @@ def _sections(cluster: Cluster, job: TFJob | None) -> Mapping[str, Any]:
 
 
 def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
-    """Return the usage samples of each replica since the times in `sampled` (by pod), and update these times."""
+    """Return the new usage samples of each replica. `sampled` contains, by pod, the time of the last sent sample.
+
+    The function updates `sampled`.
+    """
     samples = {}
     made = job.metadata.creation_timestamp
-    # Samples are stored by the names of pods. An earlier job with the same name had pods with the same names.
+    # Samples are stored by the name of the pod. So samples that are older than this job can belong to the pods of an
+    # earlier job with the same name.
     begin = made.timestamp() - _CLOCK_SKEW if made is not None else 0.0
     for pod in cluster.board.pods(job):
         meta = pod.metadata
@@ -146,7 +151,7 @@ def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[st
 
 
 def _used(cluster: Cluster, job: TFJob) -> dict[str, float]:
-    """Return the sum of the newest usage samples of a job's pods, by resource. It is empty if the job has ended."""
+    """Return the sum of the newest usage samples of a job's pods, by resource. For an ended job, return {}."""
     total: dict[str, float] = {}
     for pod in cluster.board.pods(job) if job.status.completion_time is None else ():
         for name, amount in cluster.usage.latest(pod.metadata.namespace, pod.metadata.name).items():

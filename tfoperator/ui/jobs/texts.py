@@ -1,6 +1,6 @@
-"""Texts of a job that the page requests when the user opens a tab: its YAML, its report, and logs in the archive.
+"""Texts that the page requests when the user opens a tab: a job's YAML, its report, and its logs in the log archive.
 
-All functions block.
+All functions of this module block.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def job_report(
 ) -> dict[str, str]:
     """Return the report on a job (`tfoperator report`) as text.
 
-    The function reads the logs of the job's pods, which can take some seconds. If `run`, a recorded run, has ended, it
-    already contains the report. Raises TFJobError, KubeError or OSError.
+    The function reads the logs of the job's pods, which can take some seconds. If `run` is a recorded run that has
+    ended, the function returns the report in the records of the run. Raises TFJobError, KubeError or OSError.
     """
     report = TFJobClient(client=client, archive_dir=archive_dir, run=run).get_job_report(name, namespace)
     return {"report": "\n".join(report_lines(report))}
@@ -51,9 +51,9 @@ def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
 
 
 def archived_runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None) -> list[dict[str, Any]]:
-    """Return all runs of a job's containers in the log archive. Of each pod, the oldest run comes first.
+    """Return all runs of a job's containers in the log archive. For each container, the oldest run comes first.
 
-    With `uid`, return only the runs of the job with this UID. Raises OSError.
+    Several jobs can have had the same name. With `uid`, return only the runs of the job with this UID. Raises OSError.
     """
     return [
         {
@@ -77,10 +77,10 @@ def archived_runs(root: str | os.PathLike[str], namespace: str, job: str, uid: s
 def archived_log(
     root: str | os.PathLike[str], namespace: str, job: str, wanted: Mapping[str, str], tail_lines: int
 ) -> dict[str, Any]:
-    """Return `{"text": ...}` with the last lines of a run's log in the archive, or None if there is no log.
+    """Return `{"text": ...}` with the last lines of a run's log. The text is None if the archive has no such log.
 
-    `wanted` identifies the run: `uid` is the UID of the job, `pod` the UID of the pod, and `log` the field `log` of the
-    run in the result of `archived_runs`. Raises OSError.
+    `wanted` identifies the run: `uid` is the UID of the job, `pod` is the UID of the pod, and `log` is the field `log`
+    of the run in the result of `archived_runs`. Raises OSError.
     """
     for record in archived_pods(root, namespace, job, wanted.get("uid") or None):
         for run in (run for container in record.containers for run in container.runs):

@@ -1,4 +1,4 @@
-"""The history of a replica as spans of time: pending, running, waiting, and how each run ended. Pure."""
+"""Converts the history of a replica into spans: periods in which the replica was pending, running and so on. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.kube.views.objects import ContainerState, ContainerStatus
+from tfoperator.kube.views.pod_status import ContainerState, ContainerStatus
 from tfoperator.sdk.states import container_status, waiting_reason, was_stopped
 from tfoperator.ui.jobs.objects import SeenPod
 
@@ -15,7 +15,8 @@ from tfoperator.ui.jobs.objects import SeenPod
 class TimelineRun(msgspec.Struct, frozen=True):
     """A run of a replica's container.
 
-    Without `finished`, the run has not ended. `stopped` is True if the container was stopped because its job had ended.
+    If `finished` is None, the run has not ended. `stopped` is True if the operator stopped the container because the
+    job had ended.
     """
 
     started: datetime
@@ -27,12 +28,14 @@ class TimelineRun(msgspec.Struct, frozen=True):
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """The observed runs of a pod's container, in the order of time. `gone` is the time at which the pod was deleted.
+    """The observed runs of a pod's container, in the order of time.
 
-    `restarts` is the restart count in the pod's status. `waits` is the reason why the pod waits. The start and the end
-    of a run identify it, and not its number: while a container waits for its restart, some kubelets have already
-    increased the restart count, and other kubelets have not. Times are in whole seconds, so two runs may have the same
-    start.
+    `restarts` is the restart count in the pod's status. `waits` is the reason why the pod waits. `gone` is the time at
+    which the pod was deleted.
+
+    The start and the end identify a run. The restart count does not identify the run: while a container waits for its
+    restart, some kubelets have already increased the restart count, and other kubelets have not. The start alone does
+    not identify a run either, because times are in whole seconds, so two runs may have the same start.
     """
 
     name: str
@@ -48,8 +51,8 @@ class PodRecord(msgspec.Struct, frozen=True):
 class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     """A period in the history of a replica. If `end` is None, the period has not ended.
 
-    `state` is `pending` (before the first run), `running`, `succeeded`, `failed`, `stopped` (a run that ended in this
-    way) or `waiting` (between two runs).
+    A period before the first run has the state `pending`, and a period between two runs has the state `waiting`. A run
+    has the state `running` if it has not ended. Otherwise its state is its result: `succeeded`, `failed` or `stopped`.
     """
 
     state: str
@@ -63,7 +66,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime) -> PodRecord:
     """Return the record of a pod, updated with the pod's current status.
 
-    A status contains only the current and the last run. Earlier runs come from the record `before`.
+    The status contains only the current and the last run. Older runs come from `before`, the record so far.
     """
     runs = before.runs if before is not None else ()
     status = container_status(pod)
@@ -86,20 +89,21 @@ def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime)
 
 
 def spans(records: Sequence[PodRecord]) -> Iterator[Span]:
-    """Yield the spans of a replica from the records of all pods that it has had. The oldest span comes first."""
+    """Yield the spans of a replica, the oldest span first. `records` are the records of all pods of the replica."""
     ordered = sorted(records, key=lambda record: record.created)
     for record, successor in zip(ordered, [*ordered[1:], None], strict=False):
         for span in _spans(record):
             if successor is None:
                 yield span
             elif span.start < successor.created:
-                # A terminating pod may still run when its successor exists. From then on, show only the successor.
+                # A terminating pod may still run when its successor already exists. Show only the successor from the
+                # creation of the successor on.
                 end = min(span.end or successor.created, successor.created)
                 yield msgspec.structs.replace(span, end=end)
 
 
 def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
-    """Return the records, grouped by the replica's name."""
+    """Return lists of records, by the name of the replica."""
     grouped: dict[str, list[PodRecord]] = {}
     for record in records.values():
         grouped.setdefault(record.replica, []).append(record)
@@ -125,9 +129,9 @@ def _spans(record: PodRecord) -> Iterator[Span]:
 
 
 def _with(runs: tuple[TimelineRun, ...], run: TimelineRun) -> tuple[TimelineRun, ...]:
-    """Return the runs with `run` added. If `run` is a newer state of a known run, it replaces the known state.
+    """Return the runs with `run` added, in the order of their starts.
 
-    The result is in the order of the starts.
+    If `runs` already contains an older state of the same run, `run` replaces the older state.
     """
     same = [
         at

@@ -1,8 +1,8 @@
-"""The CPU, memory and other resources that pods use over time.
+"""Samples of the CPU, memory and other resources that pods use.
 
-They are read from the metrics API (metrics.k8s.io) every 10 s while pages are open, and are kept for an hour. CPU is in
-cores, and memory is in bytes. Values of other resources, such as accelerators, are kept as the metrics API returns
-them.
+From the time at which the first page is opened, the page's server reads the samples from the metrics API
+(metrics.k8s.io) every 10 s. It keeps the samples of an hour. CPU is in cores, and memory is in bytes. Values of other
+resources, such as accelerators, are unchanged values from the metrics API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfoperator.sdk.usage import POD_METRICS, PodMetrics, decode_pod_metrics
 logger = logging.getLogger(__name__)
 
 PERIOD = 10.0
-"""The seconds between two requests. metrics-server itself measures every 15 s."""
+"""The seconds between two requests to the metrics API. metrics-server measures the usage every 15 s."""
 ABSENT_PERIOD = 60.0
 """The seconds until the next request if the metrics API does not exist or refuses the request."""
 SAMPLES = 360
@@ -33,7 +33,7 @@ MAX_PODS = 5000
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
-    """The resources that a pod used at a time (seconds since 1970), by the name of the resource, such as `cpu`."""
+    """The resources that a pod used at a time, by the name of the resource. `time` is in seconds since 1970."""
 
     time: float
     used: dict[str, float]
@@ -42,7 +42,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
 class UsageSamples(Repetition):
     """Reads and keeps the latest samples of each pod. Thread-safe.
 
-    `start()` and `stop()` may be called several times. After the first `stop()`, `start()` has no effect.
+    `start()` and `stop()` may be called several times. After the first call of `stop()`, `start()` has no effect.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class UsageSamples(Repetition):
         namespaces: Sequence[str] = ("",),
         on_round: Callable[[], object] = lambda: None,
     ) -> None:
-        """`on_round` is called after each request to the metrics API, from the thread that sends it."""
+        """After each request to the metrics API, the thread that sends the requests calls `on_round`."""
         self._client = client
         self._on_round = on_round
         self._namespaces = namespaces
         super().__init__(self._ask, seconds=PERIOD, clock=SystemClock(), name="ui-usage")
         self.problem = ""
-        """The reason why there are no new samples, for users, or ""."""
+        """A text for users: the reason why there are no new samples. It is "" if the last request succeeded."""
         self.rounds = 0
-        """How often this object has requested new samples from the metrics API so far. When the number has changed, the
-        caller reads the samples again.
+        """The number of requests to the metrics API so far. After each increase of this number, there may be new
+        samples.
         """
         self._samples_lock = threading.Lock()  # guards the samples
         self._samples: LRUCache[str, deque[Sample]] = LRUCache(MAX_PODS)  # by namespace/name
@@ -78,13 +78,13 @@ class UsageSamples(Repetition):
             return samples[-1].used if samples else {}
 
     def _ask(self) -> float:
-        """Send a request, and return the seconds until the next request."""
+        """Request new samples from the metrics API. Return the seconds until the next request."""
         problem = ""
         try:
             for namespace in self._namespaces:
                 self._add(list_all(ListWatch(self._client, POD_METRICS, namespace, decode_pod_metrics)).items)
         except NotFoundError:
-            problem = "There is no metrics API here: install metrics-server in the cluster."
+            problem = "The cluster has no metrics API: install metrics-server in the cluster."
         except ForbiddenError:
             problem = "You have no permission to read the metrics API (list pods.metrics.k8s.io)."
         except KubeError as error:

@@ -28,6 +28,7 @@ from tfoperator.sdk.states import (
 )
 from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.phases import SeenPhases, job_time
+from tfoperator.ui.jobs.resizes import resize_marks
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 from tfoperator.ui.streaming import seconds, short
 
@@ -37,14 +38,14 @@ _REPORTED_CONDITIONS = (
     ConditionType.RESTARTING,
     *(condition for condition in ConditionType if condition.traits.concern is Concern.ALARM),
 )
-"""If one of these conditions is true, the page offers a report on the job."""
+"""If a job has one of these conditions with the status True, the page offers a report on the job."""
 
 _UNREPORTED_ENDS = ("Interrupted",)
-"""The states of jobs that the user has ended with Ctrl-C. For such a job, the conditions are no reason for a report."""
+"""The states of jobs that the user has ended with Ctrl-C. A condition of such a job is no reason to offer a report."""
 
 
 def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
-    """Return a job's line in the list of jobs. `queue` is the job's state in its Kueue queue, if it is known."""
+    """Return the data of a job that the list of jobs shows. `queue` is the job's state in its Kueue queue, if known."""
     meta, status, state = job.metadata, job.status, job.state
     return {
         "key": meta.key,
@@ -67,7 +68,7 @@ def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
 def job_detail(
     job: TFJob, queue: JobQueue | None = None, phases: SeenPhases | None = None, *, local: bool = False
 ) -> dict[str, Any]:
-    """Return a job for its own page: the same data as in the list, and more details.
+    """Return the data of a job that the job's own page shows: the data of `job_row`, and more details.
 
     With `local`, the page may show the job's TensorBoard in a frame. `phases` are the phases that the page's server has
     recorded (`phases.follow`).
@@ -79,7 +80,6 @@ def job_detail(
         "queueState": "" if queue is None else short(str(queue)),
         "suspended": job.spec.suspended,
         "elastic": "" if elastic is None else short(elastic.text()),
-        "resizes": "" if elastic is None else short("; ".join(resize.text() for resize in elastic.resizes)),
         "managedBy": job.spec.policy.managed_by or "",
         "labels": job.metadata.labels,
         "broken": job.decode_error,
@@ -95,7 +95,7 @@ def job_detail(
         ],
         "tensorBoard": _tensorboard(job, local),
         "dataService": "" if job.status.data_service is None else short(job.status.data_service.in_short),
-        "time": None if job.status.usage is None else job_time(job.status.usage, phases),
+        "time": _time(job, phases),
         "hasReport": job.status.restarts > 0
         or (any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS) and job.state.word not in _UNREPORTED_ENDS)
         or bool(reasons_without_pods(job)),
@@ -105,8 +105,9 @@ def job_detail(
 def replica_rows(
     job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodRecord], events: Sequence[Event], now: datetime
 ) -> list[dict[str, Any]]:
-    """Return all replicas: first replicas with a pod, then replicas whose pods are gone, then replicas without a pod.
+    """Return the data of all replicas of a job, in three groups.
 
+    The groups are: the replicas with a pod; the replicas whose pods were deleted; the replicas that had no pod so far.
     `records` are the records of the job's pods in the history, by UID.
     """
     lives = by_replica(records)
@@ -137,7 +138,7 @@ def replica_rows(
 
 
 def event_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """Return the latest MAX_EVENTS events, the latest first."""
+    """Return the data of the latest events, the latest event first. There are at most MAX_EVENTS events."""
     latest = sorted(events, key=lambda event: event.last_seen)[-MAX_EVENTS:]
     return [
         {
@@ -191,9 +192,9 @@ def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:
 
 
 def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
-    """Return the text next to the job's state: how the job ended, or why it waits.
+    """Return the text that the page shows next to the job's state: how the job ended, why it waits, or where it runs.
 
-    A job can wait in its Kueue queue, or run in another cluster (MultiKueue).
+    A job can wait in a queue of Kueue. With MultiKueue, a job runs in another cluster.
     """
     if final_condition(job) is not None:
         return state.message
@@ -202,16 +203,27 @@ def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
     if state.message:
         return state.message + (f" (on cluster {queue.cluster})" if queue is not None and queue.cluster else "")
     if is_multikueue(job):
-        where = f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that it chooses"
-        return f"MultiKueue manages this job, and runs it on {where}."
+        where = f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that it selects"
+        return f"MultiKueue manages this job, and runs the job on {where}."
     return job.decode_error or "The operator has not read this job yet."
+
+
+def _time(job: TFJob, phases: SeenPhases | None) -> dict[str, Any] | None:
+    """Return how the job used its time, and the changes of its number of workers; None if the status has no usage."""
+    usage, elastic = job.status.usage, job.status.elastic
+    if usage is None:
+        return None
+    marks = resize_marks(elastic)
+    if elastic is None or not marks:
+        return job_time(usage, phases)
+    return job_time(usage, phases) | {"resizes": marks, "changes": max(elastic.changes, len(marks))}
 
 
 def _tensorboard(job: TFJob, local: bool) -> dict[str, Any] | None:
     """Return the address of the job's TensorBoard, or None if the job's status has no address.
 
-    `url` is "" if it is not an http or https URL. `framed` is True if the page may show it in a frame, because the
-    server is on this machine.
+    `url` is "" if the address is not an http or https URL. `framed` is True if the page may show TensorBoard in a
+    frame, because TensorBoard runs on this machine.
     """
     status = job.status.tensor_board
     if status is None or not status.url:

@@ -1,7 +1,7 @@
 """The page's streams of pipeline runs.
 
-A stream is a response with lines of JSON: first the current state, then changes, and the log of a step. The module also
-returns artifacts with their lineage.
+A stream is a response that consists of lines of JSON: first the current state, and then changes. The stream of a run
+can also contain the log of a step. The module also returns artifacts with their lineage.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 MAX_RUNS = 1000
 """The page lists at most this many runs: the newest runs."""
 _READ_SECONDS = 10.0
-"""The seconds after which the store is read again if a run is in progress, even without a write. The expiry of a run's
-lease is no write, and changes the state that the page shows.
+"""If a run is in progress, the server reads the store again after this many seconds, even if the store was not written.
+The reason: when the lease of a run expires, the page shows another state of the run, but the store was not written.
 """
 _READERS = 4
 _LOG_PAUSE = 0.5
-"""The seconds between two reads of a log to whose end the stream has come."""
+"""If a read of a log returns no new lines, the server waits this many seconds before it reads the log again."""
 _PIECE_BYTES = 256 << 10
-"""The server reads at most this many bytes of a log at once, and sends them in a line of JSON."""
+"""The server reads at most this many bytes of a log at once, and sends these bytes in a line of JSON."""
 _MAX_LINE = 64 << 10
-"""If there are at least this many bytes of a log without a line end, the server sends this many bytes as a line. So a
-file without line ends can't fill the memory.
+"""If a line of a log has more than this many bytes, the server sends this many bytes as a line of its own. So a file
+without line ends can't fill the memory.
 """
 
 
@@ -46,10 +46,10 @@ class PipelinePages:
     """The pipeline runs of a home, for all browser tabs. `find_job` finds a TFJob by its UID, for links to its page.
 
     While tabs are open, a single thread looks for changes every few seconds. It reads the runs only if
-    `Database.changes` returns another text than before, and checks whether the runners of unfinished runs still live.
-    PostgreSQL also wakes the thread after each write.
+    `Database.changes` returns another text than before. It also checks whether the runners of unfinished runs still
+    live. PostgreSQL also wakes the thread after each write.
 
-    Call `runs` and `run` only in the thread of the event loop. Call `stop()` when the streams have ended; it also
+    Call `runs` and `run` only in the thread of the event loop. When the streams have ended, call `stop()`, which also
     closes the home.
     """
 
@@ -63,7 +63,7 @@ class PipelinePages:
         self._rows: Mapping[str, dict[str, Any]] = {}
         self._status: Mapping[str, Any] = {"synced": False, "problems": {}}
         self.place = str(home)
-        """The directory or URL of the home, for users."""
+        """A text for users: the directory or URL of the home."""
         # Only the thread of `_look` uses the following fields.
         self._store: MetadataStore | None = None  # None before the first run
         self._mark = ""  # the text of `Database.changes` before the last read of the runs
@@ -80,8 +80,8 @@ class PipelinePages:
     async def runs(self) -> AsyncGenerator[bytes, None]:
         """Yield lines with all runs, and then lines with changes.
 
-        `{"runs": [...], "gone": [...]}` has new and changed runs, and the ids of removed runs. `{"synced": true, ...}`
-        follows after each of them.
+        `{"runs": [...], "gone": [...]}` contains new and changed runs, and the ids of removed runs. The status
+        `{"synced": ..., "problems": ...}` follows each of these lines.
         """
         self._looks.start()
         with self._listeners.listening() as listener:
@@ -97,7 +97,7 @@ class PipelinePages:
                 await next_changes(listener)
 
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
-        """Yield the parts of a run (`run` and `steps`), each when it has changed.
+        """Yield the two parts of a run, `run` and `steps`, and each part again when it has changed.
 
         If `step` is the name of a step, also yield the step's log, beginning with its last `tail_lines` lines.
         """
@@ -108,7 +108,7 @@ class PipelinePages:
         )
 
     def artifact(self, number: str) -> dict[str, Any]:
-        """Return an artifact with its lineage. The call blocks. Raises NotThere or CannotRead."""
+        """Return the artifact with the id `number`, and its lineage. The call blocks. Raises NotThere or CannotRead."""
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise NotThere("the id of an artifact must be a number")
         with self._opened() as store:
@@ -136,7 +136,7 @@ class PipelinePages:
         return pause if problem or store is None else store.database.wait(pause)
 
     def _read_runs(self) -> str:
-        """Read the runs if the store has changed. Return the error as text, or "" if there is no error."""
+        """Read the runs if the store has changed. Return the message of an error, or "" if there is no error."""
         try:
             before, self._store = self._store, self._home.reading() if self._home.exists() else None
             mark = self._store.database.changes() if self._store is not None else ""
@@ -158,7 +158,7 @@ class PipelinePages:
         """Yield the home's store for reading. Raises NotThere if there are no runs yet, or CannotRead."""
         try:
             if not self._home.exists():
-                raise NotThere("no pipeline was run in this folder yet")
+                raise NotThere("this page has no pipeline runs yet")
             yield self._home.reading()
         except StoreError as error:
             raise CannotRead(str(error)) from error
@@ -177,9 +177,10 @@ class PipelinePages:
     # The following methods run in the thread of the event loop.
 
     async def _parts(self, run_id: str, step: str, has_step: asyncio.Event, put: Put) -> None:
-        """Send the parts of a run with `put`, each when it has changed. Set `has_step` when the run has the step.
+        """Send the parts of a run with `put`, and each part again when it has changed.
 
-        A run in progress is read every second or two, because changes of its launch records cause no notification.
+        Set `has_step` as soon as the run has the step. Read a run in progress every second or two, because a change of
+        its launch records causes no notification.
         """
         loop, sent = asyncio.get_running_loop(), dict[str, bytes]()
         with self._listeners.listening() as listener:
@@ -207,7 +208,7 @@ class PipelinePages:
     async def _log(self, run_id: str, step: str, has_step: asyncio.Event, tail_lines: int, put: Put) -> None:
         """Wait until `has_step` is set, and send the lines of the step's log with `put`.
 
-        `put` waits for a slow client, so each line is sent once.
+        `put` waits until the client has received the previous lines. So a slow client also receives every line.
         """
         await has_step.wait()
         loop = asyncio.get_running_loop()
@@ -236,14 +237,15 @@ class StepLogTail:
         self._tail_lines = tail_lines
         self._file: tuple[int, int] | None = None  # device and inode of the file of the last read
         self._position = 0
-        self._rest = 0  # the number of bytes after the position, in a last line without a line end
+        self._rest = 0  # the number of bytes after the position: the last line, which has no line end yet
 
     def read(self) -> tuple[list[str], bool]:
         """Return the new lines since the last call, and whether another file has replaced the file.
 
-        The lines have at most 256 KiB; call again for more lines. If the file was replaced, the page must remove the
-        earlier lines. A last line without a line end is returned only if it has not grown since the last call. While
-        there is no file, there are no lines. Symbolic links, devices and pipes are not opened. Raises CannotRead.
+        A call returns at most 256 KiB, so call the method again for more lines. If the file was replaced, the page must
+        remove the earlier lines. A last line without a line end is returned only if it has not grown since the last
+        call. If the file does not exist, there are no lines. The method does not open symbolic links, devices and
+        pipes. Raises CannotRead.
         """
         before = self._file
         try:

@@ -18,7 +18,7 @@ MAX_VALUES = 200
 it shows at most this many parameters, inputs and outputs, and this many artifacts of each input or output.
 """
 MAX_DRAWN = 500
-"""The page draws a run as a picture if the run has at most this many steps."""
+"""The page draws the graph of a run only if the run has at most this many steps."""
 
 FindJob = Callable[[str], tuple[str, str] | None]
 """A function that returns the namespace and name of the TFJob with a UID, or None if the page has no such job."""
@@ -27,7 +27,10 @@ _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-pro
 
 
 def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, Any]:
-    """Return a run's line in the list of runs. `executions` has the execution of each step, or only its state."""
+    """Return the data of a run that the list of runs shows. `executions` contains the executions, or only their states.
+
+    The keys of `executions` are the names of steps.
+    """
     states = states_of(run, executions)
     running = [name for name, state in states.items() if state == "running"]
     return {
@@ -43,7 +46,10 @@ def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | Execution
 
 
 def run_detail(run: RunRecord, executions: Mapping[str, ExecutionRecord]) -> dict[str, Any]:
-    """Return a run for its own page: its row in the list, its parameters, and the place of each step in pixels."""
+    """Return the data of a run that the run's own page shows: the data of `run_row`, and more details.
+
+    `picture` contains the position of each step in the graph, in pixels.
+    """
     return run_row(run, executions) | {
         "message": short(run.message),
         "root": run.root,
@@ -60,9 +66,9 @@ def step_rows(
     makers: Mapping[int, Maker],
     find_job: FindJob,
 ) -> list[dict[str, Any]]:
-    """Return the steps of a run in order, with the inputs and outputs of each step.
+    """Return the data of a run's steps in their order, with the inputs and outputs of each step.
 
-    `makers` has, by the id of an artifact, the run and step that made it.
+    `makers` contains the run and the step that made an artifact, by the id of the artifact.
     """
     return [
         {
@@ -77,7 +83,7 @@ def step_rows(
 
 
 def artifact_detail(origin: Lineage, use: Lineage) -> dict[str, Any]:
-    """Return an artifact with its lineage: `origin` is the tree of its ancestors, and `use` the tree of descendants."""
+    """Return an artifact with its lineage: `origin` is the tree of its ancestors, `use` the tree of its descendants."""
     return {"artifact": _artifact(origin.artifact, {}), "origin": _lineage(origin), "use": _lineage(use)}
 
 
@@ -151,7 +157,7 @@ def _lineage(tree: Lineage) -> dict[str, Any]:
 
 
 def _values(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return parameters or properties as texts. A text stays unchanged, and any other value becomes JSON."""
+    """Return the values of parameters or properties as texts. A text stays unchanged. Other values become JSON."""
     return {
         short(name): short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
         for name, value in islice(values.items(), MAX_VALUES)

@@ -1,18 +1,18 @@
-// The session, and requests to the server: answers in one piece, and streams of JSON lines.
+// The session, and requests to the server. An answer is either a single JSON value or a stream of JSON lines.
 
 const KEY = "tfoperator-key";
-const QUIET = 25_000; // without a line for so long (the server sends one every 10 s) a stream is broken
-const RETRY = [500, 1000, 2000, 5000, 10_000];
+const QUIET = 25_000; // milliseconds without a line after which a stream counts as broken (the server sends a line every 10 s)
+const RETRY = [500, 1000, 2000, 5000, 10_000]; // milliseconds before each new attempt to open a stream
 
 export class Unauthorized extends Error {}
 
 const headers = () => ({ "X-Tfoperator-Key": localStorage.getItem(KEY) ?? "" });
 
-let token = ""; // of a link that the server has not answered yet
+let token = ""; // the token of a link, until the server has accepted or rejected the token
 
 /** Exchange a link's token for a session, and remove the token from the address bar.
  *
- * Throws when there was no answer, or the server failed: the link may still be valid, and the next call tries it again. */
+ * Throws if there was no answer, or the server failed. The link may still be valid then, so the next call sends the token again. */
 export async function signIn() {
   const found = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
   if (found) {
@@ -27,7 +27,7 @@ export async function signIn() {
   if (answer.ok) localStorage.setItem(KEY, (await answer.json()).key);
 }
 
-/** An answer as JSON. Throws Unauthorized, or an Error with the server's message. */
+/** Send a request, and return the JSON value of the answer. Throws Unauthorized, or an Error with the server's message. */
 export async function get(path, query = {}) {
   const answer = await fetch(`${path}?${new URLSearchParams(query)}`, { headers: headers() });
   if (answer.status === 401) throw new Unauthorized();
@@ -36,10 +36,11 @@ export async function get(path, query = {}) {
   return body;
 }
 
-/** A stream that is opened again when it breaks, until `close()`. `opened()` comes before each first message.
+/** A stream of messages. When the connection breaks, the stream connects again, until `close()` is called.
  *
- * A hidden page closes it after half a minute, and opens it again when it is visible: a browser has six connections to a
- * server for all pages together. */
+ * After each connect, the stream calls `opened()` before the first message. If the page is hidden for half a minute, the
+ * stream disconnects. When the page is visible again, the stream connects again. The reason: a browser opens at most six
+ * connections to a server, for all its tabs together. */
 export class Stream {
   constructor(path, query, { opened = () => {}, message, state = () => {} }) {
     Object.assign(this, { path, query, opened, message, state, failures: 0, closed: false, fresh: true });

@@ -1,4 +1,4 @@
-// Artifacts: the artifacts that a step has read and made, and the lineage of an artifact.
+// Shows artifacts: the inputs and outputs of a step, and the page of an artifact with the artifact's lineage.
 
 import { get, Unauthorized } from "./api.js";
 import { h, setText } from "./dom.js";
@@ -6,11 +6,11 @@ import { clock } from "./format.js";
 import { addressOf } from "./runs.js";
 import { visible } from "./text.js";
 
-const INDENTED = 8; // levels of a lineage that are indented further
+const INDENTED = 8; // a lineage is a tree: deeper levels of the tree are not indented any further
 
 const STATES = { PENDING: "not made yet", ABANDONED: "was never made", DELETED: "was removed" };
 
-/** The artifacts of a step's inputs or outputs, by name. The maker of an artifact is left out if it is `own` ({run, step}). */
+/** Show the artifacts of a step's inputs or outputs, by name. `own` ({run, step}) is this step: it is not shown as the maker of artifacts. */
 export function sides(title, side, own) {
   const names = Object.entries(side);
   return h("section", { "aria-label": title }, h("h3", {}, title), names.length ? h("dl", { class: "sides" }, names.map(([name, artifacts]) =>
@@ -25,12 +25,12 @@ function artifact(one, own) {
 
 const link = (one) => h("a", { href: `#/artifacts/${one.id}` }, visible(`${one.type} ${one.id}`));
 
-/** A link to a step; if its run was removed, only the step's name. */
+/** Return a link to a step. If the run of the step was removed, return only the name of the step. */
 export function stepLink({ run, step }) {
   return run ? h("a", { href: addressOf(run, step) }, visible(`${step} of run ${run}`)) : h("span", {}, visible(`${step} of a run that was removed`));
 }
 
-/** Names and values in one line each. */
+/** Return a list of names and values, or null if there are no values. */
 export function properties(values) {
   const all = Object.entries(values ?? {});
   return all.length ? h("ul", { class: "properties" }, all.map(([name, value]) => h("li", {}, h("span", { class: "muted" }, visible(name)), " ", visible(value)))) : null;
@@ -40,7 +40,7 @@ export class ArtifactView {
   constructor({ id, setState }) {
     this.up = "#/runs";
     this.heading = h("h1", { tabindex: -1 }, `Artifact ${id}`);
-    this.said = h("p", { class: "muted", role: "status" }, "Reading \u2026");
+    this.said = h("p", { class: "muted", role: "status" }, "Loading \u2026");
     this.content = h("div", { class: "stack about" });
     this.element = h("div", {}, h("a", { class: "back", href: this.up }, "\u2190 All runs"), h("div", { class: "title" }, this.heading), this.said, this.content);
     this.load(id, setState);
@@ -74,10 +74,10 @@ export class ArtifactView {
 
 const panel = (title, content) => h("section", { class: "panel", "aria-label": title }, h("header", {}, h("h2", {}, title)), h("div", { class: "body" }, content));
 
-// An artifact, the steps that made or read it, and below each step the next artifacts.
+// Show an artifact, the steps that made or read the artifact, and, indented, the other artifacts of these steps.
 function tree(one, depth = 0) {
   const { artifact: it, executions, next, repeated, cut } = one;
   return h("ul", { class: depth && depth < INDENTED ? "lineage inner" : "lineage" }, h("li", {}, link(it), " ", h("span", { class: "mono" }, visible(it.uri)),
-    repeated ? " (see above)" : cut ? " (not all artifacts are shown: the tree is too large)" : executions.length || depth ? "" : h("p", { class: "muted" }, "No pipeline step made this artifact."),
+    repeated ? " (see above)" : cut ? " (not all artifacts are shown: the tree is too large)" : executions.length || depth ? "" : h("p", { class: "muted" }, "None: the records contain no such pipeline step."),
     executions.map((by) => h("div", {}, h("span", { class: "muted" }, "by "), stepLink(by), properties(by.parameters))), next.map((below) => tree(below, depth + 1))));
 }

@@ -1,15 +1,16 @@
-// Line charts as SVG: some series over time, with axes, and the values at the pointer.
+// Draws line charts as SVG: one or more series over time, with axes. The title shows the values at the mouse pointer.
 
 import { h, s } from "./dom.js";
 import { clock, number } from "./format.js";
 import { visible } from "./text.js";
 
 const W = 330, H = 170, LEFT = 46, BOTTOM = 20, TOP = 8, RIGHT = 8;
-const FINEST = 400; // points that are drawn per series
-const LARGEST = 1e300; // larger values are drawn here: the distance between two numbers has to be a number
+const FINEST = 400; // the chart draws about this many points of a series
+const LARGEST = 1e300; // the chart draws larger values as this value, because the difference of two values must not be infinite
 
-/** A figure. `series`: [{name, points: [[time, value], ...]}]; `format` formats values; `x` formats times. With `binary` the
- *  lines of the grid are at round numbers of bytes: 4 GiB, 8 GiB. */
+/** Return a chart as a figure, or null if there are no points. `series`: [{name, points: [[time, value], ...]}]; `format`
+ *  formats values; `x` formats times. With `from0`, the axis of values begins at 0. With `binary`, the lines of the grid are
+ *  at round numbers of bytes: 4 GiB, 8 GiB. */
 export function chart({ title, series, format = number, x = clock, from0 = false, binary = false }) {
   const drawn = series.map((one, i) => ({ ...one, colour: `c${i % 8}`, points: thinned(one.points) })).filter((one) => one.points.length);
   const all = drawn.flatMap((one) => one.points);
@@ -61,7 +62,7 @@ function ticks(low, high, binary) {
   return found;
 }
 
-// The extremes of each stretch, so that outliers stay visible.
+// Reduce the number of points: of each short part of the series, keep the smallest and the largest value. So outliers stay visible.
 function thinned(points) {
   if (points.length <= FINEST) return points;
   const size = (points.length / FINEST) * 2, found = [];

@@ -1,14 +1,14 @@
-// Two runs that are over, side by side: their ends, parameters, last metrics, and their curves over each other.
+// Compares two runs that have ended: tables with results, parameters and last metrics, and charts with the curves of both runs.
 
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { capital, count } from "./format.js";
 import { visible } from "./text.js";
 
-const CHARTS = 32; // a run keeps at most so many curves
+const CHARTS = 32; // the page shows at most this many charts, because the record of a run has at most this many curves
 
 export class ComparisonView {
-  /** `tables`: [[title, header, rows], ...]; `curves`: of each run the points [step, value] by metric. */
+  /** `tables`: [[title, header, rows], ...]; `curves`: for each run, the points [step, value] of each metric. */
   constructor({ tables, curves }) {
     const names = tables[0][1].slice(1), metrics = [...new Set(curves.flatMap(Object.keys))];
     const drawn = metrics.map((metric) => [metric, names.map((name, i) => ({ name, points: curves[i][metric] ?? [] }))])

@@ -1,13 +1,13 @@
-// Elements made from data. Text is always set as text: these functions can't turn a string into markup.
+// Creates elements from data. These functions insert each string as text, and never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes (`class`, `aria-label`, ...), listeners (`onclick`) and children (nodes or text). */
+/** Create an HTML element with attributes (`class`, `aria-label`, ...), listeners (`onclick`) and children (nodes or text). */
 export function h(name, attributes = {}, ...children) {
   return fill(document.createElement(name), attributes, children);
 }
 
-/** The same for SVG. */
+/** Create an SVG element. The parameters are the same as the parameters of `h`. */
 export function s(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
@@ -22,18 +22,18 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Set text if it differs: this avoids a needless layout. */
+/** Set the text of an element only if it differs from the current text. This avoids a needless layout. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Set an attribute if it differs; null removes it. */
+/** Set an attribute of an element only if it differs from the current value. The value null removes the attribute. */
 export function setAttribute(element, name, value) {
   if (value === null) element.removeAttribute(name);
   else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
-/** Calls a function once in the next frame, for any number of requests. */
+/** Return a function that makes the browser call `draw` once in the next frame, even if the function is called often. */
 export function framed(draw) {
   let asked = 0;
   return () => {

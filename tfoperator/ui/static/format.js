@@ -1,6 +1,6 @@
-// Numbers and times for people. Pure, but for the time zone.
+// Formats numbers and times for people. The functions are pure, except that some use the current time or the time zone.
 
-/** Seconds as people say them: 45s, 3m 20s, 2h 5m, 4d 3h. */
+/** A number of seconds in one or two units: 45s, 3m 20s, 2h 5m, 4d 3h. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "\u2013";
   const all = Math.max(0, Math.round(seconds));
@@ -12,17 +12,17 @@ export function duration(seconds) {
   return `${Math.floor(all / size)}${name}` + (rest && all < size * 10 ? ` ${rest}${units[first + 1][1]}` : "");
 }
 
-/** How long ago a time (seconds since 1970) was. */
+/** The duration from `time` (seconds since 1970) until now. */
 export const ago = (time, now = Date.now() / 1000) => (time === null || time === undefined ? "\u2013" : duration(now - time));
 
-/** A time of today as 14:03:07, of another day with its date. */
+/** A time of today in the format 14:03:07. A time of another day also has its date. */
 export function clock(time) {
   const date = new Date(time * 1000);
   const text = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
   return date.toDateString() === new Date().toDateString() ? text : `${date.toLocaleDateString()} ${text}`;
 }
 
-/** Bytes as 512 MiB. */
+/** A number of bytes in the format 512 MiB. */
 export function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let power = 0;
@@ -30,7 +30,7 @@ export function bytes(value) {
   return `${value >= 100 || power === 0 ? value.toFixed(0) : Number(value.toPrecision(3))} ${units[power]}`;
 }
 
-/** A number of any size with four digits that count. */
+/** A number of any size with at most four significant digits. */
 export function number(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
@@ -38,10 +38,10 @@ export function number(value) {
   return String(Number(value.toPrecision(4)));
 }
 
-/** Whether a resource is counted in bytes. */
+/** Whether the unit of a resource is bytes. */
 export const inBytes = (resource) => resource === "memory" || resource.endsWith("memory") || resource.endsWith("storage");
 
-/** The use of a resource as text: cores, bytes, or a number. Each resource has one unit: 0.022 cores stand beside 1.57. */
+/** An amount of a resource as text: cores, bytes, or a number. CPU is always in cores, so that amounts can be compared: 0.022 and 1.57. */
 export function amount(resource, value) {
   if (resource === "cpu") return number(Number(value < 1 ? value.toFixed(3) : value.toPrecision(3)));
   return inBytes(resource) ? bytes(value) : number(value);
@@ -49,15 +49,15 @@ export function amount(resource, value) {
 
 const SUFFIXES = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, "": 1 };
 
-/** A quantity of Kubernetes (1800m, 4Gi) in the form of `amount`; any other text unchanged. */
+/** A quantity of Kubernetes (1800m, 4Gi) in the format of `amount`. Any other text is returned unchanged. */
 export function quantity(resource, text) {
   const [, digits, suffix] = /^([0-9.]+(?:[eE][-+]?[0-9]+)?)([kKMGTPm]?i?)$/.exec(text) ?? [];
   const value = Number(digits) * SUFFIXES[suffix];
   return Number.isFinite(value) ? amount(resource, value) : text;
 }
 
-/** Whole percents of parts, by name, that sum to 100: each is cut, and the largest remainders are rounded up.
- *  The percents of `cut`, a name, are only cut, as `describe` cuts them. */
+/** Return the share of each part in whole percent, by name. The sum of the shares is 100: each share is rounded down, and then
+ *  1 is added to the shares with the largest remainders. The share with the name `cut` is only rounded down, as in `tfoperator describe`. */
 export function percents(parts, cut) {
   const total = Object.values(parts).reduce((sum, one) => sum + one, 0);
   const exact = Object.entries(parts).map(([name, part]) => [name, total ? (100 * part) / total : 0]);
@@ -68,7 +68,7 @@ export function percents(parts, cut) {
   return found;
 }
 
-/** The message without the job's name at its beginning, and without "is running": the page shows both beside it. */
+/** The message of a job without "TFJob NAME" and "is running" at its beginning, because the page shows name and state beside the message. */
 export function told(message, job) {
   for (const name of [`${job.namespace}/${job.name}`, job.name]) {
     const start = `TFJob ${name} `;
@@ -80,10 +80,10 @@ export function told(message, job) {
   return message;
 }
 
-/** A word with a capital letter. */
+/** The word with its first letter as a capital letter. */
 export const capital = (word) => word.charAt(0).toUpperCase() + word.slice(1);
 
-/** 12,345. */
+/** A whole number in the format 12,345. */
 export const count = (value) => value.toLocaleString("en-US");
 
 const OK = new Set(["Succeeded", "Completed", "Cached"]);
@@ -91,7 +91,7 @@ const BAD = new Set(["Failed", "Stalled", "Diverged", "TimedOut", "Interrupted",
 const RUN = new Set(["Running"]);
 const IDLE = new Set(["Cancelled", "Not run", "Waiting", "Suspended", "Gone", "Stopped", "Terminating", "No pod", "Elsewhere"]);
 
-/** The look of a state: ok, bad, run, wait or "" (plain). */
+/** The CSS class for the colour of a state: ok (green), bad (red), run (blue), wait (yellow) or "" (grey). */
 export function tone(state) {
   if (OK.has(state)) return "ok";
   if (BAD.has(state)) return "bad";
@@ -100,7 +100,7 @@ export function tone(state) {
   return /^(Err|Crash|ImagePull|Invalid|CreateContainer)|Error$/.test(state) ? "bad" : "wait";
 }
 
-/** Percent and remaining seconds of `status.progress`, each null if it is not in the status. */
+/** Values from `status.progress`: percent, remaining seconds (`left`), step and total steps. A value that is missing there is null. */
 export function progressOf(progress) {
   if (!progress) return { percent: null, left: null, step: null };
   const percent = numberIn(progress, "percentage");

@@ -1,13 +1,13 @@
-// The graph of a run: a box for each step, where the server has put it, on the right of the steps that it reads from.
+// Draws the graph of a run: a box for each step, at the position from the server. A step is on the right of the steps whose outputs it reads.
 
 import { h, s } from "./dom.js";
 import { capital, tone } from "./format.js";
 import { addressOf } from "./runs.js";
 import { visible } from "./text.js";
 
-const NAME = 24, NOTE = 28; // characters that fit into a box
+const NAME = 24, NOTE = 28; // the numbers of characters that fit into a box: of the step's name, and of the text below
 
-/** `notes` has the state of each step, and the text below its name; each box is a link to its step. */
+/** Return the graph. Each box is a link to its step. `notes` contains, by the name of the step, its state and the text below the name. */
 export function graph(run, notes, chosen) {
   const { width, height, boxes, lines, box_width: wide, box_height: high } = run.picture;
   const nodes = boxes.map(({ name, x, y }) => {

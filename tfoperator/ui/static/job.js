@@ -1,4 +1,4 @@
-// One job: its state and the reason for it, and tabs with details.
+// The page of a job: the job's state with the reason for the state, and tabs with details.
 
 import { Stream } from "./api.js";
 import { framed, h, setAttribute, setText } from "./dom.js";
@@ -31,9 +31,9 @@ export class JobView {
     clearInterval(this.ticking);
   }
 
-  /** The stream of this job; with `logs` ({logs, tail}) also the logs of those replicas. */
+  /** Open the stream of this job. With `logs` ({logs: names of replicas, tail: number of lines}), the stream also contains these logs. */
   connect(logs = {}) {
-    if (this.closed) return; // a tab that closes asks for the stream without its logs, but that stream would stay open
+    if (this.closed) return; // the logs tab calls this method when it closes: on a closed page, the new stream would stay open
     this.stream?.close();
     this.logs = logs;
     this.stream = new Stream("/api/job", { namespace: this.namespace, name: this.name, ...logs }, {
@@ -73,7 +73,7 @@ export class JobView {
     this.draw();
   }
 
-  // Another job of this name is shown from its beginning, without the data of the job before.
+  // If the job was deleted, and a new job has the same name, remove the data of the old job.
   identify(uid) {
     const anew = this.uid !== undefined && this.uid !== uid;
     this.uid = uid;
@@ -101,7 +101,7 @@ export class JobView {
 
   drawNotice() {
     const problems = Object.entries(this.problems ?? {});
-    let text = problems.length ? `This page may be out of date or incomplete: the API server can't be read (${visible(problems.map(([kind, why]) => `${kind}: ${why}`).join(", "))}).` : "";
+    let text = problems.length ? `This page may be out of date or incomplete, because it can't read some objects from the API server (${visible(problems.map(([kind, why]) => `${kind}: ${why}`).join(", "))}).` : "";
     if (this.data.job === null) text = "This job does not exist, or it was deleted.";
     if (text !== (this.noticed ?? "")) { this.noticed = text; this.notice.replaceChildren(text ? h("p", { class: "notice", role: "alert" }, text) : ""); }
     if (this.data.job === null && !this.tab && this.about.archive) { this.drawTabs({}); }
@@ -111,7 +111,7 @@ export class JobView {
     const now = job.completed ?? Date.now() / 1000;
     const facts = [["Ready", job.completed ? null : job.ready], ["Requested replicas", Object.entries(job.replicas).map(([kind, n]) => `${n} ${kind}`).join(", ")],
       [job.completed ? "Duration" : "Running for", job.started ? duration(now - job.started) : null], ["Age", ago(job.created)],
-      ["Restarts", job.restarts === null ? null : count(job.restarts) + (job.disruptions ? `, ${count(job.disruptions)} of them after disruptions` : "")], ["Elastic workers", job.elastic], ["Changes of size", job.resizes], ["Data service", job.dataService], ["Queue", job.queueState || job.queue], ["Managed by", job.managedBy],
+      ["Restarts", job.restarts === null ? null : count(job.restarts) + (job.disruptions ? `, ${count(job.disruptions)} of them after disruptions` : "")], ["Elastic workers", job.elastic], ["Data service", job.dataService], ["Queue", job.queueState || job.queue], ["Managed by", job.managedBy],
       ["Ended", job.completed ? clock(job.completed) : null]].filter(([, value]) => value);
     const said = JSON.stringify(facts);
     if (said === this.factsSaid) return;

@@ -13,15 +13,15 @@ function metric({ progress }) {
 }
 
 const JOBS = {
-  path: "/api/jobs", part: "jobs", address: "#/", title: "Jobs", label: "jobs", placeholder: "Filter by name, namespace or message  ( / )",
+  path: "/api/jobs", part: "jobs", address: "#/", title: "Jobs", label: "jobs", placeholder: "Filter by name, namespace or message  (key: /)",
   columns: [["name", "Job"], ["state", "State"], ["", "Activity"], ["", "Last metric"], ["cpu", "CPU"], ["gpu", "GPU"],
     ["", "Ready"], ["restarts", "Restarts"], ["took", "Duration"], ["created", "Age"]],
   order: ["Running", "Pending", "Created", "Restarting", "Stalled", "Straggling", "Diverged", "Suspended", "Failed", "TimedOut", "Interrupted", "Died", "Succeeded",
     "Terminating"],
   sortedBy: "attention", down: ["attention", "cpu", "gpu", "restarts", "took", "created"],
-  noMatch: "No job matches the filter", looking: "Looking for jobs \u2026",
+  noMatch: "No job matches the filter", looking: "Loading the jobs \u2026",
   empty: ["No jobs yet", "To submit a job: tfoperator submit job.yaml, or kubectl apply -f job.yaml"],
-  trouble: (reasons) => `This page may be out of date or incomplete: the API server can't be read (${reasons}).`,
+  trouble: (reasons) => `This page may be out of date or incomplete, because it can't read some objects from the API server (${reasons}).`,
   state: (job) => job.state,
   text: (job) => `${job.name} ${job.namespace} ${job.message}`,
   value: (by) => ({ name: (job) => job.name, restarts: (job) => job.restarts ?? 0, created: (job) => job.created ?? 0, took: (job) => took(job) ?? 0,

@@ -1,4 +1,5 @@
-// A live list of things: counted by state, filtered, sorted, and as fast with 5,000 rows as with five.
+// A list of jobs or pipeline runs that updates itself. The user can filter and sort the list. It draws only the visible rows, so it is
+// also fast with 5,000 rows.
 
 import { Stream } from "./api.js";
 import { framed, h, setAttribute, setText } from "./dom.js";
@@ -9,10 +10,15 @@ import { VirtualList } from "./virtual.js";
 const NARROW = matchMedia("(max-width: 760px)");
 const WIDE_ROW = 56, NARROW_ROW = 74;
 
-/** A list of things with a `key`, which come as a stream. `kind` has the differences: `path` and `part` of the stream, `address`
- * of the list, `title`, `label` and `placeholder` for people, `columns` ([value, label]; right-aligned from the fourth on),
- * `order` of states, `state(thing)`, `text(thing)` that is filtered, `value(by)` that is sorted by (from high to low at
- * first if `down` has it), `draw(parts, thing, several)` of a row (`several` namespaces), `empty` (title, hint), `looking`, `trouble(reasons)`. */
+/** A list of entries, jobs or runs, that come from a stream. Each entry has a `key`. `kind` describes the list:
+ *
+ * - `path`, `part`: the path of the stream, and the field of its messages that contains the entries
+ * - `address`, `title`, `label`, `placeholder`: the address of the list on the page, and texts for people
+ * - `columns`: [value to sort by, label] of each column; columns from the fourth on are right-aligned
+ * - `order`: the order of states; `state(entry)`: the state of an entry; `text(entry)`: the text to which the filter applies
+ * - `value(by)`: a function that returns the value of an entry to sort by; `sortedBy`: the first sorting; `down`: the values that are first sorted from high to low
+ * - `draw(parts, entry, several)`: draws a row; `several`: whether the entries belong to several namespaces
+ * - `empty`: title and hint of an empty list; `noMatch`, `looking`: titles; `trouble(reasons)`: a message about problems */
 export class LiveList {
   constructor(kind, { setState, query }) {
     this.kind = kind;
@@ -119,7 +125,7 @@ export class LiveList {
 
   drawEmpty() {
     if (!this.empty.hidden) {
-      const [title, hint] = this.all.size ? [this.kind.noMatch, "Change the filter, or choose another state."]
+      const [title, hint] = this.all.size ? [this.kind.noMatch, "Change the filter, or select another state."]
         : this.synced ? this.kind.empty : [this.kind.looking, ""];
       this.empty.replaceChildren(h("h2", {}, title), h("p", {}, hint));
     }
@@ -184,17 +190,18 @@ function row(columns) {
   return element;
 }
 
-/** Draw the parts of a row that every kind has: `name`, `place`, `address`, `state`, its `tone`, its activity `does` (with a `hint`), `percent`. */
-export function drawParts({ name, place, badge, bar, meter, does, cells }, one) {
-  setText(name, visible(one.name));
-  setAttribute(name, "href", one.address);
-  setText(place, visible(one.place));
-  setText(badge, visible(one.state));
-  setAttribute(badge, "class", `badge ${one.tone}`);
-  meter.hidden = one.percent === null;
-  if (one.percent !== null) bar.style.width = `${one.percent}%`;
-  setAttribute(meter, "class", `meter ${one.tone === "run" ? "" : one.tone}`);
-  setText(does, visible(one.does));
-  setAttribute(does, "title", visible(one.hint).slice(0, 500));
-  one.cells.forEach((text, at) => setText(cells[3 + at], text));
+/** Draw a row. `entry` has the `name`, `place`, `address`, `state` and `tone` (colour of the state), the activity `does` with a tooltip `hint`,
+ * the progress in `percent`, and the texts of the other `cells`. */
+export function drawParts({ name, place, badge, bar, meter, does, cells }, entry) {
+  setText(name, visible(entry.name));
+  setAttribute(name, "href", entry.address);
+  setText(place, visible(entry.place));
+  setText(badge, visible(entry.state));
+  setAttribute(badge, "class", `badge ${entry.tone}`);
+  meter.hidden = entry.percent === null;
+  if (entry.percent !== null) bar.style.width = `${entry.percent}%`;
+  setAttribute(meter, "class", `meter ${entry.tone === "run" ? "" : entry.tone}`);
+  setText(does, visible(entry.does));
+  setAttribute(does, "title", visible(entry.hint).slice(0, 500));
+  entry.cells.forEach((text, at) => setText(cells[3 + at], text));
 }

@@ -1,9 +1,9 @@
-// The lines of one replica, and the lines that a search finds. It is independent of elements.
+// The log lines of a replica, and the results of a search in these lines. This module does not use the elements of the page.
 
 import { plain } from "./text.js";
 
-export const MARK = "\u0000"; // begins a line of the page itself
-const SLICE = 20_000; // lines that are searched before other work has its turn
+export const MARK = "\u0000"; // the first character of each line that the page itself has added to the log
+const SLICE = 20_000; // after a search of this many lines, the browser can do other work
 
 export class LogBuffer {
   constructor(most) {
@@ -13,9 +13,9 @@ export class LogBuffer {
 
   clear() {
     this.lines = [];
-    this.dropped = 0; // lines from the beginning that are not kept any more
-    this.hits = []; // numbers of the found lines, ascending, among the lines that were searched
-    this.looked = 0;
+    this.dropped = 0; // the number of lines that were dropped from the beginning of the log
+    this.hits = []; // the numbers of the lines that the search has found so far, ascending
+    this.looked = 0; // the number of lines that were searched so far
   }
 
   add(lines) {
@@ -29,14 +29,14 @@ export class LogBuffer {
     }
   }
 
-  /** Search for text (in lower case; "" for no search) from the first line on. */
+  /** Begin a search for a text (in lower case) at the first line. The text "" means no search. */
   search(text) {
     this.text = text;
     this.hits = [];
     this.looked = 0;
   }
 
-  /** Search some more lines; return whether there are still others. */
+  /** Search the next lines. Return whether there are further lines to search. */
   look() {
     const end = Math.min(this.lines.length, this.looked + SLICE);
     if (this.text) {

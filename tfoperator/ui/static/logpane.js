@@ -1,4 +1,4 @@
-// One replica's log: only the visible lines are drawn, and it stays at its end while the end is visible.
+// Shows the log of a replica. It draws only the visible lines. If the end of the log is visible, the pane scrolls to each new line.
 
 import { framed, h, setText } from "./dom.js";
 import { count } from "./format.js";
@@ -10,10 +10,10 @@ export class LogPane {
   constructor(name, most, title = name) {
     this.name = name;
     this.buffer = new LogBuffer(most);
-    this.waiting = []; // lines that came while the pane was paused
+    this.waiting = []; // lines that arrived while the pane was paused
     this.run = null;
     this.only = false;
-    this.now = -1; // the hit that was jumped to, among the hits
+    this.now = -1; // the index of the hit to which the user has jumped, or -1
     this.following = true;
     this.said = h("span", { class: "muted num", role: "status" });
     this.list = new VirtualList({ height: 18, make: () => h("div", { class: "row" }), draw: (row, index) => this.draw(row, index),
@@ -36,16 +36,16 @@ export class LogPane {
     this.settle();
   }
 
-  /** Lines of a run; before a run's first lines comes a line that names the run. */
+  /** Add lines of a run to the log. Before the first lines of a run, add a line that names the run, except for the very first run. */
   take({ pod, uid = "", restarts, lines = [], problem }) {
     const run = `${pod} ${uid} ${restarts}`;
     const found = [];
     if (run !== this.run) {
-      const anew = this.run !== null && uid !== this.uid ? ", a new pod of the same name" : "";
+      const anew = this.run !== null && uid !== this.uid ? ", a new pod with the same name" : "";
       if (this.run !== null || restarts > 0) found.push(`${MARK}${pod}${anew}, run ${restarts + 1}`);
       Object.assign(this, { run, uid });
     }
-    // A program's line must not look like a line of the page itself: a search skips the page's own lines.
+    // A search skips the lines that the page itself has added. So replace MARK at the beginning of a program's line.
     for (const line of lines) found.push(line.startsWith(MARK) ? `\ufffd${line.slice(1)}` : line);
     if (problem) found.push(`${MARK}${problem}`);
     if (this.paused) {
@@ -73,11 +73,11 @@ export class LogPane {
     this.settle();
   }
 
-  /** Jump to the next hit (`step` 1) or the hit before (-1); return whether there are hits. */
+  /** Jump to the next hit (`step` 1) or to the previous hit (`step` -1). Return whether there are hits. */
   jump(step) {
     const { hits } = this.buffer;
     const shown = this.only ? hits[this.list.first] ?? 0 : this.list.first;
-    // A user who types and presses Enter at once is faster than the search: so search on until the next hit is found.
+    // If the user presses Enter before the search has found the next hit, continue the search until it finds this hit.
     while ((!hits.length || hits.at(-1) < shown) && this.buffer.look());
     if (!hits.length) return false;
     if (this.now < 0) {
@@ -137,7 +137,7 @@ function piece(part, classes) {
   return classes ? h("span", { class: classes }, part.text) : document.createTextNode(part.text);
 }
 
-// Split a text into hits and the rest. A hit across a change of colour is not marked, but its line is found.
+// Split a text into parts that match the search, and other parts. A match that contains a change of colour is not marked, but a search finds its line.
 function marked(text, wanted) {
   if (!wanted) return [{ text }];
   const found = [], lower = text.toLowerCase();

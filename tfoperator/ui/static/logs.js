@@ -1,4 +1,4 @@
-// The logs of several replicas side by side: live or from the archive, with search and pause.
+// The tab with the logs of several replicas side by side: live or from the log archive, with search and pause.
 
 import { get } from "./api.js";
 import { h, setAttribute } from "./dom.js";
@@ -6,8 +6,8 @@ import { bytes, clock, count } from "./format.js";
 import { LogPane } from "./logpane.js";
 import { visible } from "./text.js";
 
-const AT_FIRST = 4, MOST = 16; // replicas side by side
-const LINES = 500_000; // lines that a page keeps
+const AT_FIRST = 4, MOST = 16; // the number of replicas whose logs are shown when the tab is opened, and the largest number
+const LINES = 500_000; // the page keeps at most this many lines of live logs
 const TAIL = 10_000, WHOLE = 500_000;
 const CHIPS = 24;
 
@@ -29,11 +29,11 @@ export class LogsTab {
   }
 
   build() {
-    this.box = h("input", { class: "field", type: "search", placeholder: "Search the logs  ( / )", "aria-label": "Search the logs",
+    this.box = h("input", { class: "field", type: "search", placeholder: "Search the logs  (key: /)", "aria-label": "Search the logs",
       oninput: () => this.find(), onkeydown: (event) => { if (event.key === "Enter") { event.preventDefault(); this.jump(event.shiftKey ? -1 : 1); } } });
     this.only = toggle("Only matching lines", () => this.find());
     this.pauseButton = toggle("Pause", (on) => { for (const pane of this.panes.values()) pane.pause(on); });
-    this.whole = h("button", { class: "button", type: "button", title: `Load each log from its first line. At the moment only the last ${count(TAIL)} lines are loaded.`,
+    this.whole = h("button", { class: "button", type: "button", title: `Load the last ${count(WHOLE)} lines of each log. At the moment, only the last ${count(TAIL)} lines are loaded.`,
       onclick: () => { this.tail = WHOLE; this.whole.disabled = true; this.connect(); } }, "From the beginning");
     this.select = h("select", { class: "button", "aria-label": "Logs in the archive", hidden: true, onchange: () => this.openArchived() });
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "Replicas whose logs are shown" });
@@ -95,10 +95,10 @@ export class LogsTab {
     this.grid.style.setProperty("--panes", number > 4 ? 3 : number > 2 || number === 2 ? 2 : 1);
     this.grid.classList.toggle("many", number > 2);
     this.grid.replaceChildren(...[...this.panes.values()].map((pane) => pane.element));
-    if (!number) this.grid.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "No log is shown"), h("p", {}, this.names.length ? "To show a log, choose a replica above." : "No replica has a pod at the moment.")));
+    if (!number) this.grid.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "No logs"), h("p", {}, this.names.length ? "To show a log, select a replica above." : "There are no pods at the moment.")));
   }
 
-  /** A new stream begins, which sends all lines again. */
+  /** Remove all lines of live logs, because a new stream begins, which sends all lines again. */
   restart() { for (const pane of this.panes.values()) if (!pane.archived) pane.clear(); }
 
   log(batch) { this.panes.get(batch.replica)?.take(batch); }
@@ -124,7 +124,7 @@ export class LogsTab {
       if (!found.length) return;
       this.archived = new Map(found.map((run) => [`${run.podUid}/${run.log}`, run]));
       this.select.hidden = false;
-      this.select.replaceChildren(h("option", { value: "" }, `Archive: choose one of ${count(found.length)} logs`), ...[...this.archived].map(([id, run]) => h("option", { value: id },
+      this.select.replaceChildren(h("option", { value: "" }, `Archive: select one of ${count(found.length)} logs`), ...[...this.archived].map(([id, run]) => h("option", { value: id },
         visible(`${run.replica}, run ${run.restarts + 1}${run.exitCode === null ? "" : `, exit code ${run.exitCode}`}${run.finished ? `, ${clock(run.finished)}` : ""}${run.size ? `, ${bytes(run.size)}` : ""}`))));
     } catch (error) {
       this.select.hidden = false;
@@ -148,7 +148,7 @@ export class LogsTab {
       const { text } = await get("/api/archive/log", { namespace, name, pod: run.podUid, log: run.log, ...(data.job ? { uid: data.job.uid } : {}) });
       const lines = (text ?? "").split("\n");
       if (lines.at(-1) === "") lines.pop();
-      pane.take({ pod: run.pod, restarts: run.restarts, lines, problem: text === null ? "This log is not in the archive any more." : run.dropped ? `The first ${bytes(run.dropped)} of this log were not kept.` : run.problem });
+      pane.take({ pod: run.pod, restarts: run.restarts, lines, problem: text === null ? "This log is not in the archive any more." : run.dropped ? `The archive does not contain the first ${bytes(run.dropped)} of this log.` : run.problem });
     } catch (error) {
       pane.take({ pod: run.pod, restarts: run.restarts, problem: error.message });
     }

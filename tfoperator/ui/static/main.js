@@ -1,4 +1,4 @@
-// The page: it selects the view by the address, and has the parts that all views share.
+// The start of the page: selects the view that belongs to the address, and contains the parts that all views share.
 
 import { get, signIn, Unauthorized } from "./api.js";
 import { ArtifactView } from "./artifact.js";
@@ -15,9 +15,9 @@ const live = document.getElementById("live");
 const nav = document.getElementById("parts");
 let view = null;
 let about = null;
-let starting = 0; // the timer of the next try
+let starting = 0; // the timer for the next attempt to start
 
-const STATE = { live: ["Live", "live on"], ended: ["This run has ended", "live"], broken: ["Connection lost, connecting again", "live off"], unauthorized: ["Signed out", "live off"] };
+const STATE = { live: ["Live", "live on"], ended: ["This run has ended", "live"], broken: ["Connection lost. Connecting again \u2026", "live off"], unauthorized: ["Signed out", "live off"] };
 
 function setState(state) {
   const [text, name] = STATE[state];
@@ -30,8 +30,8 @@ function signedOut() {
   view?.close();
   view = null;
   main.replaceChildren(h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "Open the link from the terminal"),
-    h("p", {}, "This browser is not signed in, or its session has ended. Each link that the command prints works once, for one browser."),
-    h("p", {}, "To get a link to a control plane of ", h("code", {}, "tfoperator local up"), ", type ", h("code", {}, "tfoperator local status"), ".")));
+    h("p", {}, "This browser is not signed in, or its session has ended. Each link in the terminal works only once, in one browser."),
+    h("p", {}, "If you have started the control plane with ", h("code", {}, "tfoperator local up"), ", the command ", h("code", {}, "tfoperator local status"), " prints a new link.")));
 }
 
 function route() {
@@ -50,7 +50,7 @@ function route() {
   } else if (parts[0] === "artifacts" && parts.length === 2) {
     show(new ArtifactView({ id: parts[1], setState }), "Artifact \u00b7 tfoperator");
   } else if (parts[0] === "runs" && !about.pipelines) {
-    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "No pipelines here"), h("p", {}, "The folder or database of this page has no pipeline runs. To run a pipeline: tfoperator pipeline run pipeline.py")) }, "Pipeline runs \u00b7 tfoperator");
+    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "No pipeline runs yet"), h("p", {}, "The folder or database of this page has no pipeline runs. To run a pipeline: tfoperator pipeline run pipeline.py")) }, "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "runs" || !about.jobs) {
     show(new RunsView(options), "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "jobs" && parts.length >= 3) {
@@ -62,7 +62,7 @@ function route() {
   }
 }
 
-// Mark the part that is shown, jobs or pipelines. With only one part, the navigation is hidden.
+// Mark the link to the current part of the page: jobs or pipelines. If the page has only one of them, hide both links.
 function mark(part) {
   const pipelines = part === "runs" || part === "artifacts";
   nav.hidden = !(about.jobs && about.pipelines);
@@ -89,7 +89,7 @@ function keys(event) {
   else if (event.key === "Escape" && view?.up) location.hash = view.up;
 }
 
-// Sign in even if the page has a session: another server may use this address by now, and reject the session.
+// Sign in even if the browser has stored a session: another server may use this address now, and reject the session.
 async function start() {
   clearTimeout(starting);
   try {

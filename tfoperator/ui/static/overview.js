@@ -1,4 +1,4 @@
-// The first tab of a job: progress with its curves, the replicas' lives, conditions and events.
+// The first tab on the page of a job: progress with curves of metrics, the history of each replica, conditions, events and commands.
 
 import { chart } from "./chart.js";
 import { h, setText } from "./dom.js";
@@ -34,7 +34,7 @@ export class OverviewTab {
     this.replicas.update(job, replicas);
     this.time.update(job.time, this.replicas);
     if (this.changed("conditions", [job.conditions, minute()])) this.conditions.replaceChildren(...none([...job.conditions].reverse().map(condition), "None. Check that the operator is running."));
-    if (this.changed("events", [events, minute()])) this.events.replaceChildren(...none(events.map(event), "None. API servers delete old events."));
+    if (this.changed("events", [events, minute()])) this.events.replaceChildren(...none(events.map(event), "None. The API server deletes events after some time."));
     const typed = this.about.commands === null ? [] : commands(job, this.about.commands);
     if (this.changed("commands", typed)) this.commands.replaceChildren(...typed.map(command));
     setText(this.eventCount, events.length ? count(events.length) : "");
@@ -66,7 +66,7 @@ export class OverviewTab {
   }
 }
 
-// A curve, over steps if each point has a step, else over time.
+// Draw the curve of a metric: over steps if each point has a step, and otherwise over time.
 function curve([name, points]) {
   const stepped = points.every(([, , at]) => at >= 0);
   return chart({ title: name, series: [{ name, points: points.map(([time, value, at]) => [stepped ? at : time, value]) }], ...(stepped && { x: (at) => `step ${count(Math.round(at))}` }) });
@@ -78,7 +78,7 @@ function metrics(progress) {
     h("dd", {}, Number.isFinite(Number(value)) ? number(Number(value)) : visible(value))))) : null;
 }
 
-// The replicas that are furthest behind, if several report; none when the training is complete.
+// Show the replicas whose step is behind the job's step. When the training is complete, show nothing.
 function behind(progress) {
   if (progressOf(progress).percent === 100) return null;
   const all = Array.isArray(progress.behind) ? progress.behind : [];
@@ -87,13 +87,13 @@ function behind(progress) {
   return known.length ? h("p", { class: "muted" }, visible(`Behind: ${known.map(({ name, step }) => `${name}${Number.isFinite(step) ? ` at step ${count(step)}` : ""}`).join(", ")}`)) : null;
 }
 
-// The replicas whose steps take much longer than the steps of the others.
+// Show the replicas whose steps take much longer than the steps of other replicas.
 function slow(progress) {
   const named = (Array.isArray(progress.slow) ? progress.slow : []).slice(0, 8);
   return named.length ? h("p", { class: "muted" }, visible(`Slow: ${named.map(({ name, factor }) => `${name} (each step takes ${factor} times the usual duration)`).join(", ")}`)) : null;
 }
 
-// Commands for this job, as a user types them.
+// Return the commands that the user can run for this job.
 function commands(job, options) {
   const where = `${job.name} -n ${job.namespace}${options && ` ${options}`}`, workers = job.replicas.Worker;
   return [!job.completed && !job.queueState && `${job.suspended ? "resume" : "suspend"} ${where}`, !job.completed && workers && `scale ${where} --workers ${workers}`,

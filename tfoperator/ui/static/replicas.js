@@ -1,14 +1,14 @@
-// Every replica of a job and its life over time: one lane each, on a common scale.
+// Shows all replicas of a job. Each replica has a lane that shows its states over time. All lanes have the same time scale.
 
 import { h, s, setAttribute, setText } from "./dom.js";
 import { clock, count, duration, tone } from "./format.js";
 import { visible } from "./text.js";
 import { VirtualList } from "./virtual.js";
 
-const W = 1000; // units of a lane's width
+const W = 1000; // the width of a lane, in SVG units
 const KEY = [["pending", "pending or waiting"], ["running", "running"], ["succeeded", "succeeded"], ["failed", "failed"], ["stopped", "stopped"]];
-const ENDS = new Set(["succeeded", "failed", "stopped"]), MARK = 10; // units of the mark at the end of a run
-const HIGH = 40, MOST = 12; // pixels of a row, visible rows
+const ENDS = new Set(["succeeded", "failed", "stopped"]), MARK = 10; // the width of the mark at the end of a run, in SVG units
+const HIGH = 40, MOST = 12; // the height of a row in pixels, and the largest number of visible rows
 
 export class ReplicasPanel {
   constructor() {
@@ -18,7 +18,7 @@ export class ReplicasPanel {
     this.axis = s("svg", { class: "lane axis", "aria-hidden": "true" });
     this.list = new VirtualList({ height: HIGH, make: () => this.make(), draw: (row, index) => this.draw(row, index),
       attributes: { role: "rowgroup", onkeydown: (event) => this.key(event), tabindex: -1 } });
-    this.detail = h("div", { class: "body", role: "region", "aria-label": "Runs of the chosen replica", hidden: true });
+    this.detail = h("div", { class: "body", role: "region", "aria-label": "Runs of the selected replica", hidden: true });
     this.table = h("div", { role: "table", "aria-label": "Replicas" }, h("div", { class: "row head", role: "row" },
       h("div", { role: "columnheader" }, "Replica"), h("div", { role: "columnheader" }, "State"),
       h("div", { role: "columnheader", "aria-label": "States over time" }, this.axis), h("div", { role: "columnheader", class: "right" }, "Restarts")), this.list.element);
@@ -87,7 +87,7 @@ export class ReplicasPanel {
     setAttribute(lane, "aria-label", replica.spans.map(words).join("; ") || "no pod yet");
   }
 
-  // A run has the colour of a running replica; a mark at its end shows how it ended.
+  // Draw a span. A run has the colour of a running replica. A mark at the end of the run shows how the run ended.
   span(span) {
     const x = this.at(span.start), width = Math.max(2, this.at(span.end ?? this.to) - x);
     const [y, height] = span.state === "pending" || span.state === "waiting" ? [8, 6] : [4, 14];
@@ -110,9 +110,9 @@ export class ReplicasPanel {
     if (!replica || said === this.detailSaid) return;
     this.detailSaid = said;
     const facts = [["Pod", replica.pod], ["Node", replica.node], ["Image", replica.image], ["Limits", quantities(replica.limits)],
-      ["Requests", quantities(replica.requests)], ["Why", replica.why]].filter(([, value]) => value);
+      ["Requests", quantities(replica.requests)], ["Reason", replica.why]].filter(([, value]) => value);
     this.detail.replaceChildren(h("h2", {}, visible(replica.name)), h("dl", { class: "facts" }, facts.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, visible(value))))),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Runs" }, h("table", {}, h("thead", {}, h("tr", {}, ["From", "For", "State", "Why", "Pod"].map((one) => h("th", { scope: "col" }, one)))),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Runs" }, h("table", {}, h("thead", {}, h("tr", {}, ["Start", "Duration", "State", "Reason", "Pod"].map((one) => h("th", { scope: "col" }, one)))),
         h("tbody", {}, replica.spans.map((span) => h("tr", {}, h("td", { class: "num" }, clock(span.start)), h("td", {}, duration((span.end ?? Date.now() / 1000) - span.start)),
           h("td", {}, span.state), h("td", {}, visible(span.why)), h("td", {}, visible(span.pod))))))));
   }

@@ -1,4 +1,4 @@
-// CPU, memory and other resources that replicas use, over time and beside their limits.
+// The tab with the CPU, memory and other resources that the replicas use: over time, and in a table with the replicas' limits.
 
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
@@ -20,15 +20,15 @@ export class ResourcesTab {
     if (said === this.said) return;
     this.said = said;
     if (!usage.size) {
-      const hint = usageProblem || (job.completed ? "The usage is measured only while the job runs and this page is open." : "The first values appear some seconds after a replica's start.");
-      this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "No usage was measured yet"), h("p", {}, visible(hint))));
+      const hint = usageProblem || (job.completed ? "The job has ended. This page measures the usage of a job only while the job runs, and only after the page was opened." : "The first values appear some seconds after the start of a replica.");
+      this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "There are no values"), h("p", {}, visible(hint))));
       return;
     }
     const resources = [...new Set([...usage.values()].flatMap((samples) => Object.keys(samples.at(-1)[1])))];
     resources.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
     const charts = resources.map((resource) => chart({ title: NAMES[resource] ?? resource, series: busiest(usage, resource), format: (value) => amount(resource, value), from0: true, binary: inBytes(resource) }));
     this.element.replaceChildren(
-      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Usage over time"), h("span", { class: "muted" }, usage.size > LINES ? `the ${LINES} replicas that use most` : "")), h("div", { class: "body" }, h("div", { class: "charts" }, charts))),
+      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Usage over time"), h("span", { class: "muted" }, usage.size > LINES ? `of the ${LINES} replicas with the highest usage` : "")), h("div", { class: "body" }, h("div", { class: "charts" }, charts))),
       h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Current and highest usage")), h("div", { class: "body scroll", tabindex: 0, role: "region", "aria-label": "Usage by replica" }, table(replicas, usage, resources))));
   }
 }

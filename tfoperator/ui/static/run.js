@@ -1,4 +1,4 @@
-// One run of a pipeline: its graph, its steps, and the details of one step with its log.
+// The page of a pipeline run: the graph of the steps, the list of the steps, and the details and the log of the selected step.
 
 import { Stream } from "./api.js";
 import { framed, h, setAttribute, setText } from "./dom.js";
@@ -9,8 +9,8 @@ import { addressOf, took } from "./runs.js";
 import { StepPanel } from "./step.js";
 import { visible } from "./text.js";
 
-const TAIL = 100_000; // lines of a step's log
-const URGENT = ["failed", "interrupted", "running"]; // states of a step that a person wants to see first
+const TAIL = 100_000; // the page requests at most this many of the existing lines of a step's log
+const URGENT = ["failed", "interrupted", "running"]; // the states of the step that the page selects at first
 
 export class RunView {
   constructor({ id, step, setState }) {
@@ -49,7 +49,7 @@ export class RunView {
       this.notice, this.why, this.facts, this.parameters, this.content);
   }
 
-  /** Show a step by its name; without a name, the step that a person wants to see first. */
+  /** Show the step with this name. Without a name, show the first step with a state in URGENT, or the last step. */
   select(step) {
     const asked = step !== undefined;
     const name = step ?? this.first();
@@ -125,7 +125,7 @@ export class RunView {
 
   drawFacts(run) {
     const facts = [["Steps", `${count(run.done)}/${count(run.steps)}`], [run.ended ? "Duration" : "Running for", duration(took(run))], ["Began", clock(run.began)], ["Age", ago(run.began)],
-      ["Place of the outputs", run.root], ["File", run.source]].filter(([, value]) => value);
+      ["Location of the outputs", run.root], ["File", run.source]].filter(([, value]) => value);
     const said = JSON.stringify([facts, run.parameters]);
     if (said === this.factsSaid) return;
     this.factsSaid = said;
@@ -141,7 +141,7 @@ export class RunView {
     this.drawn = said;
     const focused = this.picture.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const before = this.picture.firstChild;
-    this.picture.replaceChildren(run.picture ? graph(run, notes, this.step) : h("p", { class: "body muted" }, "The pipeline has too many steps for a picture."));
+    this.picture.replaceChildren(run.picture ? graph(run, notes, this.step) : h("p", { class: "body muted" }, "The pipeline has too many steps for a graph."));
     if (before?.scrollLeft) this.picture.firstChild.scrollLeft = before.scrollLeft;
     if (focused) [...this.picture.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus({ preventScroll: true });
   }

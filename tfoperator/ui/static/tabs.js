@@ -1,10 +1,10 @@
-// The small tabs: YAML, TensorBoard, the failure report.
+// The tabs YAML, TensorBoard and Failure report.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { pieces, visible } from "./text.js";
 
-// A text that is read when the tab is opened, and again when a person asks for it.
+// A tab with a text. The page loads the text when the tab is opened, and again when the user clicks Reload.
 class TextTab {
   constructor(view, { path, part, title, label, wrapped = false }) {
     this.wrapped = wrapped;
@@ -15,7 +15,7 @@ class TextTab {
   }
 
   async load(view, path, part) {
-    this.text.textContent = "Reading \u2026";
+    this.text.textContent = "Loading \u2026";
     try {
       const text = (await get(path, { namespace: view.namespace, name: view.name }))[part];
       if (this.wrapped) this.text.replaceChildren(...text.split("\n").map(hanging));
@@ -26,7 +26,8 @@ class TextTab {
   }
 }
 
-// A line with a hanging indent where it is wrapped. It includes its line end, so that it is copied as a line.
+// Return an element with a line of a text. If the browser wraps the line, its further parts are indented. The element contains the line
+// end, so that a copy of the text has the same lines.
 function hanging(line) {
   const element = h("span", { class: "line" }, pieces(line).map(({ text, classes }) => (classes ? h("span", { class: classes }, text) : text)), "\n");
   element.style.setProperty("--indent", Math.min(/^[ |]*/.exec(line)[0].length, 16));
@@ -38,7 +39,7 @@ export class YamlTab extends TextTab {
 }
 
 export class ReportTab extends TextTab {
-  constructor(view) { super(view, { path: "/api/report", part: "report", title: "What went wrong", label: "Failure report", wrapped: true }); }
+  constructor(view) { super(view, { path: "/api/report", part: "report", title: "Failures of this job", label: "Failure report", wrapped: true }); }
 }
 
 export class TensorBoardTab {
@@ -57,10 +58,10 @@ export class TensorBoardTab {
       this.element.replaceChildren(h("p", {}, link(board.url, "Open in a new tab")),
         h("iframe", { src: board.url, title: "TensorBoard", sandbox: "allow-scripts allow-same-origin allow-forms allow-downloads", referrerpolicy: "no-referrer" }));
     } else if (board.framed) {
-      this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "TensorBoard is starting"), h("p", {}, "This page shows it as soon as it answers.")));
+      this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "TensorBoard is starting"), h("p", {}, "This page shows TensorBoard as soon as TensorBoard answers.")));
     } else {
       this.element.replaceChildren(h("div", { class: "panel body" }, h("h2", {}, "TensorBoard runs in the cluster"),
-        h("p", {}, board.ready ? "" : "It does not answer yet. ", "Its address in the cluster is ", board.url ? link(board.url, board.url) : "not a URL that a browser can open", ". To reach it from this machine, run:"),
+        h("p", {}, board.ready ? "" : "TensorBoard does not answer yet. ", "The address of TensorBoard in the cluster is ", board.url ? link(board.url, board.url) : "not a URL that a browser can open", ". To reach TensorBoard from this machine, run:"),
         h("pre", { tabindex: 0 }, visible(`kubectl port-forward --namespace ${namespace} service/${board.service} 6006:80`)),
         h("p", {}, "and then open ", link("http://127.0.0.1:6006/", "http://127.0.0.1:6006/"), ".")));
     }

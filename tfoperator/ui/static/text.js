@@ -1,17 +1,17 @@
-// Makes foreign text (names, messages, logs) safe to be shown. Pure.
+// Makes texts from clusters and programs (names, messages, logs) safe to show. Pure.
 
-// Characters that reorder or hide the text around them, and control characters except the tab.
+// Characters that reorder or hide the text around them, and all control characters except the tab.
 const ODD = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 const SEQUENCE = new RegExp([
   "\\u001b\\[[0-9;:]*m", // colours
-  "\\u001b[\\]PX^_][^\\u0007\\u001b]*(?:\\u0007|\\u001b\\\\|$)", // titles, links and other strings, to their end
-  "\\u001b\\[[0-?]*[ -/]*[@-~]", // cursor, screen
+  "\\u001b[\\]PX^_][^\\u0007\\u001b]*(?:\\u0007|\\u001b\\\\|$)", // window titles, links and other sequences with a text, up to their end
+  "\\u001b\\[[0-?]*[ -/]*[@-~]", // movements of the cursor, changes of the screen
   "\\u001b[ -/]+[0-~]|\\u001b[0-OQ-WYZ\\\\`-~]", // character sets, reset
 ].join("|"), "g");
 const COLOUR = /^\u001b\[([0-9;:]*)m$/;
-export const LONGEST = 5000; // characters of a line that are drawn
+export const LONGEST = 5000; // the page draws at most this many characters of a line
 
-/** Text of one line or more, with the codes of odd characters, e.g. ⟨202E⟩. */
+/** Return a text with one or more lines that is safe to show: a code such as ⟨202E⟩ replaces each character in ODD. */
 export function visible(text) {
   return String(text ?? "").replace(ODD, (c) => (c === "\n" ? c : `\u27e8${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`));
 }
@@ -23,12 +23,12 @@ export function shown(line) {
   return at < 0 ? trimmed : trimmed.slice(at + 1);
 }
 
-/** A line without any sequence, for searching. */
+/** The text of a line without terminal sequences, for a search. */
 export function plain(line) {
   return line.includes("\u001b") ? shown(line).replace(SEQUENCE, "") : shown(line);
 }
 
-/** Pieces of a line: [{text, classes}], by its colours. */
+/** Split a line into pieces with different colours: [{text, classes}]. `classes` are the CSS classes of the piece. */
 export function pieces(line) {
   let text = shown(line);
   if (text.length > LONGEST) text = `${text.slice(0, LONGEST)} \u2026 (${text.length - LONGEST} more characters)`;
@@ -75,7 +75,7 @@ function styled(before, codes) {
   return style;
 }
 
-// Replace one of 256 or of 16 million colours by the nearest of the eight colours that both schemes have.
+// Replace a colour (one of 256 or of 16 million) by the nearest of the eight colours that the page defines for the light and the dark scheme.
 function extended(numbers, at) {
   if (numbers[at] === 2) return [nearest(numbers[at + 1] ?? 0, numbers[at + 2] ?? 0, numbers[at + 3] ?? 0), 4];
   const n = numbers[at + 1] ?? 0;

@@ -1,12 +1,14 @@
-// The phases of the job's time: a lane with the same scale as the replicas' lanes, and the sums, which are its legend.
+// Shows the phases of a job over time: a lane with the same time scale as the lanes of the replicas, and the total time of each phase.
+// The list of total times is also the legend of the lane's colours.
 
 import { h, setAttribute, setText } from "./dom.js";
 import { capital, clock, count, duration, percents, tone } from "./format.js";
+import { Resizes } from "./resizes.js";
 import { visible } from "./text.js";
 
 const GIB = 2 ** 30;
-const MIN_SECONDS = 10; // of the shortest ended job that is shown, as in `describe`
-const LETTER = 7.5; // pixels of a letter in a piece of the lane
+const MIN_SECONDS = 10; // if an ended job has taken fewer seconds, its time is not shown, as in `tfoperator describe`
+const LETTER = 7.5; // the width of a letter in the lane, in pixels
 
 export class TimePanel {
   constructor() {
@@ -16,17 +18,18 @@ export class TimePanel {
     this.share = h("div", { class: "right" });
     this.sums = h("dl", { class: "facts" });
     this.held = h("dl", { class: "facts" });
-    this.note = h("p", { class: "muted", hidden: true }, "Thin bars show only the total time of a phase: it is not known when the phase began and ended.");
-    this.element = h("section", { class: "panel replicas time", "aria-label": "Time", hidden: true }, h("header", {}, h("h2", {}, "Time"), this.said),
-      h("div", { class: "row" }, h("strong", {}, "Job"), h("div", { class: "cell" }, this.badge), this.lane, this.share),
+    this.note = h("p", { class: "muted", hidden: true }, "A thin bar shows only the total time of a phase. The start and the end of the phase are unknown.");
+    this.resizes = new Resizes();
+    this.row = h("div", { class: "row" }, h("strong", {}, "Job"), h("div", { class: "cell" }, this.badge), this.lane, this.share);
+    this.element = h("section", { class: "panel replicas time", "aria-label": "Time", hidden: true }, h("header", {}, h("h2", {}, "Time"), this.said), this.row,
       h("div", { class: "body" }, this.note, this.sums, this.held));
   }
 
-  /** `scale` has the times at which the lane begins and ends: `from` and `to`. */
+  /** Show the time of a job. `scale.from` and `scale.to` are the times at which the lane begins and ends. */
   update(time, scale) {
     const now = Date.now() / 1000, { phase = "", source = "" } = time?.usage ?? {};
     const seconds = time ? sums(time.usage, now) : {}, total = Object.values(seconds).reduce((all, one) => all + one, 0);
-    this.element.hidden = !total || (!phase && total < MIN_SECONDS);
+    this.element.hidden = !total || (!phase && total < MIN_SECONDS && !time.resizes);
     if (this.element.hidden) return;
     const whole = percents(seconds, "training"), trained = `${whole.training}%`;
     const share = (name) => (name === "training" ? trained : `${whole[name] || "<1"}%`);
@@ -41,10 +44,11 @@ export class TimePanel {
     const longest = Object.entries(seconds).sort(([a, x], [b, y]) => (b === "training") - (a === "training") || y - x);
     fill(this.sums, longest.filter(([, spent]) => spent).map(([name, spent]) => [name, `${duration(spent)} (${share(name)})`]), true);
     fill(this.held, resources(time.usage, now));
+    this.resizes.update(time, scale, this.row, this.held);
   }
 }
 
-// Up to `since`, the sums are in the status; after it, the job has been in its phase.
+// The sums in the status end at the time `since`. After this time, the job has always been in its current phase.
 function sums({ seconds, phase = "", since }, now) {
   return { ...seconds, ...(Object.hasOwn(seconds, phase) && { [phase]: seconds[phase] + passed(since, now) }) };
 }
@@ -55,7 +59,7 @@ function resources({ resources = {}, resourcesSince, phase }, now) {
     const hours = (seconds) => figure(seconds / 3600 / (name === "memory" ? GIB : 1));
     const trained = trainedSeconds + (phase === "training" ? inUse * more : 0);
     const unit = name === "memory" ? "GiB hours" : name === "cpu" ? "core hours" : "hours";
-    return [`${name} requested \u00d7 time, ${unit}`, `${hours(requestedSeconds + inUse * more)} (${hours(trained)} of it while the job trained)`];
+    return [`${name} requested \u00d7 time, ${unit}`, `${hours(requestedSeconds + inUse * more)} (${hours(trained)} during the training)`];
   });
 }
 

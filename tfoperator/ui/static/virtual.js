@@ -1,11 +1,11 @@
-// A list of any length of which only the visible rows exist. All rows have the same height, and are used again.
+// A list of any length. The page has elements only for the visible rows, and reuses these elements. All rows have the same height.
 
 import { framed, h } from "./dom.js";
 
-const BEYOND = 8; // rows above and below the visible rows
-const TALLEST = 15_000_000; // pixels; browsers fail somewhat above
+const BEYOND = 8; // this many rows above and below the visible rows also have elements
+const TALLEST = 15_000_000; // the largest height of a list in pixels; browsers can't display much larger elements
 
-/** Rows of `height` pixels in a scrolling element. `make()` gives an empty row, `draw(row, index)` fills it. */
+/** Rows of `height` pixels in an element that scrolls. `make()` returns an empty row, and `draw(row, index)` fills a row. */
 export class VirtualList {
   constructor({ height, make, draw, attributes = {} }) {
     Object.assign(this, { height, make, draw, length: 0, rows: new Map(), spare: [] });
@@ -20,7 +20,7 @@ export class VirtualList {
 
   close() { this.observer.disconnect(); }
 
-  /** Set the number of rows; draw the visible rows again. */
+  /** Set the number of rows, and draw the visible rows again. */
   resize(length) {
     this.length = Math.min(length, Math.floor(TALLEST / this.height));
     this.refresh();
@@ -32,7 +32,7 @@ export class VirtualList {
 
   get atEnd() { return this.element.scrollTop + this.element.clientHeight >= this.length * this.height - this.height * 1.5; }
 
-  /** Make a row visible. */
+  /** Scroll the list so that a row is visible. */
   show(index, place = "nearest") {
     const top = index * this.height, seen = this.element.scrollTop, high = this.element.clientHeight;
     if (place === "middle") this.element.scrollTop = top - high / 2;

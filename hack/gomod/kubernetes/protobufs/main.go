@@ -16,6 +16,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,7 +32,8 @@ var objects = []runtime.Object{
 	&corev1.Secret{}, &corev1.ServiceAccount{}, &corev1.PersistentVolumeClaim{}, &corev1.Binding{},
 	&appsv1.Deployment{}, &coordinationv1.Lease{}, &policyv1.Eviction{}, &autoscalingv1.Scale{},
 	&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
-	&authenticationv1.SelfSubjectReview{}, &schedulingv1.PriorityClass{}, &metav1.DeleteOptions{},
+	&authorizationv1.SubjectAccessReview{}, &authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenReview{},
+	&authenticationv1.TokenRequest{}, &eventsv1.Event{}, &schedulingv1.PriorityClass{}, &metav1.DeleteOptions{},
 }
 
 // scalars are the types that JSON shows otherwise than as an object with the message's fields.
@@ -169,7 +171,7 @@ func main() {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, policyv1.AddToScheme,
-		autoscalingv1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme, schedulingv1.AddToScheme,
+		autoscalingv1.AddToScheme, authorizationv1.AddToScheme, eventsv1.AddToScheme, authenticationv1.AddToScheme, schedulingv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			log.Fatal(err)

@@ -17,7 +17,7 @@ app.kubernetes.io/name: {{ include "tfoperator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* What pods have, too; commonLabels are not part of it. */}}
+{{/* The labels of objects and pods, without commonLabels. */}}
 {{- define "tfoperator.podLabels" -}}
 {{ include "tfoperator.selectorLabels" . }}
 app.kubernetes.io/part-of: tfoperator
@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* The labels with more labels, which win over commonLabels: (list . LABELS). */}}
+{{/* The labels with additional labels, which replace commonLabels with the same names: (list . LABELS). */}}
 {{- define "tfoperator.labelsWith" -}}
 {{ mergeOverwrite (include "tfoperator.labels" (index . 0) | fromYaml) (index . 1) | toYaml }}
 {{- end }}
@@ -47,12 +47,12 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* Members of the chart's own, with a value's members added: (list OWN-YAML VALUE). */}}
+{{/* The chart's own fields, with the fields of a value added: (list OWN-YAML VALUE). */}}
 {{- define "tfoperator.merged" -}}
 {{ mergeOverwrite (index . 0 | fromYaml) (deepCopy (index . 1)) | toYaml }}
 {{- end }}
 
-{{/* Values that would have no effect are refused. */}}
+{{/* Fail for values that would have no effect. */}}
 {{- define "tfoperator.check" -}}
 {{- $v := .Values }}
 {{- $archive := $v.logArchive }}
@@ -91,7 +91,7 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* The rules of one of the roles in files/rbac.yaml: (list . "name"). What they name is called after the release. */}}
+{{/* The rules of a role in files/rbac.yaml: (list . "name"). The names of objects in the rules are replaced by names of the release. */}}
 {{- define "tfoperator.rules" -}}
 {{- $root := index . 0 }}
 {{- $rules := index ($root.Files.Get "files/rbac.yaml" | fromYaml) (index . 1) | toYaml }}
@@ -106,7 +106,7 @@ annotations:
 {{- end }}
 
 {{/* A ClusterRole or Role and its binding: (dict "root" . "name" N "rules" TEXT "namespace" NS), NS empty for a ClusterRole.
-     Nothing where somebody else grants the rights. */}}
+     Empty if rbac.create is false, because then an administrator grants the rights. */}}
 {{- define "tfoperator.role" -}}
 {{- if .root.Values.rbac.create -}}
 apiVersion: rbac.authorization.k8s.io/v1
@@ -146,7 +146,7 @@ subjects:
 {{- end }}
 {{- end }}
 
-{{/* Not empty if that volume can be mounted on one node only. */}}
+{{/* Not empty if the volume of the log archive can be mounted on only one node. */}}
 {{- define "tfoperator.volumeForOne" -}}
 {{- if and (include "tfoperator.archiveVolume" .) (not (has "ReadWriteMany" .Values.logArchive.accessModes)) }}
 {{- if gt (int .Values.replicas) 1 }}
@@ -278,7 +278,7 @@ subjects:
   persistentVolumeClaim:
     claimName: {{ default (printf "%s-log-archive" $fullname) .Values.logArchive.existingClaim }}
   {{- else }}
-  emptyDir: {sizeLimit: 2Gi}  # for 12 logs while they are read
+  emptyDir: {sizeLimit: 2Gi}  # space for 12 logs that are read at the same time
   {{- end }}
 {{- end }}
 {{- if .Values.config }}

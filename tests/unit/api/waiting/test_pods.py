@@ -7,12 +7,12 @@ import pytest
 from tests.unit.controller.builders import NOW, after, make_pod, terminated, waiting
 from tfoperator.api.waiting import ReasonKind, look_again, why_it_waits
 from tfoperator.api.waiting.templates import images_of, mounts_of
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
-    Pod,
     PodCondition,
 )
 

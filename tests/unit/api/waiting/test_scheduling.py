@@ -3,7 +3,7 @@ import pytest
 from tests.unit.controller.builders import make_pod
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons
 from tfoperator.api.waiting.scheduling import why_no_node
-from tfoperator.kube.views.objects import PodCondition
+from tfoperator.kube.views.pod_status import PodCondition
 
 PREEMPTION = (
     ". preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling., "

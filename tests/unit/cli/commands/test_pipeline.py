@@ -78,7 +78,7 @@ def test_a_run_says_what_it_does_and_is_there_to_be_looked_at(run: Run, two: str
     listed = run("pipeline", "runs", code=0).out.splitlines()
     assert (listed[0].split()[:3], len(listed)) == (["RUN", "PIPELINE", "STATE"], 3)
     assert [one["state"] for one in json.loads(run("pipeline", "runs", "-o", "json", code=0).out)] == ["succeeded"] * 2
-    shown = run("pipeline", "show", "last", code=0).out
+    shown = run("pipeline", "show", "latest", code=0).out
     assert "parameters: number=1, other=3" in shown
     assert f"-> Text 3: {uri}" in shown
     whole = json.loads(run("pipeline", "show", report["run"], "-o", "json", code=0).out)
@@ -86,9 +86,9 @@ def test_a_run_says_what_it_does_and_is_there_to_be_looked_at(run: Run, two: str
     assert "by First (run" in run("pipeline", "lineage", uri, code=0).out
     down = json.loads(run("pipeline", "lineage", "1", "--downstream", "-o", "json", code=0).out)
     assert [one["artifact"]["id"] for one in down["artifacts"]] == [2, 3]
-    for what in (two, "last"):
+    for what in (two, "latest"):
         ElementTree.fromstring(run("pipeline", "graph", what, code=0).out)
-    assert "no log" in run("pipeline", "logs", "last", "Second", code=0).err
+    assert "no log" in run("pipeline", "logs", "latest", "Second", code=0).err
 
 
 def closed(line: str) -> None:
@@ -103,8 +103,8 @@ def test_exit_codes_tell_what_to_do(run: Run, two: str) -> None:
     assert "First: component First failed: exit code 1: ValueError: bad number" in bad.err
     with pytest.MonkeyPatch.context() as reader:
         reader.setattr("typer.echo", closed)
-        assert "can't be read" not in run("pipeline", "logs", "last", "First").err
-    log = run("pipeline", "logs", "last", "First", code=0).out
+        assert "can't be read" not in run("pipeline", "logs", "latest", "First").err
+    log = run("pipeline", "logs", "latest", "First", code=0).out
     assert ("Traceback" in log, "ValueError: bad number" in log) == (True, True)
     report = json.loads(run("pipeline", "run", two, "--param", "number=-2", "-o", "json", code=1).out)
     assert [step["state"] for step in report["steps"]] == ["failed", "skipped"]
@@ -138,7 +138,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
         (FILE, ["--param", "x=1"], "no parameter 'x'; there are number, other"),
         (FILE, ["--param", "number=many"], "must be int, as its default, but is 'many'"),
         (FILE, ["--platform", "moon"], "no platform 'moon'"),
-        (FILE, ["--resume", "last"], "no run of two yet"),
+        (FILE, ["--resume", "latest"], "no run of two yet"),
         (FILE, ["--home", "odd.py"], r"records of pipelines can't be in .*/odd\.py: it is not a directory"),
         (FILE, ["--home", "/sys/x"], "can't be in /sys/x: (Permission denied|Operation not permitted|Read-only)"),
         (FILE, ["--home", ""], "place of the pipelines' records must not be empty"),
@@ -161,7 +161,7 @@ def test_a_dry_run_shows_every_step_and_makes_nothing_and_then_commands_say_so(r
     said = run("pipeline", "run", two, "--dry-run", code=0)
     assert ("# First" in said.out, "class: two:Write" in said.out) == (True, True)
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["two.py"]
-    for command in (["runs"], ["show", "last"], ["lineage", "1"], ["clean"], ["stop", "last"], ["graph", "last"]):
+    for command in (["runs"], ["show", "latest"], ["lineage", "1"], ["clean"], ["stop", "latest"], ["graph", "latest"]):
         said = run("pipeline", *command, code=2)
         assert "no pipeline was run in this folder" in said.err
 
@@ -175,14 +175,14 @@ def test_records_may_be_in_postgresql(
     report = json.loads(run("pipeline", "run", two, "--run-id", "one", "-o", "json", code=0).out)
     assert (report["run"], report["state"]) == ("one", "succeeded")
     assert not (here / ".tfoperator").exists()
-    assert json.loads(run("pipeline", "show", "last", "-o", "json", code=0).out)["owner"] is None
+    assert json.loads(run("pipeline", "show", "latest", "-o", "json", code=0).out)["owner"] is None
 
     # Another machine's runner is at work on a run; this runner waits, and sees that the other runner lives.
     with closing(Home(place)) as home, home.store() as store, home.lock(store, "one", seconds=5.0) as held:
         known = store.run("one")
         assert known is not None
         store.put_run(msgspec.structs.replace(known, state="running", term=held.term))
-        shown = run("pipeline", "show", "last", code=0).out
+        shown = run("pipeline", "show", "latest", code=0).out
         assert re.search(
             "owner: \\S+, process \\d+, until \\d{4}-\\d\\d-\\d\\d .* UTC, unless it renews its lease", shown
         )

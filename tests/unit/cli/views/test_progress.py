@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.parts.progress import Metric, ReplicaProgress, TrainingProgress
 from tfoperator.cli.views.progress import behind_text, progress_text, slow_text
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -12,9 +12,9 @@ from tests.unit.controller.builders import make_job
 from tests.unit.controller.plan.objects.test_data_service import DISPATCHER, FIRST, member_pod
 from tfoperator.api.kueue.workloads import Workload, decode_workload
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.kueue.decide import _pod_set_of
 from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.pod_sets import PlacementError, admitted_job, placements, pod_sets, workload_body
+from tfoperator.controller.kueue.reclaiming import _pod_set_of
 
 CONTAINER = {
     "name": "tensorflow",

@@ -30,15 +30,17 @@ from tfoperator.api.replicas.names import ANNOTATION_JOB_RESTARTS, is_probe, rep
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.kueue.decide import Decision, QueueFacts, decide, occupies
+from tfoperator.controller.kueue.decide import Decision, QueueFacts, decide
 from tfoperator.controller.kueue.growth import Roles, roles_of, wish
 from tfoperator.controller.kueue.objects import IN_USE, Flavor
+from tfoperator.controller.kueue.reclaiming import occupies
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import Verb
 from tfoperator.controller.plan.values.actions import Create
 from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.kube.protocol.errors import ConflictError
-from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodCondition
 
 FLAVORS = {
     "fast": msgspec.convert(

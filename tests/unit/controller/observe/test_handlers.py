@@ -10,7 +10,8 @@ from tfoperator.controller.observe.handlers import JobHandler, OwnedObjectHandle
 from tfoperator.expectations import Expectations, expectation_key
 from tfoperator.informers import Lister
 from tfoperator.informers.store import Indexer
-from tfoperator.kube.views.objects import ObjectMeta, OwnerReference, Pod, PodStatus
+from tfoperator.kube.views.objects import ObjectMeta, OwnerReference, Pod
+from tfoperator.kube.views.pod_status import PodStatus
 
 replace = msgspec.structs.replace
 LABELS = names.replica_labels("job", ReplicaType.WORKER, 0, is_master=False)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.controller.builders import make_job
 from tfoperator.api.replicas.names import job_labels
-from tfoperator.api.v1.types import SchedulingPolicy
+from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.gang import GangScheduler, gang_scheduler
 from tfoperator.controller.pods.pod_groups import MAX_ANNOTATIONS, MAX_RESOURCES, decode_pod_group, is_kept

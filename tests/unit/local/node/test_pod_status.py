@@ -6,13 +6,13 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.pod_spec import Container, ResourceRequirements, VolumeMount
+from tfoperator.kube.views.pod_status import (
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStateWaiting,
     PodStatus,
 )
-from tfoperator.kube.views.pod_spec import Container, ResourceRequirements, VolumeMount
 from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.container_status import container_statuses, init_container_statuses
 from tfoperator.local.node.pod_conditions import pod_conditions

@@ -113,6 +113,15 @@ def test_a_job_that_had_ended_keeps_its_outcome_and_its_time() -> None:
     assert ready_text(found) == "0/3", "what still ran was stopped with the run"
 
 
+def test_a_change_of_size_that_goes_on_has_a_cost_when_its_run_ends() -> None:
+    change = {"time": stamp(20), "before": 2, "workers": 1, "untrainedBefore": 8}
+    elastic = {"workers": 1, "wanted": 2, "changes": 1, "resizes": [change]}
+    usage = {"phase": "lost", "since": stamp(20), "seconds": {"starting": 8, "training": 12}}
+    found = ended_job(job(condition("Running"), elastic=elastic, usage=usage), RunEnd("Interrupted", END))
+    assert found.status.elastic is not None
+    assert [one.cost for one in found.status.elastic.resizes] == ["40 s without training"]
+
+
 def test_an_end_is_written_once_and_never_before_the_start() -> None:
     for obj in (job(condition("Running")), pod(running={"startedAt": stamp(3)}), pod(phase="Pending", leaves=False)):
         once = ended_objects([obj], RunEnd("TimedOut", END))

@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.cli import replica, tfjob
 from tests.support.eventually import eventually
-from tfoperator.api.v1.types import TensorBoard, TFJob, TFJobSpec
+from tfoperator.api.v1.parts.tensorboard import TensorBoard
+from tfoperator.api.v1.types import TFJob, TFJobSpec
 from tfoperator.kube.views.event import Event
 from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.local.run.container_output import LogChunk, RunListener

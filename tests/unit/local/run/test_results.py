@@ -7,7 +7,8 @@ from tfoperator.api.replicas.names import replica_labels
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob
-from tfoperator.kube.views.objects import ContainerStatus, ObjectMeta, Pod, PodStatus
+from tfoperator.kube.views.objects import ObjectMeta, Pod
+from tfoperator.kube.views.pod_status import ContainerStatus, PodStatus
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.results import Evidence, FinalState, RunOutcome, job_result
 from tfoperator.local.runtime.log_files import LogFile

@@ -8,14 +8,12 @@ from datetime import UTC, datetime
 
 from tfoperator.api.replicas.names import replica_labels
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import ObjectMeta, Pod, PodSpec
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
-    ObjectMeta,
-    Pod,
-    PodSpec,
     PodStatus,
 )
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod

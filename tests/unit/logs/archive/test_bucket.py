@@ -12,7 +12,7 @@ from tests.support.clock import FakeClock
 from tests.support.services import s3, s3_variables
 from tests.unit.logs.archive.samples import JOB, ended, pod, running
 from tests.unit.logs.archive.test_writer import BOUNDS, World
-from tfoperator.kube.views.objects import ContainerStatus
+from tfoperator.kube.views.pod_status import ContainerStatus
 from tfoperator.logs.archive.bucket import Bucket
 from tfoperator.logs.archive.layout import RECORD, encode_record, pod_folder, pod_record
 from tfoperator.logs.archive.opening import open_place

@@ -5,7 +5,8 @@ import pytest
 
 from tests.unit.logs.archive.samples import ended, pod, record, waiting
 from tfoperator.api.replicas.names import ANNOTATION_RESTART_MODE
-from tfoperator.kube.views.objects import ContainerState, ContainerStatus, ObjectMeta, Pod, PodSpec
+from tfoperator.kube.views.objects import ObjectMeta, Pod, PodSpec
+from tfoperator.kube.views.pod_status import ContainerState, ContainerStatus
 from tfoperator.logs.archive.layout import ArchivedContainer
 from tfoperator.logs.archive.runs import kept_runs, ready_runs, runs_of
 

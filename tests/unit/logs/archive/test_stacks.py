@@ -10,7 +10,7 @@ from tests.support.services import s3, s3_variables
 from tests.support.threads import InThread, no_threads_left
 from tests.unit.logs.archive.samples import JOB, JOB_UID, ended, pod, running
 from tests.unit.logs.archive.test_writer import World, in_directory, world
-from tfoperator.kube.views.objects import ContainerStatus
+from tfoperator.kube.views.pod_status import ContainerStatus
 from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds

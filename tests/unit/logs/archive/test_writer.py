@@ -19,7 +19,8 @@ from tests.unit.logs.archive.samples import JOB, JOB_UID, Source, ended, pod, ru
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.protocol.errors import NotFoundError, StatusDetails
-from tfoperator.kube.views.objects import ContainerState, ContainerStatus, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerState, ContainerStatus
 from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds

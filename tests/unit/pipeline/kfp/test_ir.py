@@ -100,7 +100,7 @@ def test_a_run_whose_runner_was_killed_in_a_loop_goes_on_with_what_is_left(tmp_p
         done = tmp_path / "root" / "for-loop-1.twice.add.2"
         eventually(done.is_dir, within=180, what="the loop is under way")
         first.send_signal(signal.SIGKILL)
-    result = run(tmp_path, shapes(tmp_path, n="6"), resume="last")
+    result = run(tmp_path, shapes(tmp_path, n="6"), resume="latest")
     found = values(tmp_path, result)
     assert [found[f"for-loop-1.twice.add-2.{at}"] for at in range(6)] == [2 * at for at in range(6)]
     assert sorted(path.name for path in (tmp_path / "root" / "paint" / "data").iterdir()) == [result.run_id]

@@ -26,10 +26,10 @@ from tfoperator.pipeline import (
     PipelineRunner,
     RunRecord,
 )
-from tfoperator.pipeline.driver import leads_out, workspace_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.kfp.reading import read_ir
 from tfoperator.pipeline.kfp.settings import MachineShare
+from tfoperator.pipeline.run_folders import leads_out, workspace_of
 from tfoperator.pipeline.runner.platforms import with_settings
 from tfoperator.pipeline.values import Value
 

@@ -96,7 +96,7 @@ def test_a_failure_that_may_pass_is_resumed_and_one_that_does_not_is_not(tmp_pat
     assert (sorted(DONE), states(result)["left"]) == (["begin", "end", "left", "right"], "succeeded")
     assert result.run_id == caught.value.result.run_id
     ON_THE_WAY["begin"] = fails(PermanentFailure("no"))
-    for resume in ("", "last"):
+    for resume in ("", "latest"):
         with pytest.raises(PipelineFailed, match="failed"):
             runner(tmp_path).run(diamond(tmp_path, begin=2), resume=resume)
 
@@ -122,15 +122,15 @@ def test_a_run_is_recorded_without_what_is_not_given_and_refused_with_what_is_un
     with home_of(tmp_path).store() as store:
         assert [(run.source, run.parameters, run.place) for run in store.runs()] == [("", {}, {})]
     with pytest.raises(TypeError, match="resum"):
-        runner(tmp_path).run(one(tmp_path), resume="last", resum="last")  # type: ignore[call-arg]
+        runner(tmp_path).run(one(tmp_path), resume="latest", resum="latest")  # type: ignore[call-arg]
 
 
 def test_only_a_run_of_the_same_pipeline_is_resumed(tmp_path: Path) -> None:
     with pytest.raises(ComponentError, match="no run"):
-        runner(tmp_path).run(diamond(tmp_path), resume="last")
+        runner(tmp_path).run(diamond(tmp_path), resume="latest")
     runner(tmp_path).run(diamond(tmp_path))
     with pytest.raises(ComponentError, match="other parameters"):
-        runner(tmp_path).run(diamond(tmp_path, begin=2), resume="last")
+        runner(tmp_path).run(diamond(tmp_path, begin=2), resume="latest")
     with pytest.raises(ComponentError, match="no run 2026"):
         runner(tmp_path).run(diamond(tmp_path), resume="2026")
 
@@ -166,7 +166,7 @@ def test_cancelling_interrupts_classes_and_begins_nothing_more(tmp_path: Path) -
     found = {view.name: str(view.state) for view in seen.views}
     assert (found["left"], found["end"]) == ("cancelled", "skipped")
     ON_THE_WAY.clear()
-    result = runner(tmp_path).run(diamond(tmp_path), resume="last")
+    result = runner(tmp_path).run(diamond(tmp_path), resume="latest")
     assert sorted(DONE) == ["begin", "end", "left", "right"]
     assert result.state == "succeeded"
 
@@ -218,7 +218,7 @@ def test_where_no_docker_engine_is_nothing_was_created_and_the_run_has_failed(
     step = add("alone", 1).with_id("alone")
     step.executor_spec = ExecutorContainerSpec("busybox:1.36", ["true"])
     pipeline = Pipeline("one", str(tmp_path / "data"), [step], enable_cache=cache)
-    for resume in ("", "last"):
+    for resume in ("", "latest"):
         with pytest.raises(PipelineFailed, match="has failed: alone: no Docker engine answers") as caught:
             runner(tmp_path, launchers=ON_DOCKER).run(pipeline, resume=resume)
         assert (caught.value.retryable, caught.value.result.state) == (True, "failed")

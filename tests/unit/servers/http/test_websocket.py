@@ -266,3 +266,27 @@ def test_nothing_can_be_sent_once_it_is_closed() -> None:
         eventually(over.is_set, within=WITHIN)
     finally:
         serving.stop()
+
+
+def test_a_text_message_is_sent_as_text_and_the_end_is_reported_also_of_a_handshake_that_is_refused() -> None:
+    async def talk(socket: WebSocket) -> None:
+        await socket.send_text("größer".encode())
+
+    class Telling(HttpServer):
+        async def respond(self, request: Request) -> WebSocketAnswer:
+            return WebSocketAnswer(talk, over=lambda: ends.append(request.path))
+
+    ends: list[str] = []
+    serving = Telling("127.0.0.1", 0, name="test", limits=Limits())
+    serving.start()
+    try:
+        client = client_library.create_connection(f"ws://127.0.0.1:{serving.port}/a", timeout=WITHIN)
+        assert client.recv_data() == (client_library.ABNF.OPCODE_TEXT, "größer".encode())
+        client.shutdown()
+        eventually(lambda: ends == ["/a"], within=WITHIN)
+        with socket.create_connection(("127.0.0.1", serving.port), WITHIN) as connection:
+            connection.sendall(handshake(Sec_WebSocket_Key=None))
+            assert statuses(everything(connection)) == [400]
+        eventually(lambda: ends == ["/a", "/"], within=WITHIN)
+    finally:
+        serving.stop()

@@ -12,7 +12,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tests.unit.controller.builders import make_job
-from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.servers.progress.reports import ProgressReport
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.unit.servers.progress.samples import NOW, job, report
 from tfoperator.api.fields.limits import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.status import JobCondition, ReplicaProgress, ReplicaStatus, TrainingProgress
+from tfoperator.api.v1.parts.progress import ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.status import JobCondition, ReplicaStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.reports import Pace, ProgressReport

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.parts.progress import Metric, ReplicaProgress, TrainingProgress
 from tfoperator.servers.progress.metrics import MAX_JOBS, ProgressMetrics
 
 HALF = TrainingProgress(percentage=50, step=5, metrics=(Metric("<loss>", "0.5"),))

@@ -8,7 +8,8 @@ import msgspec
 
 from tests.support.clock import FakeClock
 from tests.unit.servers.progress.samples import job
-from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage
 from tfoperator.kube.protocol.verbs import Replacement
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.writer import ProgressWriter

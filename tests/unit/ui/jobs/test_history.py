@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.report.curves import MAX_CURVES, MAX_POINTS
 from tfoperator.ui.jobs.history import MAX_JOBS, History
 

@@ -38,14 +38,14 @@ def mcp(
         str | None,
         typer.Option(
             "--pipelines",
-            help="Place of the pipelines' records. Default: the records in the current folder.",
+            help="Directory or database of the pipelines' records. Default: the records in the current folder.",
             metavar="DIR|URL",
         ),
     ] = None,
     archive_dir: ArchiveDir = None,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Answer agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.
+    """Serve agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.
 
     It needs no cluster: it also reads the runs of tfoperator run in a folder. It uses your own rights in the cluster;
     --namespace limits it to one namespace. It changes nothing without --allow-changes.

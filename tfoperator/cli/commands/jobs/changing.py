@@ -62,7 +62,8 @@ def scale(
 ) -> None:
     """Change the number of replicas of a TFJob.
 
-    In the place of a job, a run of `tfoperator run` that goes on: its name, its directory, or the word latest.
+    In place of a job's name, you can give the name or the directory of a run of `tfoperator run` that has not ended, or
+    the word latest.
     """
     wanted: dict[str, int] = dict(_count(text) for text in replicas or ())
     if workers is not None:

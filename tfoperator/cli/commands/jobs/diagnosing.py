@@ -111,13 +111,14 @@ def report(
 
 
 def _print_report(made: Report, output: ReportFormat) -> None:
-    from tfoperator.report.text import headline, report_lines
+    from tfoperator.report.text import headline, report_lines, used_lines
 
     if output is ReportFormat.JSON:
         print_object(msgspec.to_builtins(made), output)
         return
     lines = report_lines(made) or ["No problem was found."]
-    lines += ["", f"Time: {made.usage}"] if made.usage else []
+    used = used_lines(made)
+    lines += ["", *used] if used else []
     # If the job failed because it stalled, its message already is the first line of the report.
     if lines[0] == made.message:
         lines = lines[2:] if lines[1:2] == [""] else lines[1:]

@@ -45,7 +45,7 @@ def logs(
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Show the logs of a TFJob's replicas, by default of the replica that leads it (the chief, else worker 0).
+    """Show the logs of a TFJob's replicas, by default only of the chief, or, without a chief, of worker 0.
 
     With -f the output continues through restarts until the job has ended. With more than one replica, each line begins
     with the replica's name. Logs of deleted pods come from the operator's log archive, if this machine can read it; a

@@ -56,7 +56,11 @@ def compile_pipeline(
     ] = "",
     home: Annotated[
         str,
-        typer.Option("--home", help="Place in which the launchers' pods keep records and metadata.", metavar="DIR|URL"),
+        typer.Option(
+            "--home",
+            help="Directory or database in which the launchers' pods keep records and metadata.",
+            metavar="DIR|URL",
+        ),
     ] = "/data/records",
     secrets: Annotated[
         list[str] | None,
@@ -70,7 +74,7 @@ def compile_pipeline(
         list[str] | None,
         typer.Option(
             "--claim",
-            help="Claim that the launchers' pods mount. Default: pipeline:/data; '' for no volume.",
+            help="Claim that the launchers' pods mount, and mount path. Default: pipeline:/data; '' means no volume.",
             metavar="NAME:PATH",
         ),
     ] = None,

@@ -89,7 +89,8 @@ def logs(
 def lineage(
     artifact: Annotated[str, typer.Argument(metavar="ARTIFACT", help="An artifact's URI or id.")],
     downstream: Annotated[
-        bool, typer.Option("--downstream", help="Show the artifacts made from this artifact, and not its lineage.")
+        bool,
+        typer.Option("--downstream", help="Show the artifacts that were made from this artifact, and not its lineage."),
     ] = False,
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,
@@ -118,7 +119,7 @@ def graph(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|RUN", help="A pipeline in Python, or a run: its id, or the word last for the latest run."
+            metavar="FILE|RUN", help="A pipeline in Python, or a run: its id, or the word latest for the newest run."
         ),
     ],
     params: Annotated[
@@ -153,10 +154,10 @@ def graph(
 
 
 def ui(home: HomeOption = DEFAULT_HOME, port: PagePort = 0) -> None:
-    """Serve a page that shows pipeline runs, also new runs. It needs no cluster; `tfoperator ui` also shows jobs.
+    """Serve a page that shows pipeline runs, also new runs, without a cluster. `tfoperator ui` also shows jobs.
 
-    The page listens on 127.0.0.1 only, and changes nothing. The printed link works once, for one browser; then the
-    command prints a new link. Ctrl-C ends the command.
+    The page listens on 127.0.0.1 only, and changes nothing. The printed link works once, for one browser. After a
+    browser has used the link, the command prints a new link. Ctrl-C ends the command.
     """
     with in_words():
         place = checked_home(home)

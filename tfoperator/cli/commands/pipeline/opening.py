@@ -31,7 +31,7 @@ HomeOption = Annotated[
 DEFAULT_HOME = str(DEFAULT_DIRECTORY)
 
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="The run: its id, or the word last for the latest run.")
+    str, typer.Argument(metavar="RUN", help="The run: its id, or the word latest for the newest run.")
 ]
 
 
@@ -99,7 +99,7 @@ class StepLaunching(Launching, frozen=True):
     """The options for the launch of a pipeline's steps. `run`, `step` and `compile` have them."""
 
     platform: Annotated[
-        str, typer.Option("--platform", help="Platform to use, of the file's PLATFORMS.", metavar="NAME")
+        str, typer.Option("--platform", help="Name of the platform to use, from PLATFORMS in the file.", metavar="NAME")
     ] = ""
     cache: Annotated[
         bool | None,

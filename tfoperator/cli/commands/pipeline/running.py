@@ -55,12 +55,16 @@ def run(
     resume: Annotated[
         str,
         typer.Option(
-            "--resume", help="Continue a run: give its id, or the word last for the latest run.", metavar="RUN"
+            "--resume", help="Continue a run: give its id, or the word latest for the newest run.", metavar="RUN"
         ),
     ] = "",
     run_id: Annotated[
         str,
-        typer.Option("--run-id", help="Continue the run with this id; begin it if it does not exist.", metavar="ID"),
+        typer.Option(
+            "--run-id",
+            help="Continue the run with this id. If the run does not exist, start a run with this id.",
+            metavar="ID",
+        ),
     ] = "",
     containers: Annotated[
         Containers, typer.Option("--containers", help="Platform of containers that have no platform config.")
@@ -69,7 +73,7 @@ def run(
         list[str] | None,
         typer.Option(
             "--launcher",
-            help="Your own launcher class, package.module:Class; it is tried before the built-in launchers.",
+            help="Your own launcher class, package.module:Class, which is tried before the built-in launchers.",
             metavar="MODULE:CLASS",
         ),
     ] = None,
@@ -82,7 +86,9 @@ def run(
     pipeline_root: Annotated[
         str,
         typer.Option(
-            "--pipeline-root", help="Root of the outputs, instead of the IR's defaultPipelineRoot.", metavar="DIR"
+            "--pipeline-root",
+            help="Directory or URL of the outputs, instead of defaultPipelineRoot in the IR.",
+            metavar="DIR",
         ),
     ] = "",
     allow_privileged: Annotated[
@@ -213,7 +219,7 @@ def clean(
     ] = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Remove the records and logs of runs that are over. The lineage of their artifacts is kept."""
+    """Remove the records and logs of runs that have ended. The lineage of their artifacts is kept."""
     with opened(home) as (place, store):
         from tfoperator.pipeline.runner.leftovers import clean_run, old_runs
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from rich.text import Text
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.base.controlchars import printable
 from tfoperator.base.durations import human_duration
 from tfoperator.cli.views.progress import COMPLETE, metric_texts, seconds_left

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TextIO
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.views.progress import progress_text
 from tfoperator.cli.views.run.view import View

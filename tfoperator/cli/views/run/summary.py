@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult
-from tfoperator.report.text import report_lines
+from tfoperator.report.text import report_lines, used_lines
 
 
 def summary(result: RunResult) -> list[str]:
@@ -15,8 +15,8 @@ def summary(result: RunResult) -> list[str]:
     for job in result.jobs:
         lines += ["", _headline(job, result), *_table(job)]
         lines += _report(job)
-        if job.report is not None and job.report.usage:
-            lines += ["", f"Time: {job.report.usage}"]
+        used = [] if job.report is None else used_lines(job.report)
+        lines += ["", *used] if used else []
         if job.log_dir:
             lines += ["", f"To look at its TensorBoard again: tensorboard --logdir {shlex.quote(job.log_dir)}"]
     if not result.jobs:

@@ -23,8 +23,9 @@ from tfoperator.api.replicas.names import (
     replica_name,
 )
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.parts.tensorboard import TensorBoardStatus
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import TensorBoardStatus, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.cli.views.run.folding import Folding

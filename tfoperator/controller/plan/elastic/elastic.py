@@ -22,7 +22,7 @@ import msgspec
 from tfoperator.api.fields.limits import MAX_REPLICAS
 from tfoperator.api.replicas.names import MAX_RESTARTS, is_probe, replica_of
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.elastic import ElasticStatus
+from tfoperator.api.v1.parts.elastic import ElasticStatus
 from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons, why_it_waits
@@ -179,7 +179,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
 
 
 def _in_short(pod: Pod, reason: str) -> str:
-    """Return the obstacles in a scheduler's message, without numbers of nodes; without obstacles, the whole reason."""
+    """Return the obstacles in a scheduler's message, without numbers of nodes; return `reason` if it names none."""
     messages = [
         condition.message
         for condition in pod.status.conditions
@@ -219,7 +219,7 @@ def _has_room(replica: Replica) -> bool:
 
 
 def _without_probes(group: ReplicaGroup, kept: frozenset[str]) -> ReplicaGroup:
-    """Return the group with these probes removed from the list of pods to delete."""
+    """Return the group without the probes with the UIDs `kept` in its list of pods to delete."""
     if group.type is not ReplicaType.WORKER or not group.beside.surplus:
         return group
     surplus = tuple((index, pod) for index, pod in group.beside.surplus if pod.metadata.uid not in kept)

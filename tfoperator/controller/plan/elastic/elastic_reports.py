@@ -116,9 +116,9 @@ def _change_text(facts: Facts, size: Size) -> str:
 
 
 def size_note(size: Size) -> str:
-    """Return a text for the condition Running if the number of workers differs from the wanted number.
+    """Return a text for the condition Running about an elastic job that has fewer workers than wanted.
 
-    Otherwise the text is empty.
+    The text is empty if the job has all wanted workers.
     """
     if size.record.lacking_since is not None and size.workers == size.least:
         return f"it does not train with fewer than {size.least} workers (minReplicas)"

@@ -22,7 +22,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.v1.elastic import MAX_CHANGES, ElasticPolicy, ElasticStatus
+from tfoperator.api.v1.parts.elastic import MAX_CHANGES, ElasticPolicy, ElasticStatus
 from tfoperator.base.clock import seconds_between, whole_second
 
 _SKEW = 10.0
@@ -110,7 +110,8 @@ def decide(
 def _record(recorded: ElasticStatus | None, wanted: int, now: datetime) -> ElasticStatus:
     """Return the state from which the plan continues.
 
-    A job that starts now has a new state; else recorded times in the future are removed.
+    For a job that starts now, this is a new state. For any other job, it is the recorded state, in which times in the
+    future are replaced by `now`.
     """
     if recorded is None:
         return ElasticStatus(wanted, wanted, whole_second(now))

@@ -192,9 +192,10 @@ class Facts(msgspec.Struct, frozen=True):
 
     @property
     def shared_restarts(self) -> int:
-        """How many of the `failures_of_replicas` have the same cause as another restart.
+        """How many of the `failures_of_replicas` do not count for `backoffLimit`: an earlier restart has their cause.
 
-        For `backoffLimit`, restarts with the same cause count as a single failure.
+        For `backoffLimit`, restarts with the same cause count as a single failure: if eight workers restart for one
+        cause, the first restart counts, and the other seven are shared restarts.
         """
         shared = max(self.job.status.shared_restarts, 0) + sum(group.shared for group in self.groups)
         return min(shared, self.failures_of_replicas) if shared else 0
@@ -207,11 +208,12 @@ class Facts(msgspec.Struct, frozen=True):
 
     @property
     def start_left(self) -> float | None:
-        """The number of seconds until `startDeadlineSeconds` is over.
+        """The number of seconds until `startDeadlineSeconds` is over, negative afterwards; None if it does not apply.
 
-        It is None without this deadline, or if every replica has started. After a restart of a replica or of the whole
-        job, all replicas count as started. There is no deadline for a replica that is added later: its pod is created
-        after the deadline, or the job has trained without it.
+        The deadline applies while a replica has not started. A replica that was restarted counts as started. After a
+        restart of the whole job, all replicas count as started. The deadline does not apply to workers that a user adds
+        later: a replica whose pod was created after the deadline or after the training began, or a replica without a
+        pod in a job that has already trained.
         """
         deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
         if deadline is None or start is None or self.restart.number:
@@ -220,14 +222,23 @@ class Facts(msgspec.Struct, frozen=True):
         return left if any(True for _ in self.unstarted(left)) else None
 
     def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
-        """Yield the replicas that have not started although the deadline is over, or will be in `left` seconds."""
+        """Yield the replicas to which `startDeadlineSeconds` applies (see `start_left`) and that have not started.
+
+        `left` is the number of seconds until the deadline is over, negative afterwards.
+        """
         usage = self.observed.usage or self.job.status.usage
+        trains_since = usage.since if usage is not None and usage.phase in _TRAINED else None
         has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
         for group in self.groups:
             for replica in group.replicas:
                 if replica.restarts or replica.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
                     continue
                 made = None if replica.pod is None else replica.pod.metadata.creation_timestamp
-                late = has_trained if made is None else seconds_between(made, self.now) <= -left
-                if not late:
+                if made is None:
+                    is_added = has_trained
+                else:
+                    is_added = seconds_between(made, self.now) <= -left or (
+                        trains_since is not None and seconds_between(trains_since, made) > 0
+                    )
+                if not is_added:
                     yield group, replica

@@ -32,10 +32,11 @@ class StallState(Enum):
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
     """The known progress of a job, and the actions that are necessary because of it.
 
-    `message` is the reason why the job has stalled, or why it is unknown whether it has stalled. `behind` are replicas
-    by name. `look_again` is the number of seconds until the next sync. `look_at` has the pods whose last log lines must
-    be read now, until a line is newer than `newer_than`. `stacks_of` has the pods whose stacks must be taken. `ends_as`
-    is the action that ends the stall now.
+    `message` is the reason why the job has stalled, or why it is unknown whether it has stalled. `behind` has the names
+    of the replicas that have made less progress than the others, if they are known. `look_again` is the number of
+    seconds until the next sync. `look_at` has the pods whose last log lines must be read now, until a line is newer
+    than `newer_than`. `stacks_of` has the pods whose stacks must be taken. `ends_as` is the action that ends the stall
+    now.
     """
 
     state: StallState
@@ -65,9 +66,10 @@ def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = 
 def left_for_stacks(
     groups: Sequence[ReplicaGroup], taken: datetime, deadline_left: float, now: datetime
 ) -> float | None:
-    """Return for how many seconds a job whose deadline was `-deadline_left` seconds ago still waits for stacks.
+    """Return for how many more seconds a job whose deadline is over waits for stacks before it ends.
 
-    It returns None if the job does not wait. `taken` is the time at which its stacks were last taken.
+    Return None if the job does not wait. `taken` is the time at which its stacks were last taken. `deadline_left` is
+    `Facts.deadline_left`, which is 0 or negative here: -5.0 means that the deadline was over five seconds ago.
     """
     left = STACKS_TIMEOUT + deadline_left
     if left <= 0 or taken >= whole_second(now + timedelta(seconds=deadline_left)):

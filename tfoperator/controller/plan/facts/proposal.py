@@ -128,7 +128,7 @@ class PrecedenceRow(NamedTuple):
 
 
 def observation(condition: ConditionType, message: str, *, holds: bool, if_there: bool = False) -> SetCondition:
-    """Return the wish to set a condition to True (`holds`) or False, with the reason from its row in `ConditionType`.
+    """Return the change that sets a condition to True (`holds`) or False, with the reason from its `ConditionType` row.
 
     Raises TypeError if the row declares no reason for this status.
     """
@@ -161,8 +161,8 @@ def delete(
     """Delete an object, unless it does not exist or is already being deleted.
 
     With `grace` (in seconds), the deletion with this grace period is requested even if the object is already being
-    deleted. With `as_seen`, it is deleted only if it is still as the cache shows it: for example, a pod that is no
-    longer pending stays.
+    deleted. With `as_seen`, the object is deleted only if it is still as the cache shows it: for example, a pod that
+    is no longer pending stays.
     """
     if owned is not None and (owned.metadata.deletion_timestamp is None or grace is not None):
         yield Act(PhaseName.DELETIONS, deletion(kind, owned, reason, grace=grace, as_seen=as_seen))

@@ -1,9 +1,9 @@
 """Stops or deletes the objects of a job that has ended or is suspended; deletes the job when its time to live is over.
 
 `cleanPodPolicy` is as in the Go operator. All deletes every pod and service. Running deletes the pods that are still
-active, and the services that belong to no finished pod. None deletes nothing. With one exception: if a limit ended the
-job (a deadline, `backoffLimit`), None stops the running pods in the way that is described below, because a job whose
-time is over must not continue to train.
+active, and the services that belong to no finished pod. None deletes nothing. There is one exception: if a limit ended
+the job (a deadline, `backoffLimit`), None stops the running pods in the way that is described below, because a job
+whose time is over must not continue to train.
 
 Under each policy except All, a pod is stopped if its container `tensorflow` has ended but other containers still run.
 
@@ -220,7 +220,7 @@ def _has_begun(pod: Pod) -> bool:
 
 
 def _has_ended_since(pod: Pod, completion: datetime | None) -> bool:
-    """Return whether the pod's training container ended after the job's end, and was restarted or waits for that."""
+    """Return whether the pod's training container ended after the job's end, and the kubelet restarts it."""
     status = pod.status
     for container in status.init_container_statuses if status.phase == "Pending" else (program_of(pod),):
         before = termination_of(container, last=True)

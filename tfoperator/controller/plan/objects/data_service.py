@@ -32,9 +32,10 @@ from tfoperator.api.replicas.names import MAX_RESTARTS
 from tfoperator.api.replicas.replica_pods import ENDED_PHASES
 from tfoperator.api.v1.choices import Network
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.parts.data_service import DataService, DataServiceStatus
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import DataServiceStatus, format_indexes
-from tfoperator.api.v1.types import DataService, TFJob
+from tfoperator.api.v1.status import format_indexes
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import look_again, why_it_waits
 from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.facts.facts import DataServiceFacts, DataServiceState, Facts, Member
@@ -125,7 +126,7 @@ def rest_data_service(facts: Facts) -> Iterator[Want]:
 def absent_members(seen: DataServiceFacts, job: TFJob, options: PlanOptions) -> list[str]:
     """Return the names of the pods that were deleted or evicted.
 
-    They must be looked up, because a cache may be stale.
+    The caller must look these pods up in the API server, because a cache may be stale.
     """
     return [
         options.naming.data_service(job, member.member)

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from tfoperator.api.replicas.names import GANG_TOPOLOGY_ANNOTATION
+from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import WaitingReplicas
-from tfoperator.api.v1.types import SchedulingPolicy
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons
 from tfoperator.controller.plan.facts.facts import Facts, Gang
 from tfoperator.controller.plan.facts.proposal import Act, Want, event

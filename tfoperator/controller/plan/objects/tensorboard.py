@@ -19,8 +19,8 @@ import msgspec
 
 from tfoperator.api.kueue.queues import queue_name, uncounted_devices
 from tfoperator.api.replicas import names
+from tfoperator.api.v1.parts.tensorboard import TensorBoardStatus
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import TensorBoardStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation.warnings import uncounted_board
 from tfoperator.controller.plan.facts.facts import Facts, Stage, TensorBoardObjects
@@ -39,7 +39,7 @@ _SPEC_FIELD = "spec.tensorBoard"
 def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]:
     """Return the observed objects of the job's replicas, and the objects of its TensorBoard.
 
-    An object with a TensorBoard's labels but another name belongs to a user. Both results are without it.
+    An object with a TensorBoard's labels but another name belongs to a user. Both results leave such an object out.
     """
     services = tuple(service for service in observed.services if names.LABEL_TENSORBOARD in service.metadata.labels)
     if not services and not observed.deployments:
@@ -128,7 +128,7 @@ def _bring(
     meta, annotations = current.metadata, body["metadata"]["annotations"]
     if meta.deletion_timestamp is not None or not annotations.items() - meta.annotations.items():
         return
-    # The spec can change only the type of a service; the selectors of both never change.
+    # The spec can change only the type of a service. The selectors of the service and of the deployment never change.
     if kind == "services":
         spec = {"type": body["spec"]["type"]}
     else:

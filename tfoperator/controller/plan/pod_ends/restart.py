@@ -32,7 +32,8 @@ from tfoperator.api.v1.choices import RestartPolicy
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.values.observed import PlanOptions
-from tfoperator.kube.views.objects import ContainerStateTerminated, Pod, PodStatus
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated, PodStatus
 
 CLOCK_SKEW = 10.0
 """The maximum difference in seconds between the clock of a node and the clock of the API server. If two times from
@@ -150,7 +151,7 @@ def is_unseen(end: ContainerStateTerminated) -> bool:
 def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
     """Return whether a replica whose pod ended in this way has failed for good.
 
-    If Kubernetes ended the pod, this does not show whether the program works, so it is retryable under every policy.
+    If Kubernetes ended the pod, the end does not show whether the program works, so it is retryable under every policy.
     Any other end is permanent under Never. Under ExitCode it is permanent with an exit code below 128; without an exit
     code the replica is restarted, as in the Go operator.
     """
@@ -287,7 +288,7 @@ def was_refused(status: PodStatus) -> bool:
 def _decisive_termination(pod: Pod) -> tuple[str, ContainerStateTerminated | None]:
     """Return the container because of which the pod failed (empty for `tensorflow`), and its end.
 
-    It returns None if no container failed.
+    If no container failed, the end is None.
     """
     # A stable sort: `tensorflow` first, the others in their order.
     containers = sorted(pod.status.container_statuses, key=lambda c: c.name != DEFAULT_CONTAINER_NAME)
@@ -299,9 +300,10 @@ def _decisive_termination(pod: Pod) -> tuple[str, ContainerStateTerminated | Non
 
 
 def finished_at(pod: Pod) -> datetime | None:
-    """Return when the container `tensorflow` ended, else when the last other container ended, by the node's clock.
+    """Return when the container `tensorflow` ended, by the node's clock.
 
-    Otherwise it returns None.
+    If the end of `tensorflow` is unknown, return when the last other container ended. Return None if the pod's status
+    shows no end at all.
     """
     end = training_end(pod)
     if end is not None and end.finished_at is not None:

@@ -19,7 +19,8 @@ from tfoperator.base.clock import utc
 from tfoperator.controller.plan.replicas.replicas import Replica, ReplicaState
 from tfoperator.controller.pods.resources import requests_of
 from tfoperator.controller.pods.template import PodTemplateError
-from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated, ContainerStatus
 
 _MAX_RESOURCES, _MAX_SUM = 16, 2.0**100
 

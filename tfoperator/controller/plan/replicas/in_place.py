@@ -22,7 +22,8 @@ from tfoperator.controller.plan.pod_ends.restart import Ending, is_unseen
 from tfoperator.controller.plan.replicas.held_resources import program_of, termination_of
 from tfoperator.controller.plan.replicas.replicas import ENDED_STATES, Replica, ReplicaState, restarting
 from tfoperator.controller.plan.values.observed import PlanOptions
-from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated
 
 RULE_TIMEOUT = 120.0
 """If a container waits for its restart for longer than this number of seconds while other containers run, the replica

@@ -64,7 +64,7 @@ def with_delays(facts: Facts) -> Facts:
 
 
 def _in_row(facts: Facts, row: DisruptionBackoff, change: Callable[[Replica], Replica]) -> Facts:
-    """Return the facts in which `change` was applied to each replica of the row."""
+    """Return the facts in which `change` was applied to each replica that the row of disruptions names."""
     by_type = _indexes(row)
     groups = tuple(
         group.with_replicas(
@@ -80,7 +80,7 @@ def _in_row(facts: Facts, row: DisruptionBackoff, change: Callable[[Replica], Re
 def _gone(cause: str, replica: Replica) -> Replica:
     """Return the replica with the cause of its restart if it has no pod.
 
-    It counts as restarting until the new pod exists.
+    The replica counts as restarting until its new pod exists.
     """
     return msgspec.structs.replace(replica, cause=cause) if replica.state in _WAITING_STATES else replica
 
@@ -149,9 +149,9 @@ def _new_disruptions(facts: Facts) -> Sequence[tuple[ReplicaGroup, Replica]]:
 
 
 def _went_after(replica: Replica, since: datetime | None) -> bool:
-    """Return whether a pod's deletion was requested after the row's last disruption.
+    """Return whether a pod's deletion was requested after `since`, the time of the last disruption in the row.
 
-    An earlier deletion is already in the row.
+    An earlier deletion is already in the row of disruptions.
     """
     earliest = _requested_earliest(replica)
     return earliest is not None and (since is None or seconds_between(since, earliest) > 0)
@@ -176,7 +176,7 @@ def _requested(replica: Replica) -> datetime | None:
 
 
 def _stayed(replica: Replica, row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:
-    """Return whether the new pod of a replica has stayed long enough to end the row."""
+    """Return whether the new pod of a replica has stayed long enough to end the row of disruptions."""
     created = None if replica.pod is None else replica.pod.metadata.creation_timestamp
     if created is None:
         return not _is_recent(row, now, options)
@@ -184,12 +184,12 @@ def _stayed(replica: Replica, row: DisruptionBackoff, now: datetime, options: Pl
 
 
 def _is_recent(row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:
-    """Return whether the time since the last disruption is so short that the row may continue."""
+    """Return whether the last disruption is so recent that the next disruption may continue the row."""
     return row.since is not None and seconds_between(row.since, now) < _delay(row, options) + _quiet(row, options)
 
 
 def _delay(row: DisruptionBackoff, options: PlanOptions) -> float:
-    """Return the number of seconds between the row's last disruption and the creation of the new pods."""
+    """Return the number of seconds between the last disruption of a row and the creation of the new pods."""
     return 0.0 if row.count <= 1 else restart_delay(row.count - 1, options)
 
 

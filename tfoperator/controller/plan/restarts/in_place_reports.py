@@ -28,7 +28,8 @@ from tfoperator.controller.plan.replicas.replicas import (
     restarts_so_far,
     some,
 )
-from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStateTerminated
 
 _MAX_NAMES = 3
 

@@ -35,8 +35,8 @@ from tfoperator.controller.plan.replicas.replicas import (
 )
 
 _DEVICE_EXIT_CODES = (201, 202)
-"""Exit codes of programs that find their device broken, or still in use by a process that should have ended. The codes
-are DLRover's.
+"""Exit codes of programs that find their device broken (201), or find that a process that should have ended still uses
+it (202). DLRover uses the same codes.
 """
 
 _IN_A_ROW = _MAX_NODES = 3
@@ -116,8 +116,8 @@ def _moved(
 def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
     """Return how many new failures the replica's pod shows, and the replica.
 
-    A slow replica, or a broken device, counts as three failures at once, so that the replica avoids its node. If the
-    pod still runs then, the returned replica restarts.
+    A slow replica, or a broken device, counts as three failures at once, so that the replica avoids its node. If such a
+    replica's pod still runs, the state of the returned replica requires a restart.
     """
     pod = replica.pod
     if pod is None or pod.metadata.deletion_timestamp is not None:

@@ -8,20 +8,18 @@ Ready is true if all of them are ready or have succeeded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfoperator.api.kueue.queues import queue_name
 from tfoperator.api.replicas.names import parse_replica_type
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType, Fate
+from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType
 from tfoperator.api.v1.reasons import ForeignReason, JobReason
-from tfoperator.api.v1.status import JobCondition, WaitingReplicas
+from tfoperator.api.v1.status import WaitingReplicas
 from tfoperator.api.waiting import Reason, ReasonKind, about_job, text_of, waiting_for
-from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.elastic.elastic_reports import restarting_for_size, size_note
 from tfoperator.controller.plan.facts.facts import Facts
-from tfoperator.controller.plan.facts.progress import StallState, pods_to_look_into
+from tfoperator.controller.plan.facts.progress import pods_to_look_into
 from tfoperator.controller.plan.facts.proposal import (
     LookAgain,
     RemoveCondition,
@@ -48,16 +46,13 @@ from tfoperator.controller.plan.restarts.in_place_reports import (
 )
 from tfoperator.controller.plan.restarts.lone_restarts import warn_of_lone_restarts
 from tfoperator.controller.plan.status.status import counted, readiness
+from tfoperator.controller.plan.status.suspension import resumption
 from tfoperator.controller.plan.values.actions import Looks
-from tfoperator.controller.plan.values.conditions import is_held
-from tfoperator.controller.plan.values.observed import QueueGate
 from tfoperator.controller.plan.verdicts.verdict import absent_leaders
 from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_in_place
 
 _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3
-_NUMBER = re.compile(r"\b\d+(\.\d+)?([KMGTPE]i|[kMGTPEmun])?\b")
-"""Matches a number, or a quantity of Kubernetes such as `500m` or `16Gi`."""
 
 _RUNNING_STATES = (ReplicaState.RUNNING,)
 _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
@@ -86,63 +81,6 @@ def _uncounted(facts: Facts) -> Iterator[Want]:
         yield event(JobReason.NOT_COUNTED_BY_QUEUE, f"{message}: Kueue knows {counted_types} only.")
 
 
-def report_suspension(facts: Facts) -> Iterator[Want]:
-    """Report that the job is suspended, waits in its queue, or is resumed and waits until its old pods are gone."""
-    if any(group.may_count_in_place for group in facts.groups):
-        yield from report_restarts_in_place(facts.groups)
-    name, by_user, gate = facts.job.metadata.name, facts.job.spec.suspended, facts.observed.gate
-    if gate is not None and not by_user:
-        leaving = QueueGate("PodsLeaving", "its old pods still exist")
-        yield from _queue(facts, leaving if gate.admitted else gate)
-        return
-    message = f"TFJob {name} is suspended."
-    yield from _held(ConditionType, JobReason.SUSPENDED, message)
-    if is_held(facts.conditions) and not by_user:
-        waits = f"TFJob {name} will be resumed when its last old pod is gone."
-        yield SetCondition(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, waits)
-        return
-    suspended = SetCondition(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, message)
-    yield suspended
-    if differs(facts, suspended):
-        yield event(JobReason.SUSPENDED, message)
-
-
-def _resumption(facts: Facts) -> Iterator[Want]:
-    message = f"TFJob {facts.job.metadata.name} is resumed."
-    yield SetCondition(ConditionType.SUSPENDED, "False", JobReason.RESUMED, message)
-    yield event(JobReason.RESUMED, message)
-
-
-def _queue(facts: Facts, gate: QueueGate) -> Iterator[Want]:
-    """Report that the job waits in its queue, or must return to it."""
-    queue = queue_name(facts.job.metadata.labels)
-    message = f"TFJob {facts.job.metadata.name} waits in queue {queue}: {gate.message}"
-    admitted = facts.condition(ConditionType.ADMITTED)
-    if (left := _seconds_until_written(facts, admitted, gate.reason, message)) > 0 and admitted is not None:
-        message = admitted.message
-        yield LookAgain(left)
-    if facts.is_true(ConditionType.SUSPENDED):
-        yield from _resumption(facts)
-    # The condition Admitted is left out here: it gets the queue's own reason below.
-    others = [kind for kind in ConditionType if kind is not ConditionType.ADMITTED]
-    yield from _held(others, JobReason.QUEUED, message)
-    if admitted is None or admitted.status != "False":
-        yield event(JobReason.QUEUED, message)
-    yield SetCondition(ConditionType.ADMITTED, "False", ForeignReason(gate.reason), message)
-
-
-def _seconds_until_written(facts: Facts, old: JobCondition | None, reason: str, message: str) -> float:
-    """Return for how many seconds a text is not written because it differs from the old text only in numbers.
-
-    Kueue writes how much quota is missing. With each job that ends, these numbers change for every job that waits.
-    """
-    if old is None or (old.status, old.reason) != ("False", reason) or old.message == message:
-        return 0.0
-    if _NUMBER.sub("", old.message) != _NUMBER.sub("", message):
-        return 0.0
-    return facts.options.queue_text_period - seconds_between(old.last_update_time or facts.now, facts.now)
-
-
 def report_admission(facts: Facts) -> Iterator[Want]:
     """Report that the job's queue has admitted the job; a job without a queue does not have this condition."""
     gate = facts.observed.gate
@@ -159,7 +97,7 @@ def report_admission(facts: Facts) -> Iterator[Want]:
 def report_resumption(facts: Facts) -> Iterator[Want]:
     """Report that the job is resumed."""
     if facts.resumed and facts.is_true(ConditionType.SUSPENDED):
-        yield from _resumption(facts)
+        yield from resumption(facts)
         yield from _uncounted(facts)
 
 
@@ -225,37 +163,6 @@ def _waiting(facts: Facts) -> tuple[WaitingReplicas, ...]:
     """Return the entries of the new `status.waiting` about replicas that wait."""
     before, gang = facts.job.status.waiting, None if facts.gang is None else facts.gang.waits
     return waiting_for(waiting_reasons(facts.groups, facts.observed.not_created, facts.now, before, gang=gang), before)
-
-
-def report_stall(facts: Facts) -> Iterator[Want]:
-    """Report whether an active job makes progress, and request the logs and stacks that this requires."""
-    stall, name = facts.stall, facts.job.metadata.name
-    match stall.state:
-        case StallState.STALLED:
-            if not facts.is_true(ConditionType.STALLED):
-                yield event(JobReason.STALLED, stall.message)
-            reason = JobReason.PROGRESS_DEADLINE_EXCEEDED
-            yield SetCondition(ConditionType.STALLED, "True", reason, stall.message)
-        case StallState.UNKNOWN:
-            unknown = SetCondition(ConditionType.STALLED, "Unknown", JobReason.NOTHING_TO_TELL, stall.message)
-            yield unknown
-            if differs(facts, unknown):
-                yield event(JobReason.PROGRESS_UNKNOWN, stall.message)
-        case StallState.GOES_ON:
-            if facts.is_true(ConditionType.STALLED):
-                yield event(JobReason.PROGRESS_RESUMED, f"TFJob {name} makes progress again.")
-            message = f"TFJob {name} makes progress."
-            yield SetCondition(ConditionType.STALLED, "False", JobReason.PROGRESS_RESUMED, message, if_there=True)
-        case StallState.NOT_RUNNING:
-            again = "the time without progress starts at zero when all of them run"
-            message = f"TFJob {name} has replicas that do not run; {again}."
-            yield SetCondition(ConditionType.STALLED, "False", JobReason.NOT_RUNNING, message, if_there=True)
-        case StallState.NOT_WATCHED:
-            yield RemoveCondition(ConditionType.STALLED)
-    if stall.look_again is not None:
-        yield LookAgain(stall.look_again)
-    if stall.look_at or stall.stacks_of or stall.newer_than is not None:
-        yield Looks(read=stall.look_at, newer_than=stall.newer_than, stacks=stall.stacks_of)
 
 
 def watch_deadlines(facts: Facts) -> Iterator[Want]:
@@ -402,15 +309,3 @@ def _exits(facts: Facts) -> Iterator[Want]:
         yield event(JobReason.EXITED_WITH_CODE, message)
     if len(exits) > _MAX_EXIT_EVENTS:
         yield event(JobReason.EXITED_WITH_CODE, f"{len(exits) - _MAX_EXIT_EVENTS} more pods exited")
-
-
-def _held(kinds: Iterable[ConditionType], reason: JobReason, message: str) -> Iterator[Want]:
-    """Change the conditions of a job that is suspended or waits in its queue: they show that the job does not run."""
-    for kind in kinds:
-        match kind.traits.while_held:
-            case Fate.FALSE:
-                yield SetCondition(kind, "False", reason, message, if_there=True)
-            case Fate.REMOVED:
-                yield RemoveCondition(kind)
-            case Fate.STAYS:
-                pass

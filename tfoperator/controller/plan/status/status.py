@@ -15,7 +15,7 @@ import msgspec
 from tfoperator.api.replicas.names import replicas_selector
 from tfoperator.api.v1.choices import Network, ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.elastic import ElasticStatus, Resize
+from tfoperator.api.v1.parts.elastic import ElasticStatus, Resize
 from tfoperator.api.v1.status import (
     JobCondition,
     JobUsage,
@@ -65,7 +65,7 @@ def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any],
             status = _status(facts, conditions, usage)
     changed = {name: part for name, part in parts.items() if getattr(status, name) != part}
     status = msgspec.structs.replace(status, **changed) if changed else status
-    if status.elastic is None or usage is None or facts.verdict.stage not in (Stage.ACTIVE, Stage.SUSPENDED):
+    if status.elastic is None or usage is None or facts.verdict.stage in (Stage.FINISHED, Stage.INVALID):
         return status
     return msgspec.structs.replace(status, elastic=_with_cost(facts, status.elastic, usage))
 
@@ -77,7 +77,7 @@ def _with_cost(facts: Facts, record: ElasticStatus, usage: JobUsage) -> ElasticS
         untrained = usage.untrained(facts.now)
         change = Resize(record.since, size.before, size.workers, record.reason, untrained_before=untrained)
         return record.with_resize(change)
-    if record.workers <= 0:
+    if record.workers <= 0 or facts.verdict.stage.is_end:
         return record.closed(usage.untrained(facts.now))
     last = record.resizes[-1] if record.resizes else None
     if last is None or usage.phase != UsagePhase.TRAINING or usage.since is None:

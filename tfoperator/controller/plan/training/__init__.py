@@ -1,1 +1,1 @@
-"""The training itself: whether it makes progress, its loss, and what its time goes to."""
+"""The training itself: whether it makes progress, its loss, and how the job spends its time."""

@@ -1,20 +1,20 @@
 """Determines whether a job makes progress, and the actions if it doesn't. Pure.
 
 The time for `progressDeadlineSeconds` begins when all replicas run. After a restart, a suspension, or the loss of a
-pod, it begins again when all replicas run again. From then on any news resets it. Signs of progress are reports. If a
-job has never sent a report, they are lines in the logs of the replicas that train (a parameter server writes no log
-lines for days).
+pod, it begins again when all replicas run again. From then on each sign of progress resets it. Signs of progress are
+the reports of a job. If a job has never sent a report, they are new lines in the logs of the replicas that train (a
+parameter server writes no log lines for days).
 
 *Logs* are not watched continuously: the last lines are read after half of the deadline and at its end, and only for
 jobs with a deadline. A line's time is by its node's clock. So a line counts as new if it is new by that clock, or if it
 differs from the line of the previous reading. Since there are two readings in a deadline, a wrong clock can't make a
 job look stalled if it makes progress. A reading may come late, because the number of readings in a second is limited
-(`log_looks`). So if the previous reading did not find a line, this line does not show a stall, whatever its time is:
-another reading follows. The longer a job has written nothing, the less often its logs are read.
+(`log_looks`). So a line that the previous reading did not find does not show a stall, however old it is: another
+reading follows. The longer a job has written nothing, the less often its logs are read.
 
 *A stall that the operator must end* (`onStall`) is first reported in its own status write. If stacks are taken, the
-operator waits for the stacks of all threads. Then it ends the stall with the existing means: it marks replicas as lost,
-and the rules for restarts apply.
+operator waits for the stacks of all threads. Then the job fails (`onStall: Fail`), or the operator marks the stalled
+replicas as restarting (`onStall: Restart`), and the usual rules for restarts apply.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ import msgspec
 from tfoperator.api.v1.choices import OnStall, ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import condition_of
-from tfoperator.api.v1.status import TrainingProgress, all_conditions
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between, utc, whole_second
 from tfoperator.base.durations import format_duration
@@ -90,7 +91,7 @@ def judge_progress(facts: Facts, deadline: float) -> Stall:
 
 
 def _stalled_replicas(groups: Sequence[ReplicaGroup], stall: Stall) -> tuple[ReplicaGroup, ...]:
-    """Restart the replicas that are behind; if none is known to be behind, restart all replicas that train.
+    """Return the groups in which the replicas that are behind restart; if none is known, all replicas that train.
 
     For `backoffLimit`, these restarts count as a single failure, because they have the same cause.
     """
@@ -124,7 +125,8 @@ class _Clock(msgspec.Struct, frozen=True):
 def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
     """Return when all replicas last began to run; None if they don't all run.
 
-    In an elastic job, workers may come and go while the other workers continue to train.
+    In a job with dynamic workers (`enableDynamicWorker`), replicas may be missing, because its other workers continue
+    to train.
     """
     true = [condition for condition in all_conditions(job.status) if condition.status == "True"]
     since = {

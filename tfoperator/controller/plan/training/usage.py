@@ -30,7 +30,8 @@ import msgspec
 
 from tfoperator.api.kueue.queues import queue_name
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.status import JobUsage, TrainingProgress, UsagePhase, UsageSource, seconds_since
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, UsagePhase, UsageSource, seconds_since
 from tfoperator.base.clock import utc, whole_second
 from tfoperator.controller.plan.facts.facts import Facts, Stage
 from tfoperator.controller.plan.facts.progress import StallState
@@ -61,8 +62,8 @@ def account(facts: Facts) -> JobUsage | None:
         return facts.job.status.usage
     before = _before(facts)
     if before.phase not in _PHASES:
-        # An earlier plan recorded the job's end in memory, but the status with that end was never written. It counts
-        # only if this plan ends the job, too.
+        # An earlier plan recorded the job's end in memory, but the status with that end was never written. The recorded
+        # usage counts only if this plan ends the job, too.
         return before if stage.is_end else facts.job.status.usage
     now = max(utc(whole_second(facts.now)), before.time)
     stalled = stage is Stage.ACTIVE and facts.stall.state is StallState.STALLED
@@ -282,7 +283,10 @@ class _Course(msgspec.Struct, frozen=True):
 
     @property
     def _loses(self) -> bool:
-        """Whether a replica's pod was lost, for example by an eviction. The counts do not include such a restart."""
+        """Whether a replica has lost its pod, for example by an eviction, and waits for its restart.
+
+        The counts of restarts may not include this restart yet.
+        """
         states = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
         return any(replica.state in states for group in self.facts.groups for replica in group.replicas)
 

@@ -106,11 +106,11 @@ Action = Create | Patch | Delete
 
 
 class Looks(msgspec.Struct, frozen=True):
-    """Pods to look into. This changes no object; when it is done, the job gets a new plan.
+    """Pods to inspect. The inspection changes no object; when it is done, the job gets a new plan.
 
-    Actions don't wait for it. The logs of `keep` are copied into the archive, so that a later plan can delete these
-    pods. The newest log lines of the pods in `read` are read, pod after pod, until a line is newer than `newer_than`.
-    The stacks of all threads in the pods in `stacks` are taken and kept.
+    Actions don't wait for the inspection. The logs of `keep` are copied into the archive, so that a later plan can
+    delete these pods. The newest log lines of the pods in `read` are read, pod after pod, until a line is newer than
+    `newer_than`. The stacks of all threads in the pods in `stacks` are taken and kept.
     """
 
     keep: tuple[Pod, ...] = ()
@@ -170,7 +170,7 @@ class PlannedEvent(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, reason: JobReason, message: str) -> Self:
-        """Return the event with this reason. Raises TypeError for a reason that conditions alone have."""
+        """Return the event with this reason. Raises TypeError for a reason that only conditions have."""
         return cls(reason.event_type, reason.value, message)
 
 

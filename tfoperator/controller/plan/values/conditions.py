@@ -20,7 +20,7 @@ from tfoperator.base.clock import whole_second
 
 
 def is_finished(conditions: Sequence[JobCondition]) -> bool:
-    """Return whether the job has ended: Succeeded or Failed is true. That never changes again."""
+    """Return whether the job has ended: Succeeded or Failed is true. An ended job never starts again."""
     return any(c.status == "True" and c.type in (ConditionType.SUCCEEDED, ConditionType.FAILED) for c in conditions)
 
 

@@ -11,14 +11,9 @@ import msgspec
 from tfoperator.api.replicas.data_service import DataServiceMember, member_of, member_suffix, started_members
 from tfoperator.api.replicas.names import replica_of
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.status import (
-    DataServiceStatus,
-    JobUsage,
-    ReplicaStatus,
-    TFJobStatus,
-    TrainingProgress,
-    parse_indexes,
-)
+from tfoperator.api.v1.parts.data_service import DataServiceStatus
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TFJobStatus, parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason
 from tfoperator.base.clock import epoch_seconds, seconds_between
@@ -61,7 +56,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     The next status write sets `status.lastReconcileTime` to `time`.
 
-    `write` means that this needs a status write of its own, if there is no other reason for a status write.
+    `write` means that the comparison needs a status write of its own, if there is no other reason for a status write.
     """
 
     time: datetime
@@ -206,8 +201,8 @@ def clean_pod_policy(job: TFJob, options: PlanOptions) -> str:
 def with_own_deletions(observed: Observed, now: datetime) -> Observed:
     """Return the observed state in which each pod that this process has deleted is marked as terminating.
 
-    Otherwise such a pod would count as alive. If the job was suspended and resumed at once, the pod would then count as
-    started again, and its end would later count as a loss.
+    Without this mark, such a pod would count as alive. If the job was suspended and resumed at once, the pod would
+    count as started again, and its end would later count as a loss.
     """
     deleted = observed.unseen.deleted
     if not deleted:

@@ -1,1 +1,1 @@
-"""The stage of a job: whether it goes on, has ended, or makes no sense."""
+"""The stage of a job: whether it continues, is suspended, has ended, or has an invalid spec."""

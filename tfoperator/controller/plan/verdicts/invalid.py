@@ -62,11 +62,11 @@ def invalid_facts(observed: Observed, now: datetime, options: PlanOptions, probl
 
 
 def _moment(job: TFJob, now: datetime) -> datetime:
-    """Return the time of the report.
+    """Return the time of the report: `now`, or the job's creation time if its status can't be decoded either.
 
-    If a job's status can't be decoded either, it shows no conditions, so the report looks new at every sync. With a
-    time that never changes, the write of the report changes nothing. A write without a change causes no event, so there
-    is no endless loop.
+    A status that can't be decoded shows no conditions, so the report looks new at every sync. With a time that never
+    changes, the second write of the report changes nothing. A write without a change causes no event, so there is no
+    endless loop.
     """
     if job.decode_error and not job.status.conditions and job.metadata.creation_timestamp is not None:
         return job.metadata.creation_timestamp

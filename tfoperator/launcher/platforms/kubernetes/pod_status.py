@@ -15,13 +15,12 @@ import msgspec
 from tfoperator.base.clock import seconds_between
 from tfoperator.kube.protocol.verbs import decoder
 from tfoperator.kube.views.event import Event
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import HasMetadata, PodSpec
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStatus,
-    HasMetadata,
     PodCondition,
-    PodSpec,
     PodStatus,
 )
 from tfoperator.launcher.core.output import ContainerEnd

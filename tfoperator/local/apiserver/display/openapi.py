@@ -1,4 +1,6 @@
-"""OpenAPI documents for the two uses that clients make of them: `kubectl explain`, and the check of unknown fields.
+"""OpenAPI documents for the uses that clients make of them.
+
+`kubectl explain` and the check of unknown fields read OpenAPI 3. Headlamp's editor shows the fields in OpenAPI 2.
 
 Each PATCH operation lists the `fieldValidation` parameter. So kubectl lets the server check the fields, and does not
 check them with its own schema.
@@ -58,6 +60,24 @@ def _references(value: Any) -> Iterator[str]:
                 yield from _references(member)
 
 
+def _in_openapi_2(value: Any) -> Any:
+    """Return a schema in the form of OpenAPI 2.
+
+    References lead to `definitions`. OpenAPI 3 puts a reference with other members beside it into `allOf`, and OpenAPI
+    2 does not.
+    """
+    if isinstance(value, list):
+        return [_in_openapi_2(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get("$ref"), str):
+        return {"$ref": f"#/definitions/{value['$ref'].removeprefix(REFERENCE_PREFIX)}"}
+    match value:
+        case {"allOf": [{"$ref": str(reference)}]}:
+            return _in_openapi_2({"$ref": reference})
+    return {name: _in_openapi_2(member) for name, member in value.items()}
+
+
 def openapi_v2_protobuf() -> bytes:
     """Return the OpenAPI 2 document as protobuf, without any kinds.
 
@@ -89,12 +109,20 @@ class OpenAPI:
     def document(self, path: str) -> Json | None:
         """Return the document at a path below /openapi. Return None if there is none."""
         if path == "/openapi/v2":
-            return {"swagger": "2.0", "info": _INFO_OBJECT, "paths": {}, "definitions": {}}
+            return {"swagger": "2.0", "info": _INFO_OBJECT, "paths": {}, "definitions": self._definitions()}
         if path == "/openapi/v3":
             return {"paths": {p: {"serverRelativeURL": f"/openapi/v3/{p}"} for p in self._group_paths()}}
         prefix = "/openapi/v3/"
         resources = self._group_paths().get(path[len(prefix) :]) if path.startswith(prefix) else None
         return self._group_document(resources) if resources else None
+
+    def _definitions(self) -> Json:
+        """Return the schemas of all kinds, in the form of OpenAPI 2. Editors show them as documentation."""
+        schemas: Json = {}
+        for resources in self._group_paths().values():
+            schemas |= self._group_document(resources)["components"]["schemas"]
+        definitions: Json = _in_openapi_2(schemas)
+        return definitions
 
     def _group_paths(self) -> dict[str, list[ResourceType]]:
         paths: dict[str, list[ResourceType]] = {}

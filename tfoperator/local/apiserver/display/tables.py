@@ -13,7 +13,8 @@ from tfoperator.base.durations import human_duration
 from tfoperator.local.apiserver.display.jsonpath import compile_path
 from tfoperator.local.apiserver.members import Json, member_at
 from tfoperator.local.apiserver.objects.custom_resources import Column, CustomResource
-from tfoperator.local.apiserver.resource_types import ResourceType
+from tfoperator.local.apiserver.objects.events import older_event
+from tfoperator.local.apiserver.resource_types import NEWER_EVENTS, ResourceType
 
 Cell = Callable[[Json, datetime], Any]
 
@@ -179,7 +180,7 @@ def _source(event: Json, _now: datetime) -> str:
     return ", ".join(filter(None, (source.get("component"), source.get("host"))))
 
 
-_EVENT = TableFormat(
+_EVENT_COLUMNS: Sequence[tuple[Column, Cell]] = (
     (Column("Last Seen"), _last_seen),
     (Column("Type"), _at("type")),
     (Column("Reason"), _at("reason")),
@@ -191,6 +192,14 @@ _EVENT = TableFormat(
     (Column("Count", priority=1), _at("count", default=1)),
     (Column("Name", priority=1, format="name"), _name),
 )
+_EVENT = TableFormat(*_EVENT_COLUMNS)
+
+
+def _of_older(cell: Cell) -> Cell:
+    return lambda event, now: cell(older_event(event), now)
+
+
+_NEWER_EVENT = TableFormat(*((column, _of_older(cell)) for column, cell in _EVENT_COLUMNS))
 
 
 def _node_status(node: Json, _now: datetime) -> str:
@@ -324,5 +333,6 @@ def table_formats(
 ) -> dict[ResourceType, TableFormat]:
     """Return the table format of each resource type."""
     formats = {resource: _BUILTIN.get(resource.kind, _PLAIN_FORMAT) for resource in resources}
+    formats[NEWER_EVENTS] = _NEWER_EVENT
     formats.update({c.resource: _custom(c) for c in custom})
     return formats

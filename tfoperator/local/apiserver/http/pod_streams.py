@@ -21,11 +21,18 @@ from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.api_request import ApiRequest
 from tfoperator.local.apiserver.http.exec_program import STDERR, STDOUT, ExecProgram
 from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders, choose_container, log_request
+from tfoperator.local.apiserver.http.websockets import (
+    first_of,
+    log_answer,
+    log_protocol,
+    opens_websocket,
+    refusal_of_log,
+)
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.storage.store import StoredObject
 from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.protocol import LaunchError, SideCommand
-from tfoperator.servers.http.messages import StreamedAnswer, WebSocket, WebSocketAnswer
+from tfoperator.servers.http.messages import Answer, StreamedAnswer, WebSocket, WebSocketAnswer
 
 T = TypeVar("T")
 
@@ -78,12 +85,18 @@ class PodStreams:
         self._logs.close()
         self._ending.set()
 
-    async def send(self, request: ApiRequest, pod: StoredObject, what: Literal["log", "stacks"]) -> StreamedAnswer:
+    async def send(
+        self, request: ApiRequest, pod: StoredObject, what: Literal["log", "stacks"]
+    ) -> Answer | StreamedAnswer | WebSocketAnswer:
         """Send a container's log, or the stacks of its threads. Raises StatusError."""
         reader = self._node.logs if what == "log" else self._node.stacks
         wanted = log_request(pod, request.query, self._clock.now())
+        in_websocket = opens_websocket(request)
+        protocol = log_protocol(request) if in_websocket else ""
+        if protocol is None:
+            return refusal_of_log()
         chunks = await self._logs.open(_served(reader, f"no node agent serves {what}"), wanted)
-        return StreamedAnswer(_without_pauses(chunks), "text/plain")
+        return log_answer(chunks, protocol) if in_websocket else StreamedAnswer(_without_pauses(chunks), "text/plain")
 
     async def attach(self, request: ApiRequest, pod: StoredObject) -> WebSocketAnswer:
         """Send the output that a container writes from now on. Raises StatusError."""
@@ -95,7 +108,7 @@ class PodStreams:
         chunks = await self._logs.open(reader, wanted)
 
         async def show(socket: WebSocket) -> None:
-            await _first_of(_forward(chunks, _channel(socket, STDOUT)), _until_closed(socket))
+            await first_of(_forward(chunks, _channel(socket, STDOUT)), _until_closed(socket))
             await _end(socket, _SUCCESS)
 
         return WebSocketAnswer(show, PROTOCOLS, _MAX_MESSAGE)
@@ -167,7 +180,7 @@ async def execute(socket: WebSocket, *, beside: SideCommand, stdin: bool, tty: b
         return
     beside.adopt(program.process.pid)
     try:
-        ended = await _first_of(
+        ended = await first_of(
             _run(socket, program), _until_closed(socket, program), _until_over(beside), _until_set(ending)
         )
         status = _outcome(program.process.returncode) if ended == 0 else _failure(137)
@@ -225,25 +238,6 @@ async def _until_over(beside: SideCommand) -> None:
 
 async def _until_set(event: asyncio.Event) -> None:
     await event.wait()
-
-
-async def _first_of(*waiting: Awaitable[None]) -> int:
-    """Wait until the first task ends, and cancel the other tasks.
-
-    Return the index of the first task. Raises the exception of this task, except a ConnectionError: the client has
-    disconnected.
-    """
-    tasks = [asyncio.ensure_future(awaitable) for awaitable in waiting]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        ended = next(index for index, task in enumerate(tasks) if task.done())
-        with suppress(ConnectionError):  # the client is gone
-            tasks[ended].result()
-        return ended
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _end(socket: WebSocket, status: Mapping[str, Any]) -> None:

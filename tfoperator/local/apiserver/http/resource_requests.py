@@ -34,6 +34,7 @@ from tfoperator.local.apiserver.http.bodies import (
 from tfoperator.local.apiserver.http.pod_streams import PodStreams, check_host, no_ports
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, lines_of
+from tfoperator.local.apiserver.http.websockets import opens_websocket, refusal_of_watch, watch_answer
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.registry.patch import APPLY, Patcher, apply_configuration, patcher
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, WriteResult
@@ -125,7 +126,7 @@ class ResourceRequests:
             return await self._subresource(call)
         return self._object(call) if path.name else self._collection(call)
 
-    def _collection(self, call: _Call) -> Answer | StreamedAnswer:
+    def _collection(self, call: _Call) -> Answer | StreamedAnswer | WebSocketAnswer:
         request, resource, path = call
         match request.method:
             case "GET" if query_flag(request.query, "watch"):
@@ -259,16 +260,21 @@ class ResourceRequests:
     def _written(self, call: _Call, written: WriteResult, status: int = 200) -> Answer:
         return json_answer(self._form(call).one(written.stored), status=status, warnings=written.warnings)
 
-    def _watch(self, call: _Call) -> StreamedAnswer:
+    def _watch(self, call: _Call) -> Answer | StreamedAnswer | WebSocketAnswer:
         request, resource, path = call
         options = ListRequest.parse(resource, request.query)
         form = self._form(call)
         check_watch_options(options)
+        in_websocket = opens_websocket(request)
+        refusal = refusal_of_watch(request) if in_websocket else None
+        if refusal is not None:
+            return refusal
         watcher = Watcher(self._store, resource, path.namespace, options, form)
         self._watchers.add(watcher)
         timeout = options.timeout_seconds or self._rng.uniform(*_DEFAULT_WATCH_SECONDS)
         lines = lines_of(watcher, timeout=timeout, bookmark_interval=self._bookmark_interval)
-        return StreamedAnswer(lines, JSON, _NOT_CACHED, over=partial(self._forget, watcher))
+        over = partial(self._forget, watcher)
+        return watch_answer(request, lines, over) if in_websocket else StreamedAnswer(lines, JSON, _NOT_CACHED, over)
 
     def _forget(self, watcher: Watcher) -> None:
         watcher.close()

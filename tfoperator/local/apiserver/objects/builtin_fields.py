@@ -43,6 +43,7 @@ def read_schemas() -> Schemas:
 def drop_unknown_fields(kind: str, obj: Json) -> list[str]:
     """Remove, in place, every field that an object of this built-in kind can't have. Return the paths of these fields.
 
+    `kind` is the kind, and outside of the core group a dot and the group: `Pod`, `Deployment.apps`.
     An object of a kind that `builtin_schemas.json` does not contain stays unchanged.
     """
     dropped: list[str] = []
@@ -83,11 +84,11 @@ def _types() -> Mapping[str, _Type]:
     for name, of in types.items():
         of.fields.update({field: _type_in(member, types) for field, member in schemas[name]["properties"].items()})
     kinds = {
-        kind["kind"]: types[name]
+        f"{kind['kind']}.{kind['group']}" if kind["group"] else kind["kind"]: types[name]
         for name, schema in schemas.items()
         for kind in schema.get("x-kubernetes-group-version-kind") or ()
     }
-    kinds.pop("CustomResourceDefinition", None)
+    kinds.pop("CustomResourceDefinition.apiextensions.k8s.io", None)
     return kinds
 
 

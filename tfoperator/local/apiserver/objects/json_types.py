@@ -15,11 +15,12 @@ import msgspec
 from tfoperator.api.fields.problems import Problem
 from tfoperator.api.fields.structure import drop_nulls, type_problems
 from tfoperator.api.pods.types import fill_nulls, wrong_types
-from tfoperator.kube.views.objects import ObjectMeta, PodStatus
+from tfoperator.kube.views.objects import ObjectMeta
 from tfoperator.kube.views.pod_spec import FullPodSpec, FullPodTemplate
+from tfoperator.kube.views.pod_status import PodStatus
 from tfoperator.local.apiserver.errors import bad_request
 from tfoperator.local.apiserver.members import has_only_int64
-from tfoperator.local.apiserver.resource_types import ResourceType
+from tfoperator.local.apiserver.resource_types import NEWER_EVENTS, ResourceType
 
 _MAX_PROBLEMS = 10
 """The maximum number of wrong fields that one response names."""
@@ -118,6 +119,20 @@ class _Event(_Object):
     source: dict[str, str] | None = None
 
 
+class _NewerEvent(_Object):
+    regarding: dict[str, str] | None = None
+    reason: str | None = None
+    note: str | None = None
+    type: str | None = None
+    action: str | None = None
+    reporting_controller: str | None = None
+    reporting_instance: str | None = None
+    event_time: str | None = None
+    series: dict[str, Any] | None = None
+    deprecated_count: int | None = None
+    deprecated_source: dict[str, str] | None = None
+
+
 class _NamespaceSpec(_Typed):
     finalizers: _Strings = None
 
@@ -156,7 +171,7 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
     """
     if not has_only_int64(obj):
         raise bad_request(f"the {resource.kind} provided can't be handled: it holds a number of more than 64 bits")
-    types = _Object if resource.custom else _TYPES.get(resource.kind, _Object)
+    types = _types_of(resource)
     _check_pod_fields(resource, obj)
     try:
         msgspec.convert(obj, types)
@@ -168,6 +183,12 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
         without_nulls = drop_nulls(obj, types)
         obj.clear()
         obj.update(without_nulls)
+
+
+def _types_of(resource: ResourceType) -> type[_Object]:
+    if resource == NEWER_EVENTS:
+        return _NewerEvent
+    return _Object if resource.custom else _TYPES.get(resource.kind, _Object)
 
 
 def pod_part(kind: str, obj: Mapping[str, Any]) -> tuple[object, str, str]:

@@ -20,6 +20,7 @@ from tfoperator.local.apiserver.objects.defaults import (
     default_service,
     initial_pod_status,
 )
+from tfoperator.local.apiserver.objects.events import newer_event_problems
 from tfoperator.local.apiserver.objects.field_sets import Layout
 from tfoperator.local.apiserver.objects.pod_validation import (
     validate_deployment,
@@ -29,7 +30,7 @@ from tfoperator.local.apiserver.objects.pod_validation import (
     validate_service,
     validate_service_update,
 )
-from tfoperator.local.apiserver.resource_types import BUILTIN, ResourceType
+from tfoperator.local.apiserver.resource_types import BUILTIN, NEWER_EVENTS, ResourceType
 
 
 class Strategy:
@@ -42,7 +43,8 @@ class Strategy:
 
     def prune(self, obj: Json) -> list[str]:
         """Remove the fields that the object's kind does not have, in place. Return the paths of these fields."""
-        return drop_unknown_fields(obj["kind"], obj)
+        group = obj["apiVersion"].rpartition("/")[0]
+        return drop_unknown_fields(f"{obj['kind']}.{group}" if group else obj["kind"], obj)
 
     def prepare_create(self, obj: Json) -> None:
         """Set the defaults of a new object, and fields that only the server sets."""
@@ -230,6 +232,10 @@ class _EventStrategy(Strategy):
             yield invalid_value("involvedObject.namespace", regarding, "does not match event.namespace")
 
 
+class _NewerEventStrategy(Strategy):
+    validate = staticmethod(newer_event_problems)
+
+
 _USUAL_PREEMPTION = "PreemptLowerPriority"
 
 
@@ -280,4 +286,5 @@ def builtin_strategies(rng: random.Random) -> dict[ResourceType, Strategy]:
         "PriorityClass": _PriorityClassStrategy(),
     }
     plain = Strategy()
-    return {resource: by_kind.get(resource.kind, plain) for resource in BUILTIN}
+    strategies = {resource: by_kind.get(resource.kind, plain) for resource in BUILTIN}
+    return strategies | {NEWER_EVENTS: _NewerEventStrategy()}

@@ -188,6 +188,26 @@ def test_what_the_time_went_to_is_told_up_to_now(tell: Tell, world: ServedWorld)
         assert ("% of the time" in tell("describe", "mnist").out) is is_told
 
 
+def test_the_cost_of_each_change_of_size_is_shown_by_describe_and_after_the_end_by_report(
+    tell: Tell, world: ServedWorld
+) -> None:
+    world.submit()
+    first = {"time": "2026-01-01T00:01:00Z", "before": 4, "workers": 3, "untrainedSeconds": 21}
+    last = {"time": "2026-01-01T00:02:00Z", "before": 3, "workers": 4}
+    # A suspended job has no number of workers, but its changes have their costs.
+    elastic = {"workers": 0, "wanted": 0, "changes": 2, "resizes": [first, last]}
+    world.status({"elastic": elastic})
+    texts = ["4 to 3 at 2026-01-01 00:01:00: 21 s without training", "3 to 4 at 2026-01-01 00:02:00: not at work yet"]
+    assert re.search(f"Resized: +{'; '.join(texts)}\n", tell("describe", "mnist").out)
+    assert "Changes of the number of workers" not in tell("report", "mnist").out, "the job has not ended"
+    last["untrainedSeconds"] = 7
+    texts[1] = texts[1].replace("not at work yet", "7 s without training")
+    world.status({"elastic": {"resizes": [first, last]}})
+    world.becomes("Succeeded")
+    assert "\n\nChanges of the number of workers:\n  " + "\n  ".join(texts) in tell("report", "mnist").out
+    assert json.loads(tell("report", "mnist", "-o", "json").out)["resized"] == texts
+
+
 def test_one_job_as_json_is_the_object_and_several_are_a_list(tell: Tell, world: ServedWorld) -> None:
     world.submit("a", labels={"only": world.namespace})
     world.submit("b")

@@ -1,5 +1,5 @@
 from tests.unit.cli.views.test_progress import FULL, NOW
-from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.cli.views.run.bar import progress_line
 
 

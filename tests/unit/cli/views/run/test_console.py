@@ -10,7 +10,8 @@ from rich.console import Console
 
 from tfoperator.api.replicas.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_labels
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.status import JobCondition, TensorBoardStatus, TFJobStatus
+from tfoperator.api.v1.parts.tensorboard import TensorBoardStatus
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.cli.views.run.choice import make_view

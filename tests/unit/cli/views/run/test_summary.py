@@ -51,6 +51,14 @@ def test_a_success_is_short_a_failure_names_the_replica_and_its_last_words_and_a
     assert "tensorboard --logdir 'runs/my x/logs'" in text
 
 
+def test_the_summary_has_the_cost_of_each_change_of_the_number_of_workers() -> None:
+    change = "4 to 3 at 2026-01-01 00:01:00: 21 s without training"
+    facts = JobFacts(namespace="ns", name="digits", outcome="Succeeded", usage="training 90%", resized=(change,))
+    job = JobResult("ns", "digits", "Succeeded", "R", "done", (CHIEF,), report=make_report(facts))
+    text = "\n".join(summary(RunResult(RunOutcome.SUCCEEDED, 1.0, "runs/x", (job,), BEGAN)))
+    assert f"\n\nTime: training 90%\nChanges of the number of workers:\n  {change}\n\n" in text
+
+
 MODULE = "ModuleNotFoundError: No module named 'tensorflow'"
 
 

@@ -12,14 +12,15 @@ from tests.unit.controller.builders import NOW, after, make_job, make_pod, plan_
 from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.elastic import ElasticPolicy, ElasticStatus, Resize
-from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.parts.elastic import ElasticPolicy, ElasticStatus, Resize
+from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.controller.plan.facts.elastic_size import Room, Size, decide
 from tfoperator.controller.plan.values.observed import Observed, QueueGate
 from tfoperator.controller.pods.gang import gang_scheduler
-from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodCondition
 
 POLICY = ElasticPolicy(min_replicas=2, max_replicas=8, shrink_after_seconds=60, grow_after_seconds=600)
 FULL = Room(is_placed=True, is_complete=True)
@@ -335,3 +336,30 @@ def test_the_last_changes_are_kept_with_their_costs() -> None:
     assert closed.resizes[-1].untrained_seconds == 7
     assert closed.closed(500) is closed
     assert state.closed(3).resizes[-1].untrained_seconds == 0, "sums that somebody wrote never make it negative"
+
+
+@pytest.mark.parametrize("end", ["succeeded", "failed", "suspended"])
+def test_a_change_after_which_the_job_never_trains_has_a_cost_when_the_job_ends_or_is_suspended(end: str) -> None:
+    open_change = Resize(NOW, 2, 1, "a test", untrained_before=0)
+    job = at_work(elastic_job(2, runPolicy={"backoffLimit": 0}), 1, resizes=(open_change,))
+    worker = running(0, 1, phase="Succeeded", exit_code=0) if end == "succeeded" else running(0, 1)
+    if end == "failed":
+        worker = running(0, 1, phase="Failed", exit_code=1)
+    if end == "suspended":
+        job = replace(job, spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)))
+    made = planned(job, worker, now=after(90))
+    assert made.status.elastic is not None
+    assert made.status.usage is not None
+    (change,) = made.status.elastic.resizes
+    assert change.untrained_seconds == made.status.usage.untrained(after(90))
+    assert "without training" in change.text()
+
+
+def test_below_the_least_number_the_condition_has_the_number_and_what_the_job_waits_for() -> None:
+    job = at_work(make_job({"Worker": 3}, elasticPolicy={"minReplicas": 2}), 2, lacking_since=NOW)
+    made = planned(job, running(0, 2), pending(1, 2, conditions=(NO_CPU,)), now=after(600))
+    assert made.status.elastic is not None
+    assert (made.status.elastic.workers, made.deleted_pods) == (2, [])
+    message = made.condition("Running").message
+    assert "it does not train with fewer than 2 workers (minReplicas)" in message
+    assert "Insufficient cpu" in message

@@ -25,7 +25,8 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.controller.plan.values.actions import Patch
 from tfoperator.controller.plan.values.observed import PlanOptions
-from tfoperator.kube.views.objects import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerState, ContainerStateTerminated, ContainerStatus, PodCondition
 
 SPECS = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
 RAN = (terminated(0, container="init"),)

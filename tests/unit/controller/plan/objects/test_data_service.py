@@ -32,7 +32,7 @@ from tfoperator.api.replicas.data_service import (
 from tfoperator.api.replicas.names import ANNOTATION_RESTARTS, job_labels
 from tfoperator.api.v1.choices import Network
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.status import DataServiceStatus
+from tfoperator.api.v1.parts.data_service import DataServiceStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.values.actions import Create, PhaseName
 from tfoperator.controller.plan.values.observed import Observed, QueueGate, Unseen, deciding_pods

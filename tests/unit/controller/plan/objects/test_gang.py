@@ -28,7 +28,8 @@ from tfoperator.controller.pods.gang import GangScheduler, gang_scheduler
 from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
 from tfoperator.controller.pods.scheduling_rules import AllowedNames
 from tfoperator.kube import apply_merge_patch
-from tfoperator.kube.views.objects import ObjectMeta, Pod, PodCondition, PodSpec, decode_pod
+from tfoperator.kube.views.objects import ObjectMeta, Pod, PodSpec, decode_pod
+from tfoperator.kube.views.pod_status import PodCondition
 
 VOLCANO, COSCHEDULING, KUBERNETES = map(gang_scheduler, ("volcano", "mine", "Kubernetes"))
 

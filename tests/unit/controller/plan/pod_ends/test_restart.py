@@ -19,7 +19,8 @@ from tfoperator.controller.plan.pod_ends.restart import (
     restarts_before,
     restarts_in_place,
 )
-from tfoperator.kube.views.objects import ContainerStatus, Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerStatus, PodCondition
 
 OPTIONS = plan_options(restart_delay_base=1.0, restart_delay_cap=300.0)
 TAINTED = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")

@@ -16,12 +16,12 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.replicas.in_place import RULE_TIMEOUT
 from tfoperator.controller.plan.values.observed import PlanOptions
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
-    Pod,
 )
 
 ENDED = ContainerState(terminated=ContainerStateTerminated(130, "Error", "", NOW))

@@ -18,7 +18,8 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.types import TFJob
-from tfoperator.kube.views.objects import ContainerState, ContainerStatus, Pod
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import ContainerState, ContainerStatus
 
 PROXY = ContainerStatus(name="proxy", ready=True, state=ContainerState())
 TRAINS = ContainerStatus(name="tensorflow", ready=True, state=ContainerState())

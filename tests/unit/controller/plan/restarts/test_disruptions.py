@@ -22,14 +22,8 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.values.observed import PlanOptions
-from tfoperator.kube.views.objects import (
-    ContainerState,
-    ContainerStateTerminated,
-    ContainerStatus,
-    ObjectMeta,
-    Pod,
-    PodCondition,
-)
+from tfoperator.kube.views.objects import ObjectMeta, Pod
+from tfoperator.kube.views.pod_status import ContainerState, ContainerStateTerminated, ContainerStatus, PodCondition
 
 C = ConditionType
 EVERY_POLICY = pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always", "ExitCode"])

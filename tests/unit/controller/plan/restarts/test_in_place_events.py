@@ -9,12 +9,12 @@ from tests.unit.controller.builders import NOW, ReadablePlan, after, make_job, m
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.values.actions import PlannedEvent
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
-    Pod,
 )
 
 WAITS = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))

@@ -23,7 +23,8 @@ from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.values.actions import Create, Delete, DeleteReason
 from tfoperator.kube.views.event import Event
-from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodCondition
 from tfoperator.report.job import taken_replicas
 
 C = ConditionType

@@ -16,15 +16,15 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.parts.progress import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.values.observed import Observed
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
-    Pod,
 )
 
 C = ConditionType

@@ -23,8 +23,9 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.parts.progress import TrainingProgress
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import JobCondition, TFJobStatus, TrainingProgress
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import Comparison, PlanOptions
 from tfoperator.controller.plan.combine import combine

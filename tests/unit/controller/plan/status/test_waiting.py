@@ -23,7 +23,8 @@ from tfoperator.api.waiting import Reason, ReasonKind, text_of, waiting_for
 from tfoperator.controller.plan.replicas.replica_states import observe_replicas
 from tfoperator.controller.plan.replicas.replicas import waiting_reasons
 from tfoperator.controller.plan.values.observed import Observed, Refusals
-from tfoperator.kube.views.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import PodCondition
 
 NOT_PULLED = "ImagePullBackOff: image example.com/train:1 can't be pulled"
 

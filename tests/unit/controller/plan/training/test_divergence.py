@@ -5,7 +5,7 @@ import msgspec
 from tests.unit.controller.builders import after, make_job, make_pod, planned, started, with_status
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import condition_of
-from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.report.job import facts_of_job
 

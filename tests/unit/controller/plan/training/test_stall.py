@@ -20,7 +20,7 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.parts.progress import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.facts.progress import STACKS_TIMEOUT
 from tfoperator.controller.plan.values.observed import LogLines, NewestLine, Observed

@@ -9,17 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.controller.builders import OPTIONS, after, make_job, make_pod, with_status
-from tfoperator.api.v1.status import JobUsage, ResourceUsage, TFJobStatus, TrainingProgress, UsagePhase
+from tfoperator.api.v1.parts.progress import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, ResourceUsage, TFJobStatus, UsagePhase
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.replicas.held_resources import resources_until
 from tfoperator.controller.plan.values.observed import Observed, QueueGate
-from tfoperator.kube.views.objects import (
+from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.pod_status import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
-    Pod,
 )
 
 REQUESTS = '{"containers":[{"resources":{"requests":{"cpu":"500m","memory":"2Gi"},"limits":{"nvidia.com/gpu":1}}}]}'

@@ -91,6 +91,19 @@ def test_a_worker_that_is_added_later_has_no_deadline() -> None:
     assert not look(job, *run, new, at=9999).is_true(ConditionType.FAILED)
 
 
+def test_a_worker_that_is_added_to_a_training_before_the_deadline_has_no_deadline_either() -> None:
+    job = job_of(workers=3)
+    job = with_status(job, msgspec.structs.replace(job.status, usage=JobUsage(phase="training", since=after(60))))
+    run = (make_pod("PS-0"), make_pod("Worker-0"), make_pod("Worker-1"))
+    added = make_pod("Worker-2", "Pending", created=after(61), start=None)
+    for at in (DEADLINE - 1, DEADLINE):
+        on = look(job, *run, added, at=at)
+        assert not on.is_true(ConditionType.FAILED)
+        assert "StartDeadlineExceeded" not in [event.reason for event in on.events]
+    from_the_beginning = make_pod("Worker-2", "Pending", created=after(60), start=None)
+    assert look(job, *run, from_the_beginning, at=DEADLINE).is_true(ConditionType.FAILED)
+
+
 def test_the_time_in_which_a_job_is_suspended_or_waits_in_its_queue_does_not_count() -> None:
     job = started(make_job({"Worker": 1}, runPolicy={"startDeadlineSeconds": DEADLINE, "suspend": True}))
     asleep = look(job, at=9999)

@@ -10,8 +10,9 @@ from tfoperator.local.apiserver.resource_types import BUILTIN, NODE_METRICS
 CUSTOM = tfjobs()
 OPENAPI = OpenAPI([*BUILTIN, NODE_METRICS, *(one.resource for one in CUSTOM)], CUSTOM)
 GROUPS = (
-    "apiextensions.k8s.io/v1", "apps/v1", "coordination.k8s.io/v1", "kubeflow.org/v1", "kubeflow.org/v1alpha2",
-    "metrics.k8s.io/v1beta1", "scheduling.k8s.io/v1",
+    "apiextensions.k8s.io/v1", "apps/v1", "autoscaling/v1", "autoscaling/v2", "batch/v1", "coordination.k8s.io/v1",
+    "events.k8s.io/v1", "kubeflow.org/v1", "kubeflow.org/v1alpha2", "metrics.k8s.io/v1beta1", "networking.k8s.io/v1",
+    "scheduling.k8s.io/v1", "storage.k8s.io/v1",
 )  # fmt: skip
 PATHS = ["api/v1", *(f"apis/{group}" for group in GROUPS)]
 
@@ -53,6 +54,18 @@ def test_all_documents_are_listed_and_openapi_2_as_protobuf_is_one_of_no_kind() 
     title, version = b"Kubernetes (tfoperator, embedded)", b"v1.37.2"
     info = bytes((0x0A, len(title))) + title + bytes((0x12, len(version))) + version
     assert openapi_v2_protobuf() == b"\x0a\x032.0" + bytes((0x12, len(info))) + info + b"\x42\x00"
+
+
+def test_openapi_2_has_all_kinds_and_every_reference_in_it_leads_to_a_definition() -> None:
+    found = OPENAPI.document("/openapi/v2")
+    assert found is not None
+    definitions = found["definitions"]
+    text = json.dumps(definitions)
+    names = {part.partition('"')[0] for part in text.split('"#/definitions/')[1:]}
+    assert names <= set(definitions)
+    assert "#/components" not in text
+    kinds = {kind["kind"] for one in definitions.values() for kind in one.get("x-kubernetes-group-version-kind") or ()}
+    assert {resource.kind for resource in (*BUILTIN, NODE_METRICS, CUSTOM[0].resource)} <= kinds
 
 
 def test_a_document_describes_what_its_own_kinds_need_and_no_more() -> None:

@@ -42,7 +42,7 @@ def test_nothing_happens_inside_a_write_and_an_owner_of_a_kind_that_is_not_serve
     assert world.names(CONFIG_MAPS) == ["leaf"]
     world.settle()
     assert world.names(CONFIG_MAPS) == []
-    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "d", "uid": "u"}
+    reference = {"apiVersion": "example.com/v1", "kind": "Owner", "name": "d", "uid": "u"}
     world.create(CONFIG_MAPS, {"metadata": {"name": "a", "ownerReferences": [reference]}})
     world.settle()
     assert world.names(CONFIG_MAPS) == ["a"]

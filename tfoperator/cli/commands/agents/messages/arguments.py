@@ -33,7 +33,8 @@ Namespace = Annotated[
 ReplicaWord = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z]{1,12}(-[0-9]{1,6})?$(?!\n)", description="A replica (worker-1), or all of a type (worker)."
+        pattern=r"^[A-Za-z]{1,12}(-[0-9]{1,6})?$(?!\n)",
+        description="A replica (worker-1), or all replicas of a type (worker).",
     ),
 ]
 Manifest = Annotated[
@@ -47,7 +48,11 @@ FieldPath = Annotated[
     ),
 ]
 RunId = Annotated[
-    str, Meta(pattern=r"^[0-9A-Za-z][-0-9A-Za-z._]{0,200}$(?!\n)", description="The id of a pipeline's run, or last.")
+    str,
+    Meta(
+        pattern=r"^[0-9A-Za-z][-0-9A-Za-z._]{0,200}$(?!\n)",
+        description="The id of a pipeline run, or latest for the newest run.",
+    ),
 ]
 Token = Annotated[
     str,
@@ -84,17 +89,17 @@ class ListJobs(ToolArguments, frozen=True, kw_only=True):
 class Explain(AboutJob, frozen=True, kw_only=True):
     """The arguments of explain."""
 
-    whole: Annotated[bool, Meta(description="Also return the whole report as data.")] = False
+    whole: Annotated[bool, Meta(description="Return the whole report as data, too.")] = False
 
 
 class ReadLogs(AboutJob, frozen=True, kw_only=True):
     """The arguments of logs."""
 
     replica: ReplicaWord | None = None
-    all_replicas: Annotated[bool, Meta(description="Of every replica. Default: the replica that leads the job.")] = (
-        False
-    )
-    previous: Annotated[bool, Meta(description="Of the attempt before the last restart.")] = False
+    all_replicas: Annotated[
+        bool, Meta(description="Read the logs of all replicas. Default: only the replica that leads the job.")
+    ] = False
+    previous: Annotated[bool, Meta(description="Read the log of the attempt before the last restart.")] = False
     pattern: (
         Annotated[
             str,
@@ -126,7 +131,7 @@ class WithManifest(ToolArguments, frozen=True, kw_only=True):
 class Validate(WithManifest, frozen=True, kw_only=True):
     """The arguments of validate_manifest."""
 
-    strict: Annotated[bool, Meta(description="Let warnings fail, too.")] = False
+    strict: Annotated[bool, Meta(description="Treat warnings as errors.")] = False
 
 
 class ExplainField(ToolArguments, frozen=True, kw_only=True):
@@ -155,7 +160,9 @@ class LineageAsked(ToolArguments, frozen=True, kw_only=True):
     """The arguments of lineage."""
 
     artifact: Annotated[str, Meta(min_length=1, max_length=2000, description="The URI or the id of an artifact.")]
-    downstream: Annotated[bool, Meta(description="Return what was made from the artifact, not its origin.")] = False
+    downstream: Annotated[
+        bool, Meta(description="Return the artifacts that were made from this artifact, and not its origin.")
+    ] = False
 
 
 class ChangeJob(AboutJob, frozen=True, kw_only=True):
@@ -177,7 +184,10 @@ class Submit(ToolArguments, frozen=True, kw_only=True):
     """The arguments of submit: either a manifest's text, or a file that the user named when the server was started."""
 
     manifest: Manifest | None = None
-    file: Annotated[str, Meta(max_length=4096, description="A file that the user named.")] | None = None
+    file: (
+        Annotated[str, Meta(max_length=4096, description="A file that the user named at the start of this server.")]
+        | None
+    ) = None
     namespace: Namespace | None = None
     token: Token | None = None
 
@@ -185,7 +195,7 @@ class Submit(ToolArguments, frozen=True, kw_only=True):
 class Run(ToolArguments, frozen=True, kw_only=True):
     """The arguments of run. The numbers of replicas and `arguments` are for programs, not for manifests."""
 
-    file: Annotated[str, Meta(max_length=4096, description="A file that the user named when the server was started.")]
+    file: Annotated[str, Meta(max_length=4096, description="A file that the user named at the start of this server.")]
     workers: Annotated[int, Meta(ge=1, le=64)] | None = None
     ps: Annotated[int, Meta(ge=0, le=64)] | None = None
     chief: bool = False

@@ -46,8 +46,9 @@ READING = (
         name="explain",
         title="Explain why a job failed",
         description=(
-            "Explain why a job or a run failed, or does not go on: the state, the cause, the process that failed "
-            "first, the lines that prove it, and the next steps. Call this before logs and events: it has read them."
+            "Explain why a job or a run failed, or makes no progress: the state, the cause, the process that failed "
+            "first, the lines that prove the cause, and the next steps. Call this tool before logs and events, because "
+            "this tool also reads logs and events."
         ),
         arguments=arguments.Explain,
         answer=answers.Explanation,
@@ -86,7 +87,7 @@ READING = (
     Tool(
         name="stacks",
         title="Take stacks",
-        description="Take the stacks of the Python threads of a running job's replicas, to see what it waits for.",
+        description="Take the stacks of the Python threads of a running job's replicas, to find out where they wait.",
         arguments=arguments.TakeStacks,
         answer=answers.Stacks,
         call=jobs.stacks,
@@ -94,7 +95,7 @@ READING = (
     Tool(
         name="validate_manifest",
         title="Check a manifest",
-        description="Check the text of a manifest without a cluster: every mistake with its line and field.",
+        description="Check the text of a manifest without a cluster. Return every mistake with its line and field.",
         arguments=arguments.Validate,
         answer=answers.Validation,
         call=manifests.validate_manifest,
@@ -140,7 +141,7 @@ READING = (
     Tool(
         name="lineage",
         title="Read the lineage of an artifact",
-        description="Find out what an artifact of a pipeline was made from, or what was made from it.",
+        description="Find the origin of a pipeline's artifact, or the artifacts that were made from this artifact.",
         arguments=arguments.LineageAsked,
         answer=answers.LineageAnswer,
         call=pipelines.lineage,
@@ -170,7 +171,7 @@ def changing(changes: Changes) -> tuple[Tool, ...]:
         Tool(
             name="submit",
             title="Submit TFJobs",
-            description=f"Create the TFJobs of a manifest in the cluster, checked first. {_TWO_CALLS}",
+            description=f"Check the TFJobs of a manifest, and create them in the cluster. {_TWO_CALLS}",
             arguments=arguments.Submit,
             answer=answers.ChangeResult,
             call=changes.submit,
@@ -190,7 +191,7 @@ def changing(changes: Changes) -> tuple[Tool, ...]:
         Tool(
             name="resume",
             title="Resume a job",
-            description=f"Have a suspended TFJob run. {_TWO_CALLS}",
+            description=f"Let a suspended TFJob run again. {_TWO_CALLS}",
             arguments=arguments.ChangeJob,
             answer=answers.ChangeResult,
             call=changes.resume,

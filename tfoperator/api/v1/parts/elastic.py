@@ -67,7 +67,7 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     @property
     def grow_after(self) -> int:
-        """The number of seconds after a change of the number of workers before the operator tests for room for more."""
+        """The seconds after a change of the number of workers until the operator tests whether more workers fit."""
         return GROW_AFTER if self.grow_after_seconds is None else max(self.grow_after_seconds, 0)
 
 
@@ -78,9 +78,9 @@ MAX_RESIZES = 10
 class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One change of the number of workers, and its cost.
 
-    `untrained_seconds` is for how long the job did not train because of the change; None until it trains again, or
-    changes once more. `untrained_before` is the total number of seconds without training from the job's creation to the
-    change.
+    `untrained_seconds` is for how long the job did not train because of the change; None until it trains again, changes
+    once more, is suspended or ends. `untrained_before` is the total number of seconds without training from the job's
+    creation to the change.
     """
 
     time: Annotated[datetime | None, Field("Time of the change.")] = None
@@ -89,7 +89,7 @@ class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     reason: Annotated[str, Field("Reason of the change, in a sentence for people.")] = ""
     untrained_seconds: Annotated[
         int | None,
-        Field("Seconds from the change until the job trained again; unset until then.", int64=True),
+        Field("Seconds without training from the change until the job trained again or ended.", int64=True),
     ] = None
     untrained_before: Annotated[
         int, Field("Seconds for which the job had not trained before the change, since its creation.", int64=True)
@@ -105,11 +105,15 @@ class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
             return self
         return msgspec.structs.replace(self, untrained_seconds=max(untrained - self.untrained_before, 0))
 
+    @property
+    def cost(self) -> str:
+        """The cost of the change in words: `12 s without training`, or `not at work yet`."""
+        return "not at work yet" if self.untrained_seconds is None else f"{self.untrained_seconds} s without training"
+
     def text(self) -> str:
         """Return the change for people: `2 to 1 at 2026-11-30 01:02:03: 12 s without training`."""
         when = "" if self.time is None else f" at {self.time:%Y-%m-%d %H:%M:%S}"
-        cost = "not at work yet" if self.untrained_seconds is None else f"{self.untrained_seconds} s without training"
-        return f"{self.before} to {self.workers}{when}: {cost}"
+        return f"{self.before} to {self.workers}{when}: {self.cost}"
 
 
 class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -155,6 +159,10 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         if all(resize.untrained_seconds is not None for resize in self.resizes):
             return self
         return msgspec.structs.replace(self, resizes=tuple(resize.closed(untrained) for resize in self.resizes))
+
+    def last_resizes(self) -> tuple[Resize, ...]:
+        """Return the recorded changes, the oldest first; at most MAX_RESIZES, even for a wrong status."""
+        return self.resizes[-MAX_RESIZES:]
 
     def text(self) -> str:
         """Return a text with the number of workers and the reason of the last change; empty if no number is chosen."""

@@ -1,0 +1,129 @@
+"""WebSockets of watches and logs, for clients that run in a browser, such as Headlamp.
+
+The protocol is the protocol of kube-apiserver. A watch sends each event as a text message. A log is sent as binary
+messages, or, with the subprotocol `base64.binary.k8s.io`, as text messages in base64. All of this runs in the server's
+event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from tfoperator.local.apiserver.http.api_request import ApiRequest
+from tfoperator.servers.http.messages import Answer, WebSocket, WebSocketAnswer
+
+_BASE64 = "base64.binary.k8s.io"
+_LOG_PROTOCOLS = ("binary.k8s.io", _BASE64)
+
+
+def opens_websocket(request: ApiRequest) -> bool:
+    """Return whether the client requests to change from HTTP to a WebSocket."""
+    headers = request.headers
+    return headers.get("upgrade", "").lower() == "websocket" and "upgrade" in headers.get("connection", "").lower()
+
+
+def refusal_of_watch(request: ApiRequest) -> Answer | None:
+    """Return the refusal of a WebSocket for a watch. Return None if the server accepts the WebSocket.
+
+    As in kube-apiserver, the client must send the header Origin, which browsers do, and at most one subprotocol.
+    """
+    if not _is_url(request.headers.get("origin", "")):
+        return _refusal(HTTPStatus.FORBIDDEN)
+    return _refusal(HTTPStatus.BAD_REQUEST) if len(_offered(request)) > 1 else None
+
+
+def watch_answer(request: ApiRequest, lines: AsyncIterator[bytes], over: Callable[[], object]) -> WebSocketAnswer:
+    """Return the WebSocket of a watch. It sends `lines`, each as a message.
+
+    The server accepts the client's subprotocol, whatever its name is. `over` is called when the WebSocket has ended.
+    """
+
+    async def send(socket: WebSocket) -> None:
+        async for data in lines:
+            for line in data.splitlines(keepends=True):
+                await socket.send_text(line)
+
+    async def talk(socket: WebSocket) -> None:
+        await first_of(send(socket), _until_closed(socket))
+
+    return WebSocketAnswer(talk, _offered(request), over=over)
+
+
+def log_protocol(request: ApiRequest) -> str | None:
+    """Return the first subprotocol of the client that the server supports for logs.
+
+    Return "" if the client requests no subprotocol. Return None if the server supports none of its subprotocols.
+    """
+    offered = _offered(request)
+    return next((name for name in offered if name in _LOG_PROTOCOLS), None) if offered else ""
+
+
+def refusal_of_log() -> Answer:
+    """Return the refusal of a WebSocket for a log, if the server supports none of the client's subprotocols."""
+    return _refusal(HTTPStatus.FORBIDDEN)
+
+
+def log_answer(chunks: AsyncIterator[bytes], protocol: str) -> WebSocketAnswer:
+    """Return the WebSocket of a log. It sends an empty message, and then `chunks`."""
+    as_text = protocol == _BASE64
+
+    async def send(socket: WebSocket) -> None:
+        await _piece(socket, b"", as_text=as_text)
+        async for chunk in chunks:
+            if chunk:
+                await _piece(socket, chunk, as_text=as_text)
+
+    async def talk(socket: WebSocket) -> None:
+        await first_of(send(socket), _until_closed(socket))
+
+    return WebSocketAnswer(talk, (protocol,) if protocol else ())
+
+
+async def _piece(socket: WebSocket, data: bytes, *, as_text: bool) -> None:
+    await (socket.send_text(b64encode(data)) if as_text else socket.send(data))
+
+
+async def _until_closed(socket: WebSocket) -> None:
+    """Ignore the client's messages, until the client disconnects."""
+    async for _ in socket:
+        pass
+
+
+async def first_of(*waiting: Awaitable[None]) -> int:
+    """Wait until the first task ends, and cancel the other tasks.
+
+    Return the index of the first task. Raises the exception of this task, unless the client has disconnected.
+    """
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in waiting]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        ended = next(index for index, task in enumerate(tasks) if task.done())
+        with suppress(ConnectionError):  # the client is gone
+            tasks[ended].result()
+        return ended
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _offered(request: ApiRequest) -> tuple[str, ...]:
+    names = request.headers.get("sec-websocket-protocol", "").split(",")
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def _is_url(origin: str) -> bool:
+    try:
+        return bool(urlsplit(origin).scheme) or origin.startswith("/")
+    except ValueError:
+        return False
+
+
+def _refusal(status: HTTPStatus) -> Answer:
+    """Return a refusal as kube-apiserver sends it: without a body, at the end of the connection."""
+    return Answer(b"", status, last=True)
