@@ -101,7 +101,7 @@ EVENTS = _core("Event", "events", "ev", fields=_EVENT_FIELDS)
 NEWER_EVENTS = ResourceType(
     "events.k8s.io", "v1", "Event", "events", short_names=("ev",), fields=tuple(_NEWER_EVENT_FIELDS.split())
 )
-"""The same events as `EVENTS`, under newer names of their fields (`objects.events`)."""
+"""The same events as `EVENTS`, with newer names of their fields (see `objects.events`)."""
 NAMESPACES = _core(
     "Namespace", "namespaces", "ns", fields="status.phase", namespaced=False, returns_deleted=True,
     delete_collection=False, subresources=("finalize", "status"),
@@ -147,8 +147,8 @@ EMPTY = (
     _empty("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", "netpol"),
     _empty("storage.k8s.io", "v1", "StorageClass", "storageclasses", "sc", namespaced=False),
 )
-"""Kinds of which this server has no objects. Clients can't create them, but the first screens of k9s and Headlamp list
-them, and show an error if a cluster has no such kind.
+"""Kinds of which this server has no objects. Clients can't create such objects. But the first screens of k9s and
+Headlamp list these kinds, and show an error if a cluster does not serve them.
 """
 
 BUILTIN = (
