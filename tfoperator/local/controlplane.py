@@ -77,7 +77,7 @@ class Page(Protocol):
         """
 
     def stop(self) -> None:
-        """Stop serving, and close the client that the page got."""
+        """Stop serving, and close the page's client of the API server."""
 
 
 LogAttempts = Callable[[str, str, str], Sequence[LogFile]]
