@@ -153,7 +153,9 @@ def looked_up(
     step: str = "",
     content: bool = True,
 ) -> Any:
-    """Look up the result of a `Value`, for `evaluate`. The operation of the value decides which result is returned:
+    """Look up the result of a `Value`, for `evaluate`.
+
+    The operation of the value decides which result is returned:
 
     - `OUTPUT`: the output of a step. With `content`, this is the value of the output. Without `content`, it is the
       artifacts.
