@@ -77,7 +77,7 @@ class Page(Protocol):
         """
 
     def stop(self) -> None:
-        """Stop serving, and close the client that the page got."""
+        """Stop serving, and close the page's client of the API server."""
 
 
 LogAttempts = Callable[[str, str, str], Sequence[LogFile]]
@@ -104,12 +104,15 @@ class ServedPage(msgspec.Struct, frozen=True):
 class ControlPlane:
     """Starts and stops all components in order. One thread calls `start()` once and `stop()` once.
 
-    `run_dir` is the directory for logs, volumes and process records. If `port` is 0, a free port is selected. The
-    operator keeps the logs of containers in `archive_dir`. `pods` selects the runtime that runs pods. If this runtime
-    can't be created, RuntimeUnavailable is raised. With `progress`, jobs that request it can report their progress. If
-    the operator has failed, `on_failure(reason)` is called from another thread. The control plane also serves `page`.
-    `stop()` calls `on_quiet(client)` when only the API server still runs. At that time, the other components have
-    completed all their writes.
+    - `run_dir` is the directory for logs, volumes and process records.
+    - If `port` is 0, a free port is selected.
+    - `pods` selects the runtime that runs pods. If this runtime can't be created, RuntimeUnavailable is raised.
+    - The operator keeps the logs of containers in `archive_dir`.
+    - With `progress`, jobs that request it can report their progress.
+    - The control plane also serves `page`.
+    - `on_failure(reason)` is called from another thread if the operator has failed.
+    - `on_quiet(client)` is called by `stop()` when only the API server still runs. At that time, the other components
+      have completed all their writes.
     """
 
     def __init__(

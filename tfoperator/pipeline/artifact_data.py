@@ -33,7 +33,7 @@ def exists(uri: str) -> bool:
 
 
 def is_there(uri: str, *, unknown: bool) -> bool:
-    """Return whether the data exists, or `unknown` if the object store can't be read now."""
+    """Return whether the data at a URI exists. Return `unknown` if the object store can't be read now."""
     try:
         return exists(uri)
     except ObjectStoreError as error:

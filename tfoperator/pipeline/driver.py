@@ -153,12 +153,18 @@ def looked_up(
     step: str = "",
     content: bool = True,
 ) -> Any:
-    """Look up the result of a `Value`, for `evaluate`. The operation of the value decides which result is returned.
+    """Look up the result of a `Value`, for `evaluate`.
 
-    `OUTPUT`: the output of a step. With `content`, this is the value of the output. Without `content`, it is the
-    artifacts. `STATUS`: how steps ended. `RUN`: a fact of `run`, such as its id; some facts depend on `step`. `NEWEST`:
-    the newest artifact that an earlier run has made. `before` has the executions of the steps. Raises NotPutOut if the
-    step with the output has not succeeded, and ComponentError if the step has no output of this name.
+    The operation of the value decides which result is returned:
+
+    - `OUTPUT`: the output of a step. With `content`, this is the value of the output. Without `content`, it is the
+      artifacts.
+    - `STATUS`: how steps ended.
+    - `RUN`: a fact of `run`, such as its id. Some facts depend on `step`.
+    - `NEWEST`: the newest artifact that an earlier run has made.
+
+    `before` has the executions of the steps. Raises NotPutOut if the step with the output has not succeeded, and
+    ComponentError if the step has no output of this name.
     """
     if value.op == RUN:
         return _fact(value.args[0], run, step)

@@ -71,16 +71,17 @@ class Loop(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """A component of a pipeline as a plain value. A part that is known only during the run is a `Value`.
 
-    `outputs` has the type of each output. `exec_properties` are the parameters. `behind` names steps that must end
-    first, in addition to the steps whose outputs this step uses. The step is skipped unless all conditions in `when`
-    hold. With `always`, the step runs even if the steps before it fail.
+    - `outputs` has the type of each output, and `properties` the planned properties of each output.
+    - `exec_properties` are the parameters.
+    - The step is skipped unless all conditions in `when` hold.
+    - `behind` names steps that must end first, in addition to the steps whose outputs this step uses.
+    - With `always`, the step runs even if the steps before it fail.
+    - `settings` are the resources and the Kubernetes options of the step, by name.
+    - `report` is the JSON document of a program that runs before the step. The parameters and properties in this
+      document replace the planned parameters and properties.
 
     A step in `loops` (the outermost first) is a pattern: `Unfolded` makes a step from it for each iteration. The new
     step has the pattern's name in `pattern`, and the index of its item in each loop in `at`.
-
-    `settings` are the resources and Kubernetes options of the step, by name. `properties` has the planned properties of
-    each output. `report` is a JSON document of a program that runs before the step. The parameters and properties in
-    this document replace the planned parameters and properties.
     """
 
     name: str

@@ -224,7 +224,7 @@ class Home:
             )
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
-        """Return a run by its id. For `latest`, return the newest run, or with `pipeline` its newest run.
+        """Return the run with the id `wanted`. For `latest`, return the newest run, or the newest run of `pipeline`.
 
         Raises NoSuchRun.
         """

@@ -39,10 +39,13 @@ class RunLease:
     """The lease of a run or step, as its holder sees it.
 
     First call `acquire`, in one thread. All other methods are thread-safe. In a `with` block, a thread renews the
-    lease, and the end of the block releases it. This thread calls `when_lost` once, if another runner has taken over
-    the run, or if the lease has expired because the store does not respond. After this call, the lease stays lost, even
-    if the store responds again. `kernel` is recorded with the lease. It is the boot id of this machine's kernel, if the
-    caller also holds a file lock for the run, otherwise "".
+    lease, and the end of the block releases it.
+
+    This thread calls `when_lost` once, if another runner has taken over the run, or if the lease has expired because
+    the store does not respond. After this call, the lease stays lost, even if the store responds again.
+
+    `kernel` is recorded with the lease. It is the boot id of this machine's kernel, if the caller also holds a file
+    lock for the run, otherwise "".
     """
 
     def __init__(

@@ -26,13 +26,15 @@ class ScalePaths(msgspec.Struct, frozen=True):
 
 
 class ResourceType(Resource, frozen=True):
-    """One resource type. `fields` contains the paths that field selectors may use, in addition to name and namespace.
+    """One resource type.
 
-    `custom` marks a type that a CRD defines. It has no strategic merge patch, and a write to /status changes only the
-    status. With `generation`, metadata.generation counts changes of all members but metadata and status.
-    `unconditional_update` allows a PUT without resourceVersion. With `returns_deleted`, the server responds to a DELETE
-    with the object instead of a Status. With `delete_collection`, one request can delete the whole collection, or a
-    selection of it. `verbs` contains the verbs that clients may use, if the type does not support all verbs.
+    - `generation`: metadata.generation counts the changes of all members but metadata and status.
+    - `custom`: a CRD defines the type. It has no strategic merge patch, and a write to /status changes only the status.
+    - `unconditional_update`: a PUT may lack the resourceVersion.
+    - `returns_deleted`: the response to a DELETE is the object, and not a Status.
+    - `delete_collection`: one request can delete all objects of a namespace, or a selection of them.
+    - `verbs`: the verbs that clients may use. It is empty if clients may use all verbs.
+    - `fields`: the paths that field selectors may use, in addition to metadata.name and metadata.namespace.
     """
 
     short_names: tuple[str, ...] = ()
@@ -99,7 +101,7 @@ EVENTS = _core("Event", "events", "ev", fields=_EVENT_FIELDS)
 NEWER_EVENTS = ResourceType(
     "events.k8s.io", "v1", "Event", "events", short_names=("ev",), fields=tuple(_NEWER_EVENT_FIELDS.split())
 )
-"""The same events as `EVENTS`, under newer names of their fields (`objects.events`)."""
+"""The same events as `EVENTS`, with newer names of their fields (see `objects.events`)."""
 NAMESPACES = _core(
     "Namespace", "namespaces", "ns", fields="status.phase", namespaced=False, returns_deleted=True,
     delete_collection=False, subresources=("finalize", "status"),
@@ -145,8 +147,8 @@ EMPTY = (
     _empty("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", "netpol"),
     _empty("storage.k8s.io", "v1", "StorageClass", "storageclasses", "sc", namespaced=False),
 )
-"""Kinds of which this server has no objects. Clients can't create them, but the first screens of k9s and Headlamp list
-them, and show an error if a cluster has no such kind.
+"""Kinds of which this server has no objects. Clients can't create such objects. But the first screens of k9s and
+Headlamp list these kinds, and show an error if a cluster does not serve them.
 """
 
 BUILTIN = (

@@ -85,14 +85,17 @@ class EmbeddedApiServer(HttpServer):
         history_limit: int = 2000,
         bookmark_interval: float = 60.0,
     ) -> None:
-        """Initialize with the endpoint.
+        """Initialize with the endpoint. Without an endpoint, reserve an address with a free port.
 
-        Without an endpoint, reserve an address with a free port. If no custom resources are given, the server serves
-        TFJobs. `node` provides the logs of containers, and the other streams of the node agent.
+        - `node` provides the logs of containers, and the other streams of the node agent.
+        - With `usage`, the server also serves `metrics.k8s.io`.
+        - Without `custom_resources`, the server serves TFJobs as its only custom resource.
+        - The server serves `objects` unchanged, with their UID and status.
+        - The server keeps at most `history_limit` events of each resource type. A client can resume a watch only within
+          this history.
+        - `bookmark_interval` is in seconds.
 
-        The server keeps at most `history_limit` events of each resource type. A client can resume a watch only within
-        this history. `bookmark_interval` is in seconds. The server serves `objects` unchanged, with their UID and
-        status. With `usage`, the server also serves `metrics.k8s.io`. Raises OSError if no port is free.
+        Raises OSError if no port is free.
         """
         self.endpoint = endpoint or ReservedEndpoint()
         """The endpoint at which clients reach this server."""

@@ -55,15 +55,17 @@ never exist.
 class VolumeManager:
     """Creates and removes the volumes of pods. Thread-safe.
 
-    The folder `root` contains three folders. `pods` contains the volumes that exist as long as their pod. `claims`
-    contains a folder for each PersistentVolumeClaim, with the claim's name. All pods that use the claim share this
-    folder, and it is kept until the run directory is deleted. `objects` contains the volumes of ConfigMaps and Secrets.
-    Pods with the same content share a folder, which exists until the last of these pods has ended. So these pods can
-    also share a symbolic link at a mount path, which replaces a mount where mounts are not possible.
+    The folder `root` contains three folders:
 
-    With `keep`, `remove` does nothing. `mounted` is whether containers access volumes through mounts. Then each
-    container may write to its volumes, whatever user it runs as, as with a kubelet. Other users of this machine can't
-    open `root`.
+    - `pods` contains the volumes that exist as long as their pod.
+    - `claims` contains a folder for each PersistentVolumeClaim, with the claim's name. All pods that use the claim
+      share this folder. The folder is kept until the run directory is deleted.
+    - `objects` contains the volumes of ConfigMaps and Secrets. Pods with the same content share a folder, which exists
+      until the last of these pods has ended. So these pods can also share a symbolic link at a mount path, which
+      replaces a mount where mounts are not possible.
+
+    With `keep`, `remove` does nothing. With `mounted`, containers access volumes through mounts. Then each container
+    may write to its volumes, whatever user ID it has, as with a kubelet. Other users of this machine can't open `root`.
     """
 
     def __init__(self, root: Path, *, keep: bool = False, mounted: bool = False) -> None:

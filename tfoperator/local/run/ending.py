@@ -47,11 +47,13 @@ FINISHED_MESSAGE = "The run was interrupted, but the job finished within its gra
 class RunEnd(msgspec.Struct, frozen=True):
     """How and when a run ended. Every view of the run's jobs is made from this record.
 
-    `state` is the state of its result (`RunOutcome`), or `DIED`. If it is `DIED`, `at` is the last time at which the
-    run showed that it was alive. `cause` is the reason if the run itself failed. `replicas` contains the last states of
-    the replicas that the run recorded, by namespace and pod. `finished` contains jobs, by namespace and name, that
-    completed their training after the run had asked them to stop. `left` contains processes that still run after the
-    run has died, because its guardian was killed, too.
+    - `state` is the state of the run's result (`RunOutcome`), or `DIED`.
+    - `at` is the time of the end. With `DIED`, it is the last time at which the run showed that it was alive.
+    - `cause` is the reason if the run itself failed.
+    - `replicas` contains the last states of the replicas that the run recorded, by namespace and pod.
+    - `finished` contains jobs, by namespace and name, that completed their training after the run had asked them to
+      stop.
+    - `left` contains the IDs of processes that still run after the run has died, because its guardian was killed, too.
     """
 
     state: str

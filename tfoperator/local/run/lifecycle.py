@@ -139,7 +139,7 @@ class JobLifecycle:
         return self._thread is not None and not self._thread.is_alive()
 
     def seen(self, since: int = -1) -> tuple[int, RunSnapshot] | None:
-        """Return the number of changes so far, and the state that was seen.
+        """Return the number of changes so far, and the run's state as it was last observed.
 
         Return None if this number equals `since`. Any thread may call it.
         """

@@ -41,7 +41,10 @@ class RunRecords(msgspec.Struct, frozen=True):
         *,
         began: datetime | None = None,
     ) -> RunRecords:
-        """Create the records of a run that has not ended. If several pods have the same name, the last pod counts."""
+        """Create the records of a run that has not ended.
+
+        If several pods have the same name, the records contain only the last of them.
+        """
         of_jobs = [_as(TFJOBS, msgspec.json.decode(raw)) for raw in jobs]
         decoded = (_as(PODS, msgspec.json.decode(raw)) for raw in pods)
         latest = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in decoded}

@@ -26,13 +26,17 @@ _NO_STACKS_PREFIX = "No stacks: "
 class LogFile:
     """The log of one attempt of a container. Thread-safe.
 
-    When the log is `closed`, `exit_code` is the container's exit code. It is None if the container did not run to an
-    end. `reason` is the runtime's reason for the end (OOMKilled, for example), and `ended` is the time of the end.
-    `stopped` is true if the container was stopped on request. Then its exit code does not show whether its work
-    succeeded. `owner` is the UID of the pod. If the container runs as a process, `pid` is the ID of its first process.
-    At the container's end, `peak_memory` is set to the most memory in bytes that it has used. It stays None if the peak
-    isn't known. `stacks` is the path of the file with the stacks of the program. `no_stacks` is the reason if stacks
-    were requested but could not be taken.
+    When the log is `closed`, the container has ended:
+
+    - `exit_code` is the container's exit code. It is None if the container did not run to an end.
+    - `reason` is the runtime's reason for the end, for example OOMKilled. `ended` is the time of the end.
+    - `stopped` is true if the container was stopped on request. Then `exit_code` does not show whether its work
+      succeeded.
+    - `peak_memory` is the most memory in bytes that the container has used. It is None if the peak isn't known.
+
+    `owner` is the UID of the pod. If the container runs as a process, `pid` is the ID of its first process. `stacks` is
+    the path of the file with the stacks of the program's threads. `no_stacks` is the reason if stacks were requested
+    but could not be taken.
     """
 
     def __init__(self, path: Path, owner: str = "") -> None:

@@ -59,17 +59,16 @@ class _Choice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
 
 class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
-    """A container of the IR.
+    """A container of the IR. The constructor raises ComponentError if a placeholder is not supported.
 
-    `artifacts` has the types of the inputs and outputs that are artifacts. `values` names the outputs that are values
-    (output parameters). `contents` names the inputs whose content a placeholder can request. With `old_schema` (schema
-    2.0.0), the program also gets its parameters in the form `{"intValue": "1"}`.
+    - `artifacts` has the types of the inputs and outputs that are artifacts.
+    - `values` names the outputs that are values (output parameters).
+    - `contents` names the inputs whose content a placeholder can request.
+    - With `old_schema` (schema 2.0.0), the program also gets its parameters in the form `{"intValue": "1"}`.
 
     A program of `preCacheCheck` runs before the program of its task. It has a single output, its report. `report` is
     the name of this output, and `planned` names the artifacts that the program of the task will make. For any other
     program, both are empty.
-
-    The constructor raises ComponentError if a placeholder is not supported.
     """
 
     task: str

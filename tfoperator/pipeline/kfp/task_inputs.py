@@ -33,6 +33,7 @@ def parameters_of(
     """Return the parameters of a task by name.
 
     Parameters that the component does not define are included: placeholders in constants of the task can name them.
+    Raises ComponentError.
     """
     definitions = definitions_of(component, "input", "parameters")
     given = task.get("inputs", {}).get("parameters", {})
@@ -58,7 +59,10 @@ def parameters_of(
 
 
 def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made]) -> Any:
-    """Return a parameter from its source: an output of a task, a status, a parameter of the DAG, or a constant.
+    """Return the value of a parameter from the description of its source in the IR.
+
+    The source is an output of a task, the final status of a task, a parameter of the DAG around the task, or a
+    constant.
 
     The result is a `Value` if it is known only when the pipeline runs. Raises ComponentError.
     """
@@ -113,8 +117,8 @@ def loops_of(
 ) -> tuple[Loop, ...]:
     """Return the loops that contain a task, the outermost first.
 
-    If the task has an iterator, its own loop is the last. The call then adds the loop's item to `parameters` or
-    `inputs`.
+    If the task has an iterator, its own loop is the last. Then the function also adds the current item of this loop to
+    `parameters` or `inputs`.
     """
     limit = task.get("iteratorPolicy", {}).get("parallelismLimit", 0)
     if (iterator := task.get("parameterIterator")) is not None:

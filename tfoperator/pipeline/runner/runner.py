@@ -87,12 +87,13 @@ def on_signals(cancel: Callable[[], None]) -> Iterator[None]:
 class PipelineRunner(TfxRunner):
     """Runs pipelines from this process, one at a time. Call `run` from one thread. Any thread may call `cancel`.
 
-    `platform_configs` has a list of configs for each component. The list under `default` applies to all components.
-    `home` is the place of the metadata store and of the records of runs: a directory, or
-    `postgresql://HOST/DB?folder=LOGS`. At most `parallel` steps run at the same time. `context` has settings for all
-    steps; the runner copies it for each step, and sets the step's own fields. If this process has not renewed the lease
-    of a run for `lease_seconds`, another machine may take over the run. `objects` has the data of Secrets and
-    ConfigMaps for steps that run on this machine.
+    - `platform_configs` has a list of configs for each component. The list under `default` applies to all components.
+    - `home` is the place of the metadata store and of the records of runs: a directory, or
+      `postgresql://HOST/DB?folder=LOGS`.
+    - At most `parallel` steps run at the same time.
+    - `context` has settings for all steps. The runner copies it for each step, and sets the step's own fields.
+    - If this process has not renewed the lease of a run for `lease_seconds`, another machine may take over the run.
+    - `objects` has the data of Secrets and ConfigMaps for steps that run on this machine.
     """
 
     def __init__(

@@ -159,7 +159,7 @@ class Executions:
 
     @reads
     def artifacts(self, db: Connection, wanted: str) -> list[ArtifactRecord]:
-        """Return artifacts by id or URI, the newest first."""
+        """Return the artifacts whose id or URI is `wanted`, the newest first."""
         condition = artifacts.c.uri == wanted.replace("\0", "")
         if wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_ID)) and int(wanted) <= MAX_ID:
             condition = condition | (artifacts.c.id == int(wanted))

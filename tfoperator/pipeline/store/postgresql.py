@@ -80,7 +80,10 @@ class PostgreSQL(Database):
             return str(db.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())
 
     def wait(self, seconds: float) -> float:
-        """Wait at most `seconds` for the notification of a write. Return 0, or `seconds` for a broken connection."""
+        """Wait at most `seconds` for the notification of a write. Return 0.
+
+        If the connection is broken, return `seconds` at once, so the caller waits before it reads again.
+        """
         import psycopg
 
         try:

@@ -22,8 +22,8 @@ class SQLiteFile(Database):
     """A file that the processes of one machine share.
 
     The kill of a process can't corrupt the file, because of SQLite's WAL and `synchronous=FULL`. Writers wait for a
-    lock on the file `NAME.turn` in the same folder. SQLite's own wait sleeps longer and longer, while other writers
-    overtake the waiting writer.
+    lock on the file `NAME.turn` in the same folder. With SQLite's own wait, a waiting writer would sleep longer and
+    longer, and other writers would write before it.
 
     Other code of this process must never open the SQLite file and its `-wal` and `-shm` files. If a process closes a
     file, POSIX releases all locks that the process has on this file, also the locks of SQLite. Then simultaneous writes

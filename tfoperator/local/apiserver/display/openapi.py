@@ -1,6 +1,7 @@
-"""OpenAPI documents for the uses that clients make of them.
+"""The OpenAPI documents that clients read.
 
-`kubectl explain` and the check of unknown fields read OpenAPI 3. Headlamp's editor shows the fields in OpenAPI 2.
+`kubectl explain` and kubectl's check for unknown fields read the OpenAPI 3 documents. Headlamp's editor shows the
+fields of the OpenAPI 2 document.
 
 Each PATCH operation lists the `fieldValidation` parameter. So kubectl lets the server check the fields, and does not
 check them with its own schema.
@@ -63,8 +64,8 @@ def _references(value: Any) -> Iterator[str]:
 def _in_openapi_2(value: Any) -> Any:
     """Return a schema in the form of OpenAPI 2.
 
-    References lead to `definitions`. OpenAPI 3 puts a reference with other members beside it into `allOf`, and OpenAPI
-    2 does not.
+    References in the result point to `#/definitions/`. In OpenAPI 3, a reference that has other members beside it is
+    inside `allOf`. In OpenAPI 2, only the reference remains, without `allOf` and without these members.
     """
     if isinstance(value, list):
         return [_in_openapi_2(item) for item in value]

@@ -2,10 +2,9 @@
 
 Any user of the machine can connect. A connection counts as unauthenticated until a request with the token has arrived
 on it. The number of unauthenticated connections and the time of each are limited, whatever the client sends meanwhile:
-nothing, a handshake, or half a request. If there are too many unauthenticated connections, the server closes the
-oldest. All clients have the same address on this machine, so the server can't distinguish the users of these clients. A
-client that has the token normally sends it long before so many other clients connect. Connections with the token are
-not limited: thousands of watches are normal.
+nothing, a handshake, or half a request. If there are too many, the server closes the oldest. A client that has the
+token normally sends it long before so many other clients connect. Connections with the token are not limited: thousands
+of watches are normal.
 
 Client libraries send a bearer token only over TLS, even on loopback. So each run of the server has its own certificate.
 A kubeconfig contains the CA certificate as `certificate-authority-data`, so users don't have to change the machine's

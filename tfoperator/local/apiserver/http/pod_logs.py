@@ -29,7 +29,7 @@ LogReader = Callable[[LogRequest], Iterator[bytes]]
 """Yields the chunks of the log that a request names. Raises LookupError if there is no such log, or no such log yet."""
 
 _OPTIONS = ResourceType("", "v1", "PodLogOptions", "PodLogOptions")
-_LONG_AGO = 10 * 365 * 24 * 3600  # seconds; no log of this server is older
+_LONG_AGO = 10 * 365 * 24 * 3600  # seconds; all logs of this server are newer
 _MAX_THREADS = 64  # if clients follow more logs, readers take turns; a turn without new lines takes 0.1 s
 
 

@@ -1,8 +1,8 @@
 """WebSockets of watches and logs, for clients that run in a browser, such as Headlamp.
 
-The protocol is the protocol of kube-apiserver. A watch sends each event as a text message. A log is sent as binary
-messages, or, with the subprotocol `base64.binary.k8s.io`, as text messages in base64. All of this runs in the server's
-event loop.
+The messages have the same form as the messages of kube-apiserver. A watch sends each event as a text message. A log is
+sent as binary messages, or, with the subprotocol `base64.binary.k8s.io`, as text messages in base64. All functions run
+in the server's event loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def opens_websocket(request: ApiRequest) -> bool:
 
 
 def refusal_of_watch(request: ApiRequest) -> Answer | None:
-    """Return the refusal of a WebSocket for a watch. Return None if the server accepts the WebSocket.
+    """Return an answer that refuses a WebSocket for a watch. Return None if the server accepts the WebSocket.
 
     As in kube-apiserver, the client must send the header Origin, which browsers do, and at most one subprotocol.
     """
@@ -38,9 +38,9 @@ def refusal_of_watch(request: ApiRequest) -> Answer | None:
 
 
 def watch_answer(request: ApiRequest, lines: AsyncIterator[bytes], over: Callable[[], object]) -> WebSocketAnswer:
-    """Return the WebSocket of a watch. It sends `lines`, each as a message.
+    """Return an answer that opens the WebSocket of a watch. The server sends each line of `lines` as a message.
 
-    The server accepts the client's subprotocol, whatever its name is. `over` is called when the WebSocket has ended.
+    The server accepts any name of a subprotocol. `over` is called when the WebSocket has ended.
     """
 
     async def send(socket: WebSocket) -> None:
@@ -55,21 +55,25 @@ def watch_answer(request: ApiRequest, lines: AsyncIterator[bytes], over: Callabl
 
 
 def log_protocol(request: ApiRequest) -> str | None:
-    """Return the first subprotocol of the client that the server supports for logs.
+    """Return the first of the client's subprotocols that the server supports for logs.
 
-    Return "" if the client requests no subprotocol. Return None if the server supports none of its subprotocols.
+    Return "" if the client requests no subprotocol. Return None if the server supports none of the requested
+    subprotocols.
     """
     offered = _offered(request)
     return next((name for name in offered if name in _LOG_PROTOCOLS), None) if offered else ""
 
 
 def refusal_of_log() -> Answer:
-    """Return the refusal of a WebSocket for a log, if the server supports none of the client's subprotocols."""
+    """Return the answer that refuses a WebSocket for a log.
+
+    The reason is that the server supports none of the client's subprotocols.
+    """
     return _refusal(HTTPStatus.FORBIDDEN)
 
 
 def log_answer(chunks: AsyncIterator[bytes], protocol: str) -> WebSocketAnswer:
-    """Return the WebSocket of a log. It sends an empty message, and then `chunks`."""
+    """Return an answer that opens the WebSocket of a log. The server sends an empty message, and then `chunks`."""
     as_text = protocol == _BASE64
 
     async def send(socket: WebSocket) -> None:
@@ -97,7 +101,8 @@ async def _until_closed(socket: WebSocket) -> None:
 async def first_of(*waiting: Awaitable[None]) -> int:
     """Wait until the first task ends, and cancel the other tasks.
 
-    Return the index of the first task. Raises the exception of this task, unless the client has disconnected.
+    Return the index of the first task. Raises the exception of this task, but no ConnectionError, which only means that
+    the client has disconnected.
     """
     tasks = [asyncio.ensure_future(awaitable) for awaitable in waiting]
     try:

@@ -1,8 +1,10 @@
-"""Events in the group `events.k8s.io`. They are the events of the core group, under newer names and stricter rules.
+"""Events in the group `events.k8s.io`: the events of the core group, with newer names of fields and stricter rules.
 
-Newer clients use this group. A cluster serves each event in both groups, so the server stores it in the core group, and
-this version is a view. The problems of an event name the fields as kube-apiserver does: by their names in Kubernetes'
-internal type, which are mostly the names in the core group. Pure.
+Newer clients use this group. A cluster serves each event in both groups. This server stores an event with the names of
+the core group, and converts it when a client reads or writes it in `events.k8s.io`.
+
+The messages about an invalid event contain the same names of fields as the messages of kube-apiserver: the names in
+Kubernetes' internal type. Most of these are the names in the core group. Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _TYPES = ("Normal", "Warning")
 
 
 def older_event(obj: Json) -> Json:
-    """Return an event of the group events.k8s.io with the names of the core group."""
+    """Return an event of the group events.k8s.io with the API version and the field names of the core group."""
     renamed = {_OLDER_NAMES.get(name, name): value for name, value in obj.items()}
     return {**renamed, "apiVersion": EVENTS.api_version}
 
@@ -50,7 +52,10 @@ EVENT_VIEW = ServedView(NEWER_EVENTS, EVENTS, to_stored=older_event, from_stored
 
 
 def newer_event_problems(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
-    """Yield the problems of a new event, or of a change. Only the series of an event may change."""
+    """Yield the problems of a new event, or of a changed event if `old` is given.
+
+    Only the series of an event may change.
+    """
     event = _internal(obj)
     yield from _general_problems(event)
     if old is None:

@@ -120,7 +120,7 @@ def validate_service_update(new: Json, old: Json) -> _Problems:
 
 
 def validate_deployment(deployment: Json) -> _Problems:
-    """Yield the problems of a (defaulted) deployment."""
+    """Yield the problems of a deployment whose missing fields were filled with their defaults."""
     spec = deployment["spec"]
     if spec["replicas"] < 0:
         yield invalid_value("spec.replicas", spec["replicas"], "must be greater than or equal to 0")

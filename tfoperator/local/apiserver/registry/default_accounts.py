@@ -13,7 +13,10 @@ from tfoperator.local.apiserver.storage.store import Store, StoreChange
 
 
 class DefaultAccounts:
-    """Creates the account in each new namespace, and again if a client deletes it. Use it only in the event loop."""
+    """Creates the account `default` in each new namespace, and again if a client deletes it.
+
+    Use this class only in the event loop.
+    """
 
     def __init__(self, store: Store, registry: Registry, schedule: Callable[[Callable[[], None]], object]) -> None:
         """Observe changes of the store from now on. `schedule` runs a function after the write that caused a change."""

@@ -1,15 +1,14 @@
 """Lets containers reach a service of this process, only at the gateway of their own network.
 
-For each network, an engine on this machine creates a bridge. The address of the bridge is the containers' gateway. If a
-socket only listened at this address, containers in other networks could still reach it, and so could any host that
-sends packets to this machine: Linux accepts packets for any of its addresses on each of its interfaces. So the socket
-is bound to the bridge itself (SO_BINDTODEVICE), and gets only packets from this bridge. Apart from the network's
-containers, only this machine's own programs can reach it, as they can reach the loopback address: the kernel treats
-their packets like packets from the bridge.
+For each network, an engine on this machine creates a bridge. The address of the bridge is the gateway of the network's
+containers. A socket that only listens at this address is not safe: Linux accepts packets for any of its addresses on
+each of its interfaces, so containers in other networks and other hosts could reach it. So the socket is bound to the
+bridge itself (SO_BINDTODEVICE), and gets only packets from this bridge. Programs of this machine can also reach the
+socket, because the kernel treats their packets like packets from the bridge.
 
 The bridge may not be an interface of this machine: the engine may run in a virtual machine, in a network namespace of
-its own, or on another machine. In this case the service does not listen there. Then containers don't get its address,
-because their connections would only wait without success.
+its own, or on another machine. In this case the service does not listen, and containers don't get its address, because
+their connections would only wait without success.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Images:
                 logger.warning("image %s can't be pulled, so the image on this machine is used; %s", image, hint)
 
     def close(self) -> None:
-        """Wait up to one second for each pull."""
+        """Wait until the pulls have ended, up to one second for each pull."""
         with self._lock:
             threads = tuple(self._threads)
         for thread in threads:

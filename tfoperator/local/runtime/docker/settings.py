@@ -52,13 +52,17 @@ def container_settings(run: ContainerStart, labels: Mapping[str, str]) -> dict[s
 def host_settings(
     run: ContainerStart, sandbox: str, cpus: int, *, init: bool = True, gpus: bool = True
 ) -> dict[str, Any]:
-    """Return the host config: limits, mounts, rights, and the sandbox.
+    """Return the host config: limits, mounts, rights, and the sandbox. Raises LaunchError.
 
-    The container shares the sandbox's network and IPC namespace. `cpus` is the engine's number of CPUs. Docker rejects
-    a limit above this number; Kubernetes does not. With `init`, the first process is Docker's init process, which
-    forwards signals. Otherwise the program is the first process. If it has no handler for SIGTERM, it would ignore this
-    signal, and a stop would take the whole grace period. `gpus` is False if the engine has no GPUs. Settings that are
-    not named here have the engine's defaults, for example its seccomp profile and its capabilities. Raises LaunchError.
+    The container shares the network and the IPC namespace of the container `sandbox`. `cpus` is the engine's number of
+    CPUs: Docker rejects a limit above this number, but Kubernetes does not.
+
+    With `init`, the first process is Docker's init process, which forwards signals. Otherwise the program is the first
+    process. If the program then has no handler for SIGTERM, it ignores this signal, and a stop takes the whole grace
+    period.
+
+    `gpus` is False if the engine has no GPUs. Settings that are not named here have the engine's defaults, for example
+    its seccomp profile and its capabilities.
     """
     context = run.container.security_context or SecurityContext()
     pod_context = run.pod.spec.security_context or SecurityContext()

@@ -1,12 +1,17 @@
 """The first program of a container that runs as a process and has volumes.
 
-It makes a mount namespace, and then replaces itself with the container's program. The program runs in an isolated
-Python (`COMMAND`) and imports only small parts of the standard library. The imports of `typing`, `enum` and the modules
-they need would take longer than the rest of the program. The modes are `run` (make a namespace with these mounts),
-`enter` (enter the namespace of a running container, for `exec`) and `probe` (check whether this machine permits such
-namespaces). An ordinary user gets the right to mount from a user namespace, in which all user and group IDs stay the
-same: user_namespaces(7), mount_namespaces(7). The kernel removes the namespace and its mounts when the last process in
-it ends.
+It makes a mount namespace, and then replaces itself with the container's program. The modes of this program are:
+
+- `run`: make a namespace with these mounts.
+- `enter`: enter the namespace of a running container, for `exec`.
+- `probe`: check whether this machine permits such namespaces.
+
+This program runs in an isolated Python (`COMMAND`) and imports only small parts of the standard library. The imports of
+`typing`, `enum` and the modules they need would take longer than the rest of the program.
+
+An ordinary user gets the right to mount from a user namespace, in which all user and group IDs stay the same:
+user_namespaces(7), mount_namespaces(7). The kernel removes the namespace and its mounts when the last process in it
+ends.
 """
 
 from __future__ import annotations
@@ -59,10 +64,11 @@ default directory.
 def encode(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> list[str]:
     """Return the mounts of a container as arguments for this program, in the order in which the program makes them.
 
-    `mirrors` are the folders of the machine in which a mount path is missing. The program covers each of them with an
-    empty folder in memory. The folder in memory gets all entries of the covered folder. The program can add the missing
-    entries to it without changing the machine. `binds` are triples: a folder or file of this machine, the path at which
-    the container sees it, and whether the container may only read it.
+    - `mirrors` are the folders of the machine in which a mount path is missing. The program covers each of them with an
+      empty folder in memory. The folder in memory gets all entries of the covered folder. The program can add the
+      missing entries to it without changing the machine.
+    - `binds` are triples: a folder or file of this machine, the path at which the container sees it, and whether the
+      container may only read it.
     """
     parts = (
         part for source, target, read_only in binds for part in (source, target, READ_ONLY if read_only else WRITABLE)

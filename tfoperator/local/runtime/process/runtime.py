@@ -1,11 +1,13 @@
 """The process runtime: every container is a process of this machine, in its own session and process group.
 
-The programs of this machine replace the image. A container inherits the agent's environment, and `python` is the
-interpreter that runs tfoperator. A container starts in the agent's working directory, unless the directory `workingDir`
-exists here. If the machine permits it, a container's volumes are mounted in a mount namespace of its own. Otherwise
-they are symbolic links (see `namespaces` and `linked_volumes`). In the environment and the arguments, only service
-addresses are rewritten (see `loopback_network`). When the first process of a container ends, the other processes of its
-group are killed, as the kernel does in a PID namespace.
+- The programs of this machine replace the image. `python` is the interpreter that runs tfoperator.
+- A container inherits the agent's environment. In the environment and the arguments, only service addresses are
+  rewritten (see `loopback_network`).
+- A container starts in the agent's working directory, unless the directory `workingDir` exists here.
+- If the machine permits it, a container's volumes are mounted in a mount namespace of its own. Otherwise they are
+  symbolic links (see `namespaces` and `linked_volumes`).
+- When the first process of a container ends, the other processes of its group are killed, as the kernel does in a PID
+  namespace.
 """
 
 from __future__ import annotations
@@ -81,11 +83,12 @@ class _Place(NamedTuple):
 class ProcessRuntime:
     """Starts containers as processes. Thread-safe.
 
-    A container without a usable `workingDir` starts in `work_dir`. The default of `work_dir` is the current directory.
-    Containers inherit `environ`. With `enforce_limits`, each container gets at most the CPU and memory of its limits.
-    Without `mount_namespaces`, volumes are symbolic links, as on a machine that permits no namespaces. `records` is a
-    directory. It has a file for each living process group, for each link and for each mount point. After a crash,
-    `kill_recorded` reads these files.
+    - A container without a usable `workingDir` starts in `work_dir`, by default the current directory.
+    - Containers inherit `environ`.
+    - With `enforce_limits`, each container gets at most the CPU and memory of its limits.
+    - Without `mount_namespaces`, volumes are symbolic links, as on a machine that permits no namespaces.
+    - `records` is a directory. It has a file for each living process group, for each link and for each mount point.
+      After a crash, `kill_recorded` reads these files.
     """
 
     def __init__(

@@ -1,13 +1,18 @@
 """The guardian of process groups: a small process that kills the agent's containers if the agent itself is killed.
 
 The guardian runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE`, and imports only small parts of the
-standard library, so it starts in some 20 ms. It reads lines from its standard input: `= MARK` is the run's secret mark,
-`+ PGID` reports a new process group, and `- PGID` reports that a process group has ended. When the input ends, the
-agent has exited or was killed. The guardian then ends the agent's remaining groups: it sends SIGTERM, waits SECONDS,
-and sends SIGKILL. Then the guardian kills the processes that have left their group: their variable VARIABLE contains
-MARK. It also removes the links and mount points that are recorded in the folder RECORDS. PR_SET_PDEATHSIG does not
-suffice: only Linux has it, it signals one process instead of a group, and it fires when the *thread* that started the
-process ends.
+standard library, so it starts in some 20 ms. It reads lines from its standard input:
+
+- `= MARK` is the run's secret mark.
+- `+ PGID` reports a new process group.
+- `- PGID` reports that a process group has ended.
+
+When the input ends, the agent has exited or was killed. The guardian then ends the agent's remaining groups: it sends
+SIGTERM, waits SECONDS, and sends SIGKILL. Then the guardian kills the processes that have left their group: their
+variable VARIABLE contains MARK. It also removes the links and mount points that are recorded in the folder RECORDS.
+
+PR_SET_PDEATHSIG does not suffice: only Linux has it, it signals one process instead of a group, and it fires when the
+*thread* that started the process ends.
 """
 
 import fcntl
