@@ -63,7 +63,7 @@ def why_it_waits(
         return Reason(
             ReasonKind.NODE_LOST,
             f"{_node(pod)} is lost",
-            "wait: the operator deletes the pod by force, and creates it again on another node",
+            "wait: the operator will delete the pod by force, and create it again on another node",
         )
     if pod.status.phase == "Running" and node_is_silent(pod.status):
         return Reason(

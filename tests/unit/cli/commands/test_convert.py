@@ -63,8 +63,8 @@ def test_the_job_goes_to_stdout_and_the_notes_with_their_lines_to_stderr(old: st
     assert said[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is read as kubeflow.org/v1"
     assert said[1].startswith(f"{old}:8: note: spec.replicaSpecs[0].tfReplicaType: MASTER becomes Master")
     assert [line for line in said if "warning" in line] == [
-        f"{old}:6: warning: spec.runtimeId: is left out: in v1, pods and services are named after the job; it is "
-        "kept in the annotation training.kubeflow.org/v1alpha1-only"
+        f"{old}:6: warning: spec.runtimeId: is left out: in v1, pods and services are named after the job; the "
+        "annotation training.kubeflow.org/v1alpha1-only keeps the value"
     ]
     assert said[-1] == f"{old}: note: comments in the file, if any, are lost"
 
