@@ -135,7 +135,7 @@ _PIPELINE: Final[Mapping[str, Command]] = {
     "ui": Command(
         "pipeline.looking",
         "ui",
-        "Serve a page that shows pipeline runs, also new runs. It needs no cluster; `tfoperator ui` also shows jobs.",
+        "Serve a page that shows pipeline runs, also later runs, without a cluster. `tfoperator ui` also shows jobs.",
     ),
     "stop": Command(
         "pipeline.running",

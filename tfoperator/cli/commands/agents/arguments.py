@@ -53,7 +53,7 @@ Token = Annotated[
     str,
     Meta(
         pattern=r"^[-0-9a-z.]{1,80}$(?!\n)",
-        description="The token of the first call, which has shown the effect. Without it nothing is changed.",
+        description="The token that the first call returned. Without a token, the call only shows the effect.",
     ),
 ]
 
@@ -91,10 +91,10 @@ class ReadLogs(AboutJob, frozen=True, kw_only=True):
     """The arguments of logs."""
 
     replica: ReplicaWord | None = None
-    all_replicas: Annotated[bool, Meta(description="Of every replica. Default: the replica that leads the job.")] = (
-        False
-    )
-    previous: Annotated[bool, Meta(description="Of the attempt before the last restart.")] = False
+    all_replicas: Annotated[
+        bool, Meta(description="Read the logs of all replicas. Default: only of the replica that leads the job.")
+    ] = False
+    previous: Annotated[bool, Meta(description="Read the log of the attempt before the last restart.")] = False
     pattern: (
         Annotated[
             str,

@@ -46,7 +46,8 @@ READING = (
         title="Explain why a job failed",
         description=(
             "Explain why a job or a run failed, or does not go on: the state, the cause, the process that failed "
-            "first, the lines that prove it, and the next steps. Call this before logs and events: it has read them."
+            "first, the lines that prove the cause, and the next steps. Call this tool before logs and events, because "
+            "this tool reads both."
         ),
         arguments=arguments.Explain,
         answer=answers.Explanation,

@@ -143,8 +143,8 @@ def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
         )
     if plan.others:
         note(
-            f"{', '.join(plan.others)}: the value of such a parameter can't be given as text, so each run uses the "
-            "default in the file"
+            f"parameters {', '.join(plan.others)}: their values can't be given as text, so each run uses the defaults "
+            "in the pipeline's file"
         )
     return plan
 

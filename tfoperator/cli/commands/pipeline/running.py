@@ -164,7 +164,7 @@ def run(
     if code == EXIT_RETRYABLE or result.state in ("interrupted", "cancelled"):
         where = f" --containers {containers.value}" if containers is not Containers.DOCKER else ""
         again = f"tfoperator pipeline run {file}{where} --resume {result.run_id}"
-        note(f"To continue it: {again}, with the same parameters and options")
+        note(f"To continue the run: {again}, with the same parameters and options")
     if display.stream.error is not None:
         stopped = ": the run was stopped" if result.state == "cancelled" else ""
         hint = f"To see the log of a step: tfoperator pipeline logs {result.run_id} STEP"

@@ -18,7 +18,10 @@ def summary(result: RunResult) -> list[str]:
         if job.report is not None and job.report.usage:
             lines += ["", f"Time: {job.report.usage}"]
         if job.log_dir:
-            lines += ["", f"To look at its TensorBoard again: tensorboard --logdir {shlex.quote(job.log_dir)}"]
+            lines += [
+                "",
+                f"To look at the TensorBoard of the job again: tensorboard --logdir {shlex.quote(job.log_dir)}",
+            ]
     if not result.jobs:
         lines += ["", f"no job was created: {result.outcome}"]
     lines += ["", f"logs, events and the final TFJob are in {result.run_directory}"]

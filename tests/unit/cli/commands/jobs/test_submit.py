@@ -141,7 +141,7 @@ def test_a_program_becomes_a_job_of_the_cluster(tell: Tell, world: ServedWorld, 
     options = ("--workers=2", "--ps=1", "--env=A=b", "--image=tf:1", "--pip=needs.txt", "--name=mnist")
     said = tell("submit", "src/train.py", *options, code=0)
     assert said.out == f"tfjob.kubeflow.org/mnist created in {world.namespace}\n"
-    assert ": 3, 0.0 MiB when packed" in said.err
+    assert " with 3 files (0.0 MiB when packed)" in said.err
     assert "warning: these files may be secrets: .env;" in said.err
     specs = world.job()["spec"]["tfReplicaSpecs"]
     assert {kind: spec["replicas"] for kind, spec in specs.items()} == {"PS": 1, "Worker": 2}
