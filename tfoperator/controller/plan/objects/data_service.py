@@ -142,7 +142,9 @@ def long_members(job: TFJob, options: PlanOptions) -> list[str]:
     longest = max((options.naming.data_service(job, member) for member in _wanted(job.spec.data_service)), key=len)
     if len(longest) <= MAX_NAME_LENGTH:
         return []
-    return [f'metadata.name: is too long: "{longest}", the name of a pod, must have at most {MAX_NAME_LENGTH} characters']
+    return [
+        f'metadata.name: is too long: "{longest}", the name of a pod, must have at most {MAX_NAME_LENGTH} characters'
+    ]
 
 
 def _wanted(wanted: DataService | None) -> list[DataServiceMember]:
