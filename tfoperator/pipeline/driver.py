@@ -191,7 +191,8 @@ def looked_up(
         raise NotPutOut(f"this step reads the output of step {maker}, which has not succeeded")
     live = tuple([record for record in made.outputs.get(output, ()) if record.state == "LIVE"])
     if not live or (content and "value" not in live[0].properties):
-        raise ComponentError(f"{maker} has succeeded, but put out nothing as {output}" + ", a value" * content)
+        what = "no value as its" if content else "no"
+        raise ComponentError(f"step {maker} has succeeded, but has written {what} output {output}")
     return live[0].properties["value"] if content else live
 
 
@@ -215,7 +216,9 @@ def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
     try:
         return parse_report(report)
     except MalformedOutput as error:
-        raise ComponentError(f"malformed document from the program that runs before this step: {error}") from None
+        raise ComponentError(
+            f"the program that runs before this step has written a malformed document: {error}"
+        ) from None
 
 
 def _status(ended: Sequence[ExecutionRecord]) -> Any:
@@ -247,7 +250,9 @@ def workspace_of(run: RunRecord) -> str:
     Raises ComponentError if `pipeline_root` is in an object store, because an object store has no folders.
     """
     if (root := local_path(run.root)) is None:
-        raise ComponentError(f"a workspace needs a pipeline_root that is a directory, but it is {shown_url(run.root)}")
+        raise ComponentError(
+            f"a workspace needs a pipeline_root that is a directory, but pipeline_root is {shown_url(run.root)}"
+        )
     return f"{root}/{_WORKSPACE}/{run.id}"
 
 
@@ -361,7 +366,9 @@ def _exists(uri: str, *, unknown: bool) -> bool:
     try:
         return exists(uri)
     except ObjectStoreError as error:
-        logger.warning("%s can't be read now, so it must be read before it is used again: %s", uri, error)
+        logger.warning(
+            "%s can't be read now, so the runner will read it again before a later step uses it: %s", uri, error
+        )
         return unknown
 
 
