@@ -124,7 +124,7 @@ def complaint(request: Request, port: int) -> str:
     if origin is not None and origin.lower() != f"http://{host}":
         return "this request comes from another page"
     if request.method != "GET" and origin is None:
-        return "this request does not have the header that names its page"
+        return "this request does not have the header Origin, which names its page"
     # Browsers send "none" if the user types the address, or follows a link from outside of the browser.
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _navigates(request):
         return "this request comes from another page"

@@ -46,7 +46,9 @@ def move_policies(obj: dict[str, Any]) -> Conversion:
             notes.append(Note(f"spec.{name}", f"is left out: spec.{_POLICY}.{name} has the same value"))
         else:
             notes.append(
-                Note(f"spec.{name}", f"is left out: spec.{_POLICY}.{name} has a different value, which stays", lost=True)
+                Note(
+                    f"spec.{name}", f"is left out: spec.{_POLICY}.{name} has a different value, which stays", lost=True
+                )
             )
     moved = {name: spec[name] for name in misplaced if policy.get(name) is None}
     rest = {name: value for name, value in spec.items() if name not in misplaced}

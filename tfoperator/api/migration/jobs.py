@@ -145,8 +145,8 @@ def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
     so_far = _restarts_so_far(pods or ())
     if so_far > limit:
         message = (
-            f"the job's containers were restarted {so_far} times, which is more than {limit}: the job will fail when this "
-            "operator starts"
+            f"the job's containers were restarted {so_far} times, which is more than {limit}: the job will fail when "
+            "this operator starts"
         )
         yield Finding(
             Effort.ACTION, field, message, "set a higher backoffLimit, or start this operator after the job has ended"

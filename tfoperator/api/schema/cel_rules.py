@@ -170,7 +170,8 @@ _HIGHEST_INDEX = f"string({_PATH}[type].replicas > 1 ? {_PATH}[type].replicas - 
 
 
 def _too_long(made: str, quote: str = "") -> str:
-    return f'{quote}is too long: "{made}", the name of an object of the job, must have at most {MAX_NAME_LENGTH} characters{quote}'
+    rule = f"the name of an object of the job, must have at most {MAX_NAME_LENGTH} characters"
+    return f'{quote}is too long: "{made}", {rule}{quote}'
 
 
 def _fits(type_name: str) -> str:

@@ -92,7 +92,7 @@ def _replicas(v1: Schema) -> Schema:
     replica = v1["additionalProperties"]
     members = replica["properties"]
     members["restartPolicy"] = _without_default(members["restartPolicy"]) | {
-        "description": f"{members['restartPolicy']['description']} If unset: the restartPolicy of the template, or Always."
+        "description": f"{members['restartPolicy']['description']} If unset: the policy of the template, or Always."
     }
     # Client-side `kubectl apply` keeps a copy of the CRD in an annotation, which has no room for a second copy of the
     # descriptions.

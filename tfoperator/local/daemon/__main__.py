@@ -57,7 +57,7 @@ def serve(
         if state.is_log_of(sys.stdout.fileno()):
             os.truncate(state.log, 0)  # it is opened for appending, so all writers' positions stay right
         for name in kill_recorded(state.run / RECORDS):
-            logger.info("killed %s, which a control plane had left running when it crashed", name)
+            logger.info("killed process %s, which a control plane had left running when it crashed", name)
         # A queue, because only its put can be called safely in a signal handler.
         messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT):

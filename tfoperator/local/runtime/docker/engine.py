@@ -52,7 +52,7 @@ def connect() -> Engine:
     if info.get("OSType", "linux") != "linux":
         client.close()
         raise RuntimeUnavailable(
-            "this Docker engine runs Windows containers, but Linux containers are needed: switch the engine"
+            "this Docker engine runs Windows containers, but Linux containers are needed: switch the engine to them"
         )
     return Engine(client.api, int(info.get("NCPU") or 1), str(info.get("Architecture") or platform.machine()))
 
