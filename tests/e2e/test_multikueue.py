@@ -141,7 +141,7 @@ def test_what_is_left_behind_is_told(plain: Joined, tell: Commands, tmp_path: Pa
     lost |= {f"spec.runPolicy.{name}" for name in here["runPolicy"].keys() - there["runPolicy"].keys()}
     assert lost - {"spec.runPolicy.managedBy"} == set(not_carried(decode_tfjob(json.dumps(job.get()).encode())))
     assert len(lost) == len(OWN_FIELDS) + len(OWN_POLICIES) + 1
-    words = "has no effect: MultiKueue does not copy it"
+    words = "has no effect: MultiKueue does not copy this field"
     assert all(f"warning: {field}: {words}" in warned for field in lost - {"spec.runPolicy.managedBy"})
     assert "Left behind:  spec.minSucceededWorkers, " in tell("describe", "whole").stdout
     job.delete()

@@ -154,7 +154,7 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         _option(
             "--resume",
-            "Continue from the checkpoints of an earlier run; without --checkpoint, from its checkpoints in "
+            "Continue from the checkpoints of an earlier run; without --checkpoint, from the checkpoints in "
             ".tfoperator.",
         ),
     ] = False

@@ -66,7 +66,7 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
             Typed.PROGRAM: "Put the arguments after `--`: tfoperator run train.py --workers 2 -- --steps 300.",
             Typed.FUNCTION: "A function has no command line: give it the values as parameters.",
         }
-        return f"The program did not accept its arguments (see its last lines). {where[facts.typed]}"
+        return f"The program did not accept its arguments (see the last lines of its log). {where[facts.typed]}"
     return ""
 
 

@@ -82,7 +82,7 @@ def _how_to_move(obj: dict[str, Any]) -> str:
 
 
 _FIX = (
-    "correct it before the migration: this operator fails a job that is not valid (TFJobInvalid); if the job is "
+    "correct the job before the migration: this operator fails a job that is not valid (TFJobInvalid); if the job is "
     "running, the operator does nothing for it until it is valid"
 )
 
@@ -176,7 +176,9 @@ def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
     if start is not None and _is_running(job) and (now - start).total_seconds() >= seconds:
         age = int((now - start).total_seconds())
         message = f"passed {age - seconds} s ago: the job will fail when this operator starts"
-        yield Finding(Effort.ACTION, field, message, "if the job has to continue, set a later deadline or remove it")
+        yield Finding(
+            Effort.ACTION, field, message, "if the job has to continue, set a higher value or remove the field"
+        )
         return
     message = (
         f"the job fails {seconds} s after its start; the Go operator checks this deadline only when something else "

@@ -201,7 +201,7 @@ def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Re
         return Reason(
             ReasonKind.INIT_RUNS,
             f"init container {name} runs",
-            f"if it takes too long, read its log: kubectl logs POD -c {name}",
+            f"if the init container takes too long, read its log: kubectl logs POD -c {name}",
             began,
         )
     return None

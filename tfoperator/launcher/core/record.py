@@ -206,7 +206,7 @@ class WorkDirectory:
             if record.name and record.state in ("planned", "created"):
                 raise WorkDirectoryError(
                     f"{self.path} has the record of an unfinished launch of {record.component}, and {record.name} "
-                    "may still run: continue it (--resume), or choose another working directory (--work-dir)"
+                    "may still run: continue this launch (--resume), or choose another working directory (--work-dir)"
                 )
             self.forget()
             return None

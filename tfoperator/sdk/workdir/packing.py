@@ -133,7 +133,7 @@ def _rules(folder: Path, root: int) -> Callable[[str], bool]:
     except (LeadsOut, OSError) as error:
         raise WorkdirError(f"{folder}: {IGNORE_FILE} can't be read: {error}") from None
     if len(text) > _MAX_RULES:
-        raise WorkdirError(f"{folder / IGNORE_FILE} has more than {mebibytes(_MAX_RULES)}: shorten it")
+        raise WorkdirError(f"{folder / IGNORE_FILE} has more than {mebibytes(_MAX_RULES)}: shorten this file")
     try:
         rules = GitIgnoreSpec.from_lines(text.splitlines())
     except ValueError as error:

@@ -138,8 +138,8 @@ def test_replica_types_that_kueue_does_not_know_are_warned_of() -> None:
     manifest = queued({"worker": {"replicas": 6}, "Chief": {}})
     assert complaints(manifest) == []
     assert warnings(manifest) == [
-        "spec.tfReplicaSpecs[worker]: is not counted by queue research, because Kueue counts the type Worker only: "
-        "these pods run without quota"
+        "spec.tfReplicaSpecs[worker]: is not counted by queue research, because Kueue knows this type only by the "
+        "name Worker: the pods run without quota. Rename worker to Worker"
     ]
     assert warnings(queued({"worker": {}, "chief": {}}, queue="")) == []
     assert warnings(queued({"Worker": {}, "Chief": {}})) == []

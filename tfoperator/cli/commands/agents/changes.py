@@ -110,7 +110,7 @@ class Changes:
         """Delete a job of the cluster, or stop a run that this server has started."""
         run = scope.run_of(asked.job)
         if run is not None:
-            effect = [f"The run {run.name} will be stopped gracefully, as after Ctrl-C. Its records and logs are kept."]
+            effect = [f"The run {run.name} will be stopped gracefully, as after Ctrl-C. Records and logs will be kept."]
             self.runs.check(run.name)
             return self._changed(
                 "delete", asked, run.name, effect, lambda: self.runs.stop(run.name), job=run.name, step=step
@@ -123,7 +123,7 @@ class Changes:
             lambda job: [
                 f"{_words(job)} ({job.state.word}, {ready_text(job)} ready) will be deleted, with its pods and "
                 "services.",
-                "The logs of its pods will be deleted, too, unless the operator has a log archive.",
+                "The logs of these pods will be deleted, too, unless the operator has a log archive.",
             ],
             lambda client, job: client.delete_job(job.metadata.name, uid=job.metadata.uid),
         )

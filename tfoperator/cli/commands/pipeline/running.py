@@ -260,7 +260,7 @@ def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, p
     elif place := foreign_root(graph, here):
         raise CliError(
             f"{file}: its outputs would be written to {place}, which is not below the current folder",
-            f"Nothing was launched. To allow it: --pipeline-root {shlex.quote(place)}",
+            f"Nothing was launched. To allow this place: --pipeline-root {shlex.quote(place)}",
         )
     asked = [] if privileged else privileges(loaded.platforms, containers, here)
     if asked:

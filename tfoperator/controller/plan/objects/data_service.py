@@ -297,7 +297,7 @@ def _report(facts: Facts, data_service: DataServiceFacts, address: str) -> Itera
 def _restarted(members: Sequence[Member]) -> str:
     named = ", ".join(f"{member_suffix(member.member)} ({_cause(member)})" for member in members[:_MAX_NAMES])
     more = f" and {len(members) - _MAX_NAMES} more" if len(members) > _MAX_NAMES else ""
-    return f"Pods of the data service are restarted: {named}{more}. The job goes on."
+    return f"The operator restarts pods of the data service: {named}{more}. The job goes on."
 
 
 def _cause(member: Member) -> str:
