@@ -102,7 +102,7 @@ def test_a_named_file_is_submitted_after_a_dry_run(ask: Ask, scope: Scope, world
     path.write_text(submitted_manifest("mnist", Worker=2))
     scope.files["job.yaml"] = path
     shown = ask("submit", file="job.yaml")
-    assert shown.effect[0].startswith(f"TFJob {world.namespace}/mnist is created: 2 Worker; images ")
+    assert shown.effect[0].startswith(f"TFJob {world.namespace}/mnist will be created: 2 Worker; images ")
     with pytest.raises(JobNotFound):
         world.sdk.get_job("mnist")
     path.write_text(submitted_manifest("mnist", Worker=200))
@@ -143,7 +143,7 @@ def test_a_run_shows_the_words_of_its_command(ask: Ask) -> None:
     shown = ask("run", file="train.py", workers=2, arguments=["--rate", "0.1; rm -rf /"], timeoutSeconds=60)
     path = Path("train.py").absolute()
     assert shown.effect[0] == (
-        f"These arguments start processes on this machine: tfoperator run {path} --workers 2 --timeout 60s -- --rate "
+        f"This command will be started on this machine: tfoperator run {path} --workers 2 --timeout 60s -- --rate "
         "'0.1; rm -rf /'"
     )
     assert shown.token
