@@ -182,8 +182,8 @@ def test_a_thousand_workers_that_restart_are_few_events(at_once: int) -> None:
     if at_once == workers:
         assert events == [
             "1000 replicas are restarted in place: worker-0 (restart 1, last exit code 1), worker-1 (restart 1, last "
-            "exit code 1), worker-2 (restart 1, last exit code 1) and 997 more. The job's pods now have 1000 such "
-            "restarts; the operator sends the next event at 2000 restarts."
+            "exit code 1), worker-2 (restart 1, last exit code 1) and 997 more. The job's pods now have 1000 "
+            "restarts in place; the operator will send the next event at 2000 restarts."
         ]
 
 
