@@ -49,9 +49,9 @@ _ADVICE = {
     "InvalidAccessKeyId": "the object store does not know this access key",
     "SignatureDoesNotMatch": "the secret key does not belong to the access key",
     "ExpiredToken": "the credentials have expired",
-    "AccessDenied": "access is denied: the credentials must allow to list, read, write and delete below it",
+    "AccessDenied": "access is denied: the credentials must allow to list, read, write and delete below this URL",
     "401": "the credentials are not accepted",
-    "403": "access is denied: the credentials must allow to list, read, write and delete below it",
+    "403": "access is denied: the credentials must allow to list, read, write and delete below this URL",
 }
 
 

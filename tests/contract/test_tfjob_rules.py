@@ -176,11 +176,11 @@ WORDS = [
     (job({"Worker": {}}, name="1mnist"), ['a letter or digit, but is "1mnist"']),
     (
         job({"PS": {}, "Worker": {"replicas": 101}}, name="m" * 53),
-        [f'"{"m" * 53}-worker-', "made from it, must have at most 63 characters"],
+        [f'"{"m" * 53}-worker-', "name of an object of the job, must have at most 63 characters"],
     ),
     (
         job({"Worker": {}}, name="m" * 52, tensorBoard={"logDir": "/l"}),
-        [f'"{"m" * 52}-tensorboard", ', "made from it, must have at most 63 characters"],
+        [f'"{"m" * 52}-tensorboard", ', "name of an object of the job, must have at most 63 characters"],
     ),
     (
         job({"Worker": {}, "Gpu": {"template": TEMPLATE}}),
@@ -188,7 +188,10 @@ WORDS = [
     ),
     (job({"PS": {}, "Worker": {}, "worker": {}}), ["names ", "orker more than once"]),
     (job({"Chief": {}, "Evaluator": {"template": None}}), ["Evaluator", "template", "is required"]),
-    (job_of("trainer"), ["Worker", "containers", 'one must be named "tensorflow", but there is only "trainer"']),
+    (
+        job_of("trainer"),
+        ["Worker", "containers", 'a container must be named "tensorflow", but there is only "trainer"'],
+    ),
     (
         job({"Worker": {}}, runPolicy={"managedBy": "me"}),
         [

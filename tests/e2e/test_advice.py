@@ -32,7 +32,7 @@ def program(cli: Cli, text: str, name: str = "train.py") -> str:
     [
         (
             "import os\nprint('step 1', flush=True)\nos.kill(os.getpid(), 9)",
-            ["worker-0 failed with exit code 137 (killed).", "Next: it was killed by SIGKILL"],
+            ["worker-0 failed with exit code 137 (killed).", "Next: worker-0 was killed by SIGKILL"],
         ),
         (
             "import ctypes\nprint('step 1', flush=True)\nctypes.string_at(0)",
@@ -67,7 +67,7 @@ def test_memory_is_blamed_with_the_peak_and_the_limit_where_it_ran_out(cli: Cli)
     shown = cli.run("run", program(cli, text), "--memory", "100Mi", "--enforce-limits", code=1).stdout
     assert "worker-0 failed with exit code 137" in shown
     assert re.search(r"It used up to \d+ MiB of memory of its limit of 100 MiB\.", shown), shown
-    assert "Next: it was killed because memory ran out: use less memory" in shown
+    assert "Next: worker-0 was killed because memory ran out: use less memory" in shown
     assert "or raise --memory." in shown
 
 
@@ -89,7 +89,7 @@ raise ConnectionError("Collective ops is aborted by: {lost}")
     assert about.index("worker-1 failed with exit code 137 (killed).") < about.index(
         "worker-0 failed with exit code 1."
     )
-    assert "but worker-0 had lost the connection to it, and failed" in about
+    assert "but worker-0 had lost the connection to worker-1, and failed" in about
     assert "set spec.runPolicy.restartScope to Job" in about
     assert "restartPolicy to" not in about
 

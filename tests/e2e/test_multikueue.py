@@ -141,7 +141,7 @@ def test_what_is_left_behind_is_told(plain: Joined, tell: Commands, tmp_path: Pa
     lost |= {f"spec.runPolicy.{name}" for name in here["runPolicy"].keys() - there["runPolicy"].keys()}
     assert lost - {"spec.runPolicy.managedBy"} == set(not_carried(decode_tfjob(json.dumps(job.get()).encode())))
     assert len(lost) == len(OWN_FIELDS) + len(OWN_POLICIES) + 1
-    words = "has no effect: MultiKueue does not copy it"
+    words = "has no effect: MultiKueue does not copy this field"
     assert all(f"warning: {field}: {words}" in warned for field in lost - {"spec.runPolicy.managedBy"})
     assert "Left behind:  spec.minSucceededWorkers, " in tell("describe", "whole").stdout
     job.delete()
@@ -190,7 +190,7 @@ def test_the_manager_stops_a_job_and_lets_it_go_on_with_these_rights_in_the_work
     manager, (job, _) = plain.manager, plain.running("rights")
     workload = plain.workload(job)["name"]
     assert (
-        f"Suspend or resume it through Kueue: kubectl patch workloads.kueue.x-k8s.io {workload}"
+        f"Suspend or resume the job through Kueue: kubectl patch workloads.kueue.x-k8s.io {workload}"
         in tell("suspend", "rights", code=1).stderr
     )
     manager.set_stop_policy(plain.queue, "HoldAndDrain")

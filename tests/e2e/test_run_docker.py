@@ -182,6 +182,6 @@ def test_after_a_crash_that_took_the_guardian_too_down_removes_what_is_left(cli:
     for process in (guardian, pid):
         os.kill(process, signal.SIGKILL)
     done = cli.run("local", "down", code=0)
-    assert "the control plane had crashed; its files and processes are removed" in done.stderr
+    assert "the control plane had crashed: its processes and files are removed now" in done.stderr
     assert "removed the container tfoperator-" in done.stderr
     assert traces(engine) == []

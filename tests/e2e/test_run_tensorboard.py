@@ -101,7 +101,7 @@ def test_the_page_and_the_curves_can_be_seen_while_the_example_trains(tmp_path: 
         assert process.wait(LIMIT) == 130, process.output
     assert "accuracy on held-out samples" not in process.output
     assert get(url) == ""
-    again = re.search(r"To look at its TensorBoard again: tensorboard --logdir (\S+)", process.output)
+    again = re.search(r"To look at the TensorBoard of the job again: tensorboard --logdir (\S+)", process.output)
     assert again is not None
     assert list(Path(again[1]).glob("train/events.out.tfevents.*"))
 

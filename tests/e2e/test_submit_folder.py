@@ -52,7 +52,7 @@ def test_a_program_goes_to_its_replicas_with_its_folder(cli: Cli, work: Path, tm
     given = ("--workdir", "work", "--env", "RATE=$0.1", "--workers", "2", "--max-restarts", "4", "--image", "tf:1")
     own = ("--", f"{tmp_path}/", "0", "$(HOME)")
     done = cli.run("submit", "work/src/train.py", *given, "--follow", *own, code=0)
-    assert ": 3, 0.0 MiB when packed" in done.stderr
+    assert " (files: 3, 0.0 MiB when packed)" in done.stderr
     assert "TFJob train has succeeded" in done.stderr
     said = [line for line in done.stdout.splitlines() if "hello" in line]
     assert sorted(said) == [f"[worker-{index}] hello ['{tmp_path}/', '0', '$(HOME)'] $0.1" for index in (0, 0, 1, 1)]

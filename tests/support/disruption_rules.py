@@ -249,9 +249,8 @@ def _is_held_when_taken(stage: Stage, name: str) -> bool:
 
     def replaced() -> bool:
         conditions = {one["type"]: one["message"] for one in stage.status(name)["conditions"]}
-        if "its pods were deleted or evicted repeatedly; the operator creates the next pod at" in conditions.get(
-            "Running", ""
-        ):
+        held = "its pods were deleted or evicted repeatedly; the operator will create the next pod at"
+        if held in conditions.get("Running", ""):
             seen.append(conditions["Running"])
         new = stage.pod(name)
         return new is not None and new["metadata"]["uid"] != old and new.get("status", {}).get("phase") == "Running"

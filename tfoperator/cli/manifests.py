@@ -216,12 +216,12 @@ def _missing(reference: Reference) -> str:
         return f"{reference} is in none of the files: the run uses an empty directory instead"
     if reference.kind == SERVICE_ACCOUNT:
         return (
-            f"{reference} is in none of the files, so its pods can't be created. Add it to this file, or remove the "
-            "field"
+            f"{reference} is in none of the files, so the pods can't be created. Add the ServiceAccount to "
+            "this file, or remove the field"
         )
     return (
-        f"{reference} is in none of the files, so its pods would wait for it without end. Add it to this file, or "
-        "name the file that has it on the command line, or make the reference optional (optional: true)"
+        f"{reference} is in none of the files, so the pods would wait for this object without end. Add the object to "
+        "this file, or also give its file on the command line, or make the reference optional (optional: true)"
     )
 
 

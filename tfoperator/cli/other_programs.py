@@ -24,15 +24,15 @@ def refuse_other_programs(file: str) -> None:
         raise CliError(f"{file}: is a notebook; this command needs a program or a manifest", _from_notebook(file))
     interpreter = _interpreter(file)
     if "python" in interpreter:
-        hint = f"Rename it, so that the name ends in .py: tfoperator run {shlex.quote(file + '.py')} --workers 2"
+        hint = f"Rename the file, so that its name ends in .py: tfoperator run {shlex.quote(file + '.py')} --workers 2"
         raise CliError(f"{file}: its first line names Python, but its name does not end in .py", hint)
     if interpreter or PurePath(file).suffix in _SHELLS:
         what = f"a script of {interpreter}" if interpreter else "a shell's script"
         words = f"[{interpreter or 'sh'}, {file}]"
         raise CliError(
             f"{file}: is {what}; this command needs a Python program or a manifest",
-            "Run the Python program that it starts: tfoperator run train.py --workers 2 -- ITS ARGUMENTS. Or write a "
-            f"manifest with the script as the container's command: {words}.",
+            "Run the Python program that the script starts: tfoperator run train.py --workers 2 -- ITS ARGUMENTS. Or "
+            f"write a manifest with the script as the container's command: {words}.",
         )
 
 

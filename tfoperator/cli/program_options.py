@@ -355,7 +355,7 @@ def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) 
         "To continue from these checkpoints, use --resume. Otherwise choose another --checkpoint or --name, or "
         "remove the checkpoints."
     )
-    raise CliError(f"{folder}: it already has checkpoints of an earlier run of {job.name}", hint)
+    raise CliError(f"{folder}: this folder already has checkpoints of an earlier run of {job.name}", hint)
 
 
 def _image(file: str, options: ProgramOptions, pods: RuntimeOptions) -> str:
@@ -366,7 +366,7 @@ def _image(file: str, options: ProgramOptions, pods: RuntimeOptions) -> str:
             return str(typer.prompt(f"Image that holds {file}", err=True))
         raise CliError(
             "--emit-yaml: the image that contains the program is not given",
-            f"Name it with --image; the image must be able to start {file}.",
+            f"Name the image with --image IMAGE. The image must be able to start {file}.",
         )
     if pods.in_containers:
         hint = (

@@ -87,13 +87,13 @@ def client_to_change(word: str, cluster: ClusterOptions) -> Iterator[tuple[TFJob
     if run is not None:
         if run.state != RUNNING:
             problem = f"{word}: this run is over ({run.state}), so its job can't be changed"
-            raise CliError(problem, "To start it again: tfoperator run", exit_code=EXIT_FAILED)
+            raise CliError(problem, "To run the job again: tfoperator run FILE", exit_code=EXIT_FAILED)
         with opened(run) as recorded:
             job, namespace = _job_of(word, run, job, recorded)
         way = run.directory / KUBECONFIG
         if not way.is_file():
             problem = f"{word}: this run is starting or ending, so its job can't be changed now"
-            raise CliError(problem, f"Its log: {run.directory / LOG}", exit_code=EXIT_FAILED)
+            raise CliError(problem, f"The log of the run: {run.directory / LOG}", exit_code=EXIT_FAILED)
         cluster, word = ClusterOptions(namespace=namespace, kubeconfig=str(way)), job
     with cluster.connect() as client:
         yield client, word
@@ -103,7 +103,7 @@ def _job_of(word: str, run: KeptRun, job: str, recorded: RecordedRun) -> tuple[s
     """Return the name and the namespace of the job of a run that a word names. Raises CliError."""
     namespaces = {meta["name"]: meta["namespace"] for meta in recorded.jobs}
     if not namespaces:
-        raise CliError(f"{word}: this run did not create any job", f"Its log: {run.directory / LOG}")
+        raise CliError(f"{word}: this run did not create any job", f"The log of the run: {run.directory / LOG}")
     prefix = word.removesuffix(f"/{job}") if job else word.rstrip("/")
     if not job and len(namespaces) > 1:
         raise CliError(

@@ -124,7 +124,9 @@ def logging_to(path: Path) -> Iterator[None]:
     handler.setFormatter(TextFormatter())
     if not taken:
         handler.close()
-        raise CliError(f"another run already writes its logs to {path.parent}", "Choose another directory.")
+        raise CliError(
+            f"another run already writes its logs to {path.parent}", "Choose another directory with --logs-dir DIR."
+        )
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)

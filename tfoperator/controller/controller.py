@@ -267,7 +267,7 @@ class TFJobController:
     def _log_errors(self, key: str, requeue: Requeue) -> None:
         extra = {"job": key}
         if not requeue.retry:
-            logger.info("its namespace is being deleted, so the operator does nothing more for this job", extra=extra)
+            logger.info("the namespace is being deleted, so the operator does nothing more for this job", extra=extra)
             return
         error = next(failure for failure in requeue.errors if not namespace_is_ending(failure))
         self._metrics.sync_failed(type(error).__name__)

@@ -255,4 +255,4 @@ class EventRecorder:
             self._queue.clear()
             self._held.clear()
         if lost:
-            logger.warning("%d events are not written, because the recorder is stopping", lost)
+            logger.warning("%d events were not written, because the recorder is stopping", lost)

@@ -48,6 +48,9 @@ _JOBS_SECONDS = 600.0
 _NAMED = 5
 """The maximum number of fields that a message names."""
 
+_UPDATE = "tfoperator crd | kubectl apply --server-side --force-conflicts -f -"
+"""The command that updates the CRD."""
+
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 Report = Callable[[ObjectMeta, JobReason, str], None]
@@ -197,7 +200,7 @@ def _decoded(data: msgspec.Raw | bytes) -> object:
 def _pruned_text(paths: Sequence[str]) -> str:
     return (
         f"The CRD of TFJobs is older than the operator: the API server removes {_listed(paths)} from this job. "
-        f"Apply the CRD of tfoperator {tfoperator.__version__}, and then the job again"
+        f"Apply the CRD of tfoperator {tfoperator.__version__} ({_UPDATE}), and then apply the job again"
     )
 
 
@@ -205,8 +208,7 @@ def outdated(missing: Sequence[str]) -> str:
     """Return a message that the CRD lacks these fields, with the command that updates the CRD."""
     return (
         f"the CRD of TFJobs is older than tfoperator {tfoperator.__version__}: "
-        f"the API server removes {_listed(missing)} from jobs; "
-        "pipe what `tfoperator crd` prints into `kubectl apply --server-side --force-conflicts -f -`"
+        f"the API server removes {_listed(missing)} from jobs. To update the CRD: {_UPDATE}"
     )
 
 

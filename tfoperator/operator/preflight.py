@@ -58,8 +58,8 @@ class Need(NamedTuple):
 _TFJOBS_NEED = Need(
     TFJOBS,
     "TFJobs",
-    "the TFJob CRD is not installed: apply manifests/base/crd.yaml, "
-    "or pipe what `tfoperator crd` prints into `kubectl apply --server-side -f -`",
+    "the TFJob CRD is not installed: apply manifests/base/crd.yaml, or run: "
+    "tfoperator crd | kubectl apply --server-side -f -",
     "manifests/base/rbac.yaml",
 )
 
@@ -187,7 +187,7 @@ def _explain(error: KubeError, need: Need) -> str:
     if isinstance(error, UnauthorizedError):
         return f"the API server does not accept the operator's credentials ({error})"
     if isinstance(error, ForbiddenError):
-        return f"the operator may not list {need.name}: {need.rights} must allow it ({error})"
+        return f"the operator may not list {need.name}: apply {need.rights}, which has the right ({error})"
     if isinstance(error, TransportError):
         return f"the API server does not answer ({error})"
     if isinstance(error, ConfigError):

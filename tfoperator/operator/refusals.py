@@ -57,5 +57,6 @@ class Refusals(RequestObserver):
         if seconds < REFUSED_SECONDS:
             return ""
         return (
-            f"the API server has refused the operator's credentials (401) for {seconds / 60:.0f} minutes: replace them"
+            f"the API server has refused the operator's credentials (401) for {seconds / 60:.0f} minutes: replace the "
+            "credentials"
         )

@@ -37,7 +37,9 @@ def is_there(uri: str, *, unknown: bool) -> bool:
     try:
         return exists(uri)
     except ObjectStoreError as error:
-        logger.warning("%s can't be read now, so it must be read before it is used again: %s", uri, error)
+        logger.warning(
+            "%s can't be read now, so the runner will read it again before a later step uses it: %s", uri, error
+        )
         return unknown
 
 

@@ -182,7 +182,8 @@ def looked_up(
         raise NotPutOut(f"this step reads the output of step {maker}, which has not succeeded")
     live = tuple([record for record in made.outputs.get(output, ()) if record.state == "LIVE"])
     if not live or (content and "value" not in live[0].properties):
-        raise ComponentError(f"{maker} has succeeded, but put out nothing as {output}" + ", a value" * content)
+        what = "no value as its" if content else "no"
+        raise ComponentError(f"step {maker} has succeeded, but has written {what} output {output}")
     return live[0].properties["value"] if content else live
 
 
@@ -206,7 +207,9 @@ def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
     try:
         return parse_report(report)
     except MalformedOutput as error:
-        raise ComponentError(f"malformed document from the program that runs before this step: {error}") from None
+        raise ComponentError(
+            f"the program that runs before this step has written a malformed document: {error}"
+        ) from None
 
 
 def _status(ended: Sequence[ExecutionRecord]) -> Any:

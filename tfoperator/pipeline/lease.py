@@ -101,7 +101,7 @@ class RunLease:
             if not wait or stop.is_set() or (renewed and lease.holder):
                 raise RunInProgress(f"{what} is under way: {owner}")
             if first is None:
-                tell(f"{what} was {owner}: waiting for {max(lease.left, 0.0):.0f} s until the lease has expired")
+                tell(f"{what} is still {owner}: waiting for {max(lease.left, 0.0):.0f} s until the lease has expired")
             first = lease
             stop.wait(self._clock, min(max(lease.left, 0.0) + 0.1, _CHECK_SECONDS))
 

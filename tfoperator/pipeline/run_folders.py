@@ -21,7 +21,9 @@ def workspace_of(run: RunRecord) -> str:
     Raises ComponentError if `pipeline_root` is in an object store, because an object store has no folders.
     """
     if (root := local_path(run.root)) is None:
-        raise ComponentError(f"a workspace needs a pipeline_root that is a directory, but it is {shown_url(run.root)}")
+        raise ComponentError(
+            f"a workspace needs a pipeline_root that is a directory, but pipeline_root is {shown_url(run.root)}"
+        )
     return f"{root}/{_WORKSPACE}/{run.id}"
 
 

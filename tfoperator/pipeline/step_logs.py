@@ -60,7 +60,7 @@ class StepLogs:
         self.flush()
         if self._away and self._written:
             logger.warning(
-                "the newest lines of the steps' logs are missing at %s, because it did not answer", self._objects
+                "the newest lines of the steps' logs are missing at %s, because the store did not answer", self._objects
             )
 
     def abandon(self) -> None:

@@ -277,7 +277,8 @@ class Looker:
         collection.fruitless += 1
         if collection.fruitless == _FRUITLESS_LIMIT:
             logger.info(
-                "watches of %s are ended early, so they are listed instead for an hour", collection.resource.plural
+                "watches of %s end early, so the operator lists these objects for an hour instead",
+                collection.resource.plural,
             )
         return False
 

@@ -173,7 +173,7 @@ class Reconciler:
                 self.reconcile()
             except KubeError as error:
                 self._metrics.look_failed()
-                logger.warning("can't compare with the API server: %s; trying again later", error)
+                logger.warning("can't compare the caches with the API server: %s; trying again later", error)
             except Exception:
                 # The double check must not end because it failed once.
                 logger.exception("comparing with the API server failed unexpectedly")

@@ -89,11 +89,12 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
             else "Set spec.runPolicy.backoffLimit (for example to 3), so that such a job ends and releases its "
             "machines."
         )
+        name = failed[0].replica.name if failed else "The replica"
         why = (
-            f"It failed {repeated} times in a row in the same way, so the failure is deterministic: another restart "
-            "won't help."
+            f"{name} failed {repeated} times in a row in the same way, so the failure is deterministic: another "
+            "restart won't help."
             if all_known
-            else f"It was restarted {repeated} times, and failed again: the failure is probably deterministic."
+            else f"{name} was restarted {repeated} times, and failed again: the failure is probably deterministic."
         )
         yield f"{why} {bound}"
     yield from about_peers(facts, failed)
@@ -194,7 +195,7 @@ def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[s
             "time, set a higher spec.runPolicy.startDeadlineSeconds."
         )
     if not exit_codes and facts.outcome == "Failed":
-        return "Read the conditions and events of the job: tfoperator describe."
+        return "Read the conditions and events of the job: tfoperator describe NAME."
     return ""
 
 
@@ -212,7 +213,7 @@ def _about_stacks(facts: JobFacts) -> Iterator[str]:
     kept, ended = any(replica.stacks for replica in facts.replicas), facts.outcome != "Running"
     why = next((replica.no_stacks for replica in facts.replicas if replica.no_stacks), "")
     if why and not kept:
-        yield f"The stacks of its threads could not be read: {why.rstrip('.')}."
+        yield f"The stacks of the job's threads could not be read: {why.rstrip('.')}."
     elif not facts.stalled:
         return
     elif kept and ended:
@@ -221,8 +222,8 @@ def _about_stacks(facts: JobFacts) -> Iterator[str]:
         yield "The stacks show where each replica waits; `tfoperator stacks` prints new stacks."
     elif ended:
         yield (
-            "No stacks were kept, so it is not known where it waited; `tfoperator stacks` prints stacks while a job "
-            "runs."
+            "No stacks were kept, so it is not known where the job waited; `tfoperator stacks` prints stacks while a "
+            "job runs."
         )
     else:
         yield "To see where each replica waits: `tfoperator stacks`."

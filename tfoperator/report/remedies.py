@@ -66,7 +66,7 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
             Typed.PROGRAM: "Put the arguments after `--`: tfoperator run train.py --workers 2 -- --steps 300.",
             Typed.FUNCTION: "A function has no command line: give it the values as parameters.",
         }
-        return f"The program did not accept its arguments (see its last lines). {where[facts.typed]}"
+        return f"The program did not accept its arguments (see the last lines of its log). {where[facts.typed]}"
     return ""
 
 
@@ -88,7 +88,7 @@ def about_time(facts: JobFacts) -> str:
             f"how far each replica had come, {where}.{_STALL[facts.typed]}"
         )
     option = "timeout=SECONDS" if facts.typed is Typed.FUNCTION else "--timeout"
-    return f"Give it more time with {option}. To see how far each replica had come, {where}."
+    return f"Give the job more time with {option}. To see how far each replica had come, {where}."
 
 
 _QUIET = 30.0
@@ -178,23 +178,23 @@ def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
 
 def about_a_kill(facts: JobFacts, killed: FailedRun) -> str:
     """Return the remedy for a process that SIGKILL has ended: for example, memory ran out."""
-    run, limit = killed.run, killed.replica.memory_limit
+    run, name, limit = killed.run, killed.replica.name, killed.replica.memory_limit
     is_full = limit is not None and run.peak_memory is not None and run.peak_memory >= _NEARLY * limit
     if run.kernel or run.reason == "OOMKilled" or is_full:
         more = f"raise {_MEMORY[facts.typed]}" if limit is not None else "use a machine with more memory"
-        return f"It was killed because memory ran out: use less memory, run fewer replicas at a time, or {more}."
+        return f"{name} was killed because memory ran out: use less memory, run fewer replicas at a time, or {more}."
     if run.reason and run.reason not in ("Error", "Completed"):
-        return f"It was killed from outside: {run.reason}. For more, see the events of the job and of its pod."
+        return f"{name} was killed from outside: {run.reason}. For more, see the events of the job and of its pod."
     if run.kernel_silent:
         return (
-            "It was killed by SIGKILL, but not by the kernel because of memory, because the kernel's log has no line "
-            "about it. A person or another program killed it (kill -9), or a service that watches memory, such as "
-            "systemd-oomd (journalctl -u systemd-oomd)."
+            f"{name} was killed by SIGKILL. The kernel did not kill {name} because of memory: the kernel's log has no "
+            f"line about {name}. A person or another program killed {name} (kill -9), or a service that watches "
+            "memory, such as systemd-oomd (journalctl -u systemd-oomd)."
         )
     return (
-        "It was killed by SIGKILL, but it is not known by whom. If memory ran out, the kernel killed it, and the "
-        "kernel's log has a line about it (`dmesg`, as root; the reason OOMKilled in a cluster). Otherwise a person "
-        "or another program killed it."
+        f"{name} was killed by SIGKILL, but the cause is not known. If memory ran out, the kernel killed {name}, and "
+        "the kernel's log has a line about this (`dmesg`, as root; the reason OOMKilled in a cluster). Otherwise a "
+        f"person or another program killed {name}."
     )
 
 

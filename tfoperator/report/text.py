@@ -108,9 +108,10 @@ def _failure(failure: Failure) -> Iterator[str]:
     times = f" after {restarts} restart{'s' if restarts != 1 else ''}" if restarts else ""
     yield f"{failure.replica} failed with exit code {failure.exit_code}{failure.meaning}{times}."
     if failure.lost_by:
-        yield f"It was restarted, but {names_in_short(failure.lost_by)} had lost the connection to it, and failed."
+        others = names_in_short(failure.lost_by)
+        yield f"{failure.replica} was restarted, but {others} had lost the connection to {failure.replica}, and failed."
     if failure.times > 1:
-        yield f"It failed {failure.times} times in a row in the same way."
+        yield f"{failure.replica} failed {failure.times} times in a row in the same way."
     yield from _memory(failure)
     if failure.traceback is not None:
         yield f"Its last traceback ({failure.log}):" if failure.log else "Its last traceback:"

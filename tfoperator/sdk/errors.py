@@ -140,7 +140,7 @@ class JobElsewhere(_AboutJob):
             what = f"it runs on {where}, where its pods and their logs are"
         else:
             what = "it has no pods here; MultiKueue will create them on the cluster that it chooses for the job"
-        super().__init__(job.metadata.namespace, job.metadata.name, f"is MultiKueue's: {what}")
+        super().__init__(job.metadata.namespace, job.metadata.name, f"is managed by MultiKueue: {what}")
 
 
 class JobFailed(JobEnded):

@@ -291,7 +291,7 @@ class JobAccess:
         )
         if not replicas:
             return error
-        what = f"is gone; the archive has logs of it, but only of {', '.join(replicas)}"
+        what = f"is gone; the log archive has only logs of {', '.join(replicas)}"
         return JobNotFound(error.namespace, error.name, what, replicas)
 
 

@@ -219,9 +219,8 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
     """Return a job's state in its queue, computed from the job's Workloads. The function does no I/O."""
     if not workloads:
         message = (
-            "Kueue has no Workload for it. Either the job is suspended, or the job's events show the reason, or "
-            "Kueue does not run, or neither kubeflow.org/tfjob is among Kueue's integrations nor has the operator "
-            "--kueue"
+            "Kueue has no Workload for this job. Perhaps the job is suspended, Kueue does not run, or the operator "
+            "runs without --kueue and kubeflow.org/tfjob is not among Kueue's integrations. Also read the job's events"
         )
         queue = _without_workload(job, QueueState.UNKNOWN, message)
         return msgspec.structs.replace(queue, by_operator=not queue.multikueue)

@@ -36,7 +36,7 @@ def clusters(tmp_path: Path) -> Iterator[dict[str, Path]]:
 def test_a_server_that_is_down_a_cluster_without_the_crd_and_missing_rights(
     clusters: dict[str, Path], arguments: list[str], run: Run
 ) -> None:
-    install = r"Install it .*: tfoperator crd \| kubectl apply --server-side -f -"
+    install = r"Install .*: tfoperator crd \| kubectl apply --server-side -f -"
     for cluster, words, advice in (
         ("down", "127.0.0.1", r".*Is the API server running\?.*"),
         ("no crd", "tfjobs.kubeflow.org is missing", install),

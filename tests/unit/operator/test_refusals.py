@@ -36,7 +36,8 @@ def test_refusals_for_minutes_are_a_problem_until_an_answer_shows_otherwise() ->
     refusals.request("GET", "h", "401", 0.1)
     assert refusals.problem == ""
     clock.advance(1)
-    assert refusals.problem == "the API server has refused the operator's credentials (401) for 2 minutes: replace them"
+    problem = "the API server has refused the operator's credentials (401) for 2 minutes: replace the credentials"
+    assert refusals.problem == problem
     for code in ("503", "<error>"):
         refusals.request("GET", "h", code, 0.1)
         assert refusals.problem, "such an answer shows nothing"

@@ -131,7 +131,7 @@ def test_a_file_that_a_step_only_names_is_not_read(tmp_path: Path) -> None:
 
     (tmp_path / "secret").write_text("4711")
     thief = add("thief", custom_executor_spec=ExecutorClassSpec(Thief))
-    with pytest.raises(PipelineFailed, match="put out nothing as total, a value") as failed:
+    with pytest.raises(PipelineFailed, match="has written no value as its output total") as failed:
         run(tmp_path, thief, add("next", thief.outputs.total.value))
     assert "4711" not in str(failed.value)
 

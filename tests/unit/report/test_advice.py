@@ -37,7 +37,7 @@ def test_the_peer_that_was_killed_is_the_cause_and_all_are_to_start_again_togeth
     made = lost(typed=typed)
     assert (made.culprit.replica, made.culprit.lost_by) == ("worker-1", ("worker-0",))
     shown = text(made)
-    assert shown.startswith("worker-1 failed with exit code 137 (killed).\nIt was restarted, but worker-0 had lost")
+    assert shown.startswith("worker-1 failed with exit code 137 (killed).\nworker-1 was restarted, but worker-0")
     assert "worker-0 failed with exit code 1." in shown
     assert how in made.advice[0]
     assert "restartPolicy" not in shown
@@ -112,10 +112,10 @@ def test_who_was_stopped_amid_the_same_traceback_has_failed_the_same_way() -> No
         ({"kernel": "Memory cgroup out of memory: x", "limit": 4 << 30}, Typed.PROGRAM, "or raise --memory."),
         ({"reason": "OOMKilled", "limit": 4 << 30}, Typed.MANIFEST, "or raise resources.limits.memory."),
         ({"peak_memory": 39 << 26, "limit": 40 << 26}, Typed.PROGRAM, "or raise --memory."),
-        ({"kernel_silent": True}, Typed.PROGRAM, "not by the kernel because of memory"),
-        ({"kernel_silent": True, "peak_memory": 1 << 26, "limit": 1 << 30}, Typed.PROGRAM, "not by the kernel"),
-        ({"reason": "Evicted"}, Typed.MANIFEST, "It was killed from outside: Evicted."),
-        ({}, Typed.PROGRAM, "SIGKILL, but it is not known by whom"),
+        ({"kernel_silent": True}, Typed.PROGRAM, "The kernel did not kill worker-0 because of memory"),
+        ({"kernel_silent": True, "peak_memory": 1 << 26, "limit": 1 << 30}, Typed.PROGRAM, "The kernel did not kill"),
+        ({"reason": "Evicted"}, Typed.MANIFEST, "worker-0 was killed from outside: Evicted."),
+        ({}, Typed.PROGRAM, "SIGKILL, but the cause is not known"),
     ],
 )
 def test_a_kill_is_blamed_on_memory_only_where_that_is_known(said: dict[str, object], typed: Typed, words: str) -> None:
@@ -177,7 +177,7 @@ def test_more_time_is_no_advice_for_what_stands_still() -> None:
     assert "No replica logged a line in the last 50 s" in quiet
     assert "--stall 2m" in quiet
     for alive in (None, 3.0):
-        assert "Give it more time with --timeout" in report(*stuck, **over, quiet_seconds=alive).advice[0]
+        assert "Give the job more time with --timeout" in report(*stuck, **over, quiet_seconds=alive).advice[0]
 
 
 def test_a_loss_that_is_no_number_is_the_first_line_also_of_a_success() -> None:

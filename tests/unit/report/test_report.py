@@ -179,7 +179,7 @@ def test_a_volume_that_could_not_be_mounted_is_no_fault_of_the_command() -> None
         (
             "Failed",
             "",
-            "no stacks were kept, so it is not known where it waited; `tfoperator stacks` prints stacks "
+            "no stacks were kept, so it is not known where the job waited; `tfoperator stacks` prints stacks "
             "while a job runs",
         ),
     ],
@@ -197,7 +197,8 @@ def test_a_stall_is_told_with_its_stacks_and_what_to_do(outcome: str, stacks: st
 def test_why_no_stacks_could_be_taken_is_said(stalled: str) -> None:
     stuck = replica("worker-0", FinalState.RUNNING, run(None, 0, "step 7"), no_stacks="install py-spy.")
     shown = text(report(stuck, outcome="TimedOut", stalled=stalled))
-    assert "the stacks of its threads could not be read: install py-spy." in shown.replace("The stacks", "the stacks")
+    problem = "the stacks of the job's threads could not be read: install py-spy."
+    assert problem in shown.replace("The stacks", "the stacks")
     assert "were kept" not in shown
     other = replica("worker-1", FinalState.RUNNING, run(None, 0, "step 7"), stacks="a/0.stacks.txt")
     assert "py-spy" not in text(report(stuck, other, outcome="TimedOut", stalled=stalled))

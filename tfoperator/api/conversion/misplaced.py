@@ -44,10 +44,12 @@ def move_policies(obj: dict[str, Any]) -> Conversion:
         if policy.get(name) is None:
             notes.append(Note(f"spec.{name}", f"is moved to spec.{_POLICY}"))
         elif policy[name] == spec[name]:
-            notes.append(Note(f"spec.{name}", f"is left out: spec.{_POLICY} has the same value"))
+            notes.append(Note(f"spec.{name}", f"is left out: spec.{_POLICY}.{name} has the same value"))
         else:
             notes.append(
-                Note(f"spec.{name}", f"is left out: spec.{_POLICY} has a different value, which stays", lost=True)
+                Note(
+                    f"spec.{name}", f"is left out: spec.{_POLICY}.{name} has a different value, which stays", lost=True
+                )
             )
     moved = {name: spec[name] for name in misplaced if policy.get(name) is None}
     rest = {name: value for name, value in spec.items() if name not in misplaced}

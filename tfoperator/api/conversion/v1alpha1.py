@@ -85,7 +85,7 @@ class _Upgrade:
             replica_type = self._replica_type(replica, f"{path}[{position}]")
             if replica_type in self._replicas:
                 surplus.append(item)
-                message = f"is another spec of {replica_type}, and v1 allows only one spec for each type"
+                message = f"is left out: it is another spec of {replica_type}, and v1 allows one spec for each type"
                 self._lost(f"{path}[{position}]", message)
                 continue
             self._origins[f"spec.tfReplicaSpecs[{replica_type}]"] = f"{path}[{position}]"
@@ -104,8 +104,8 @@ class _Upgrade:
             )
         if replica_type is ReplicaType.MASTER:
             message = (
-                "MASTER becomes Master. TF_CONFIG still names it master, but TensorFlow 2 expects a replica named "
-                "chief: use the type Chief for it"
+                "MASTER becomes Master. In TF_CONFIG, this replica has the name master, but TensorFlow 2 expects the "
+                "name chief: in spec.tfReplicaSpecs, rename Master to Chief"
             )
             self._note(replica.path("tfReplicaType") if name else path, message)
         return replica_type
@@ -201,7 +201,8 @@ class _Upgrade:
         if policy is None:
             if decides == "WORKER":
                 self._note(
-                    "spec", "has no MASTER, which decided in v1alpha1 when the job is over; in v1 worker 0 decides"
+                    "spec",
+                    "has no MASTER: in v1, worker 0 decides when the job is over (in v1alpha1, the MASTER decided)",
                 )
             return
         fields = _Fields(policy, path)
@@ -234,7 +235,7 @@ class _Upgrade:
         self._notes.append(Note(field, message))
 
     def _lost(self, field: str, message: str, *, preserved: bool = True) -> None:
-        where = f"; it is kept in the annotation {V1ALPHA1_ONLY}" if preserved else ""
+        where = f"; the annotation {V1ALPHA1_ONLY} keeps the value" if preserved else ""
         self._notes.append(Note(field, message + where, lost=True))
 
 

@@ -75,7 +75,10 @@ def _operators(facts: ClusterFacts) -> Iterator[Finding]:
             continue
         else:
             kinds = ", ".join(facts.other_kinds)
-            todo = f"limit it to the kinds that you use (of {kinds}), with one flag --enable-scheme for each kind"
+            todo = (
+                f"limit the Go operator to the kinds that you use (of {kinds}): in its Deployment, add a flag "
+                "--enable-scheme=KIND for each kind"
+            )
         message = "the Go operator is running: if both operators run, both act on the same jobs"
         yield Finding(Effort.ACTION, f"Deployment {name}", message, todo)
 

@@ -82,7 +82,7 @@ def _how_to_move(obj: dict[str, Any]) -> str:
 
 
 _FIX = (
-    "correct it before the migration: this operator fails a job that is not valid (TFJobInvalid); if the job is "
+    "correct the job before the migration: this operator fails a job that is not valid (TFJobInvalid); if the job is "
     "running, the operator does nothing for it until it is valid"
 )
 
@@ -145,7 +145,8 @@ def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
     so_far = _restarts_so_far(pods or ())
     if so_far > limit:
         message = (
-            f"the job's containers were restarted {so_far} times, which is more than {limit}: the job fails at once"
+            f"the job's containers were restarted {so_far} times, which is more than {limit}: the job will fail when "
+            "this operator starts"
         )
         yield Finding(
             Effort.ACTION, field, message, "set a higher backoffLimit, or start this operator after the job has ended"
@@ -174,8 +175,10 @@ def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
     start = job.status.start_time
     if start is not None and _is_running(job) and (now - start).total_seconds() >= seconds:
         age = int((now - start).total_seconds())
-        message = f"passed {age - seconds} s ago: the job fails at once"
-        yield Finding(Effort.ACTION, field, message, "if the job has to continue, set a later deadline or remove it")
+        message = f"passed {age - seconds} s ago: the job will fail when this operator starts"
+        yield Finding(
+            Effort.ACTION, field, message, "if the job has to continue, set a higher value or remove the field"
+        )
         return
     message = (
         f"the job fails {seconds} s after its start; the Go operator checks this deadline only when something else "
@@ -237,7 +240,7 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
         named = ", ".join(let_go[:5]) + (" ..." if len(let_go) > 5 else "")
         message = (
             f"is not set, and the job has ended, but {len(let_go)} of its pods still run ({named}): this operator "
-            "stops them"
+            "will stop these pods"
         )
         yield Finding(Effort.ACTION, field, message, keep)
 
@@ -262,7 +265,7 @@ def _time_to_live(job: TFJob, now: datetime) -> Iterator[Finding]:
     if seconds is None or completed is None or not _ended(job):
         return
     if (now - completed).total_seconds() >= seconds:
-        message = "has passed: this operator deletes the job at once, with its pods and their logs"
+        message = "has passed: when this operator starts, it will delete the job, its pods and their logs"
         todo = "save the logs that you need, or remove the field"
         yield Finding(Effort.ACTION, "spec.runPolicy.ttlSecondsAfterFinished", message, todo)
 

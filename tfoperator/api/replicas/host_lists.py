@@ -53,12 +53,12 @@ def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments:
     if in_tf_config > MAX_TF_CONFIG_LENGTH:
         helps = not dynamic and _dynamic_tf_config(hosts) <= MAX_TF_CONFIG_LENGTH
         advice.append(
-            "set enableDynamicWorker: true, so that the list contains only the parameter servers"
+            "set spec.enableDynamicWorker: true, so that the list contains only the parameter servers"
             if helps
-            else "take fewer replicas"
+            else "reduce the number of replicas"
         )
     if in_arguments > MAX_TEXT_LENGTH:
-        advice.append("set clusterArguments: false, so that the arguments don't contain the hosts")
+        advice.append("set spec.clusterArguments: false, so that the arguments don't contain the hosts")
     if not advice:
         return ""
     return (

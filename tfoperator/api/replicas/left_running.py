@@ -26,6 +26,6 @@ def left_running_text(pods: Sequence[Pod]) -> str:
     names = ", ".join(map(replica_name, pods[:_MAX_NAMES])) + (", ..." if len(pods) > _MAX_NAMES else "")
     count = "1 pod still runs" if len(pods) == 1 else f"{len(pods)} pods still run"
     return (
-        f"{count} ({names}) and may finish, but nothing ends what never finishes. "
-        "To end all of them, set spec.runPolicy.cleanPodPolicy to Running, or delete the job"
+        f"{count} ({names}). The operator lets running pods finish, even if they never end. "
+        "To stop all running pods, set spec.runPolicy.cleanPodPolicy to Running, or delete the job"
     )

@@ -32,7 +32,9 @@ class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
     image: Annotated[str, Field("Container image, such as tensorflow/tensorflow:2.20.0.", schema={"minLength": 1})] = ""
     ports: Annotated[
         tuple[TemplatePort, ...],
-        Field("Its ports; the program listens on the port named tfjob-port (2222 if there is none)."),
+        Field(
+            "Ports of the container. The program listens on the port named tfjob-port, or on 2222 without such a port."
+        ),
     ] = ()
 
 

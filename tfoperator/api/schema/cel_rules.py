@@ -143,8 +143,8 @@ def replica_rules(types: Iterable[str], exclusive: Iterable[tuple[str, str, str]
         _each_type(
             "{all}.exists_one(other, other.lowerAscii() == type.lowerAscii())",
             "type in oldSelf",
-            "names a replica type more than once, whatever its case",
-            "'names ' + type.lowerAscii() + ' more than once, whatever its case'",
+            "names a replica type more than once (Worker and worker are the same type)",
+            "'names ' + type.lowerAscii() + ' more than once, in upper or lower case'",
         ),
         *(
             _replica_rule(
@@ -170,7 +170,8 @@ _HIGHEST_INDEX = f"string({_PATH}[type].replicas > 1 ? {_PATH}[type].replicas - 
 
 
 def _too_long(made: str, quote: str = "") -> str:
-    return f'{quote}is too long: "{made}", made from it, must have at most {MAX_NAME_LENGTH} characters{quote}'
+    rule = f"the name of an object of the job, must have at most {MAX_NAME_LENGTH} characters"
+    return f'{quote}is too long: "{made}", {rule}{quote}'
 
 
 def _fits(type_name: str) -> str:
@@ -229,7 +230,7 @@ def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
     return cel_rule(rule, _NAME_TOO_LONG, fieldPath=".metadata.name")
 
 
-LEADER_NAMES = "they are two names for the one that leads"
+LEADER_NAMES = "they are two names for the same replica type"
 """The reason why a job of any version can't have both a Chief and a Master."""
 
 REPLICA_RULES = replica_rules(ReplicaType, [(ReplicaType.CHIEF, ReplicaType.MASTER, LEADER_NAMES)])

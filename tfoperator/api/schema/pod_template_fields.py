@@ -34,10 +34,10 @@ CONTAINERS: dict[str, Any] = {
     "x-kubernetes-validations": [
         cel_rule(
             f"self.exists(container, container.name == '{DEFAULT_CONTAINER_NAME}')",
-            f'one must be named "{DEFAULT_CONTAINER_NAME}"',
+            f'a container must be named "{DEFAULT_CONTAINER_NAME}"',
             "FieldValueRequired",
-            expression=f'\'one must be named "{DEFAULT_CONTAINER_NAME}", but there is only "\' + self[0].name + '
-            "(size(self) > 1 ? '\", ...' : '\"')",
+            expression=f'\'a container must be named "{DEFAULT_CONTAINER_NAME}", but there is only "\' + self[0].name '
+            "+ (size(self) > 1 ? '\", ...' : '\"')",
         )
     ],
 }

@@ -82,7 +82,7 @@ def _policy(v1: Schema) -> Schema:
     scheduling = members["schedulingPolicy"]
     own = {"queue": scheduling["properties"]["queue"]}
     return {
-        "description": "What can't be changed of the policies over the job's life.",
+        "description": "Policies for the whole job: the fields that can't be changed.",
         "type": "object",
         "properties": {"managedBy": members["managedBy"], "schedulingPolicy": {**scheduling, "properties": own}},
     }
@@ -92,7 +92,7 @@ def _replicas(v1: Schema) -> Schema:
     replica = v1["additionalProperties"]
     members = replica["properties"]
     members["restartPolicy"] = _without_default(members["restartPolicy"]) | {
-        "description": f"{members['restartPolicy']['description']} Unset: the template's, else Always."
+        "description": f"{members['restartPolicy']['description']} If unset: the policy of the template, or Always."
     }
     # Client-side `kubectl apply` keeps a copy of the CRD in an annotation, which has no room for a second copy of the
     # descriptions.

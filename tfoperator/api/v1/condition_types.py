@@ -113,8 +113,8 @@ class ConditionType(Word):
         "Running",
         ConditionTraits(
             meaning="while the chief runs, or, if the job has no chief, while a worker runs. The message shows the "
-            "number of replicas that are ready, and the reasons why others wait. Unknown: an edit has made the "
-            "spec invalid",
+            "number of replicas that are ready, and the reasons why other replicas wait. Unknown: an edit has made "
+            "the spec invalid",
             is_peers=True,
         ),
     )
@@ -131,7 +131,7 @@ class ConditionType(Word):
         "DataServiceReady",
         ConditionTraits(
             meaning="while the dispatcher and all data workers of the job's data service are ready. The message shows "
-            "why the others wait",
+            "why the other pods wait",
             is_news=False,
             when_true=DeclaredReason("DataServiceReady", "The dispatcher and all data workers are ready."),
             when_false=DeclaredReason(

@@ -221,7 +221,7 @@ class JobReason(Word):
 
     # Replicas and their ends.
 
-    EXITED_WITH_CODE = "ExitedWithCode", _event("Normal", "A pod has ended with this exit code.")
+    EXITED_WITH_CODE = "ExitedWithCode", _event("Normal", "A pod has ended; the message contains its exit code.")
     REPLICA_FAILED = (
         "ReplicaFailed",
         _event("Warning", "A replica has failed for good, and the job continues without it."),

@@ -310,12 +310,12 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         int,
         Field(
             "Number of restarts after a pod was deleted, evicted or preempted, or lost with its node, or after the "
-            "number of workers of an elastic job changed. A restart of all replicas after a loss that a replica had "
-            "counted itself is among them."
+            "number of workers of an elastic job changed. The number includes a restart of all replicas after such a "
+            "loss, even if the replica with the lost pod has counted the loss, too."
         ),
     ] = 0
     job_disruptions: Annotated[
-        int, Field("Number of such restarts in which all replicas restarted together (restartScope: Job).")
+        int, Field("Number of disruptions after which all replicas restarted together (restartScope: Job).")
     ] = 0
     shared_restarts: Annotated[
         int,

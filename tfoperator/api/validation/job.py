@@ -123,7 +123,7 @@ def long_names(
         characters = "character" if excess == 1 else "characters"
         yield Problem(
             field,
-            f"is too long by {excess} {characters}: {shown(longest, 300)}, the longest name made from it, "
+            f"is too long by {excess} {characters}: {shown(longest, 300)}, the longest name of an object of the job, "
             f"must have at most {MAX_NAME_LENGTH} characters",
         )
 
@@ -140,7 +140,7 @@ def _validate_replica_types(spec: TFJobSpec) -> Iterator[Problem]:
             same = " and ".join(key for key, kind in keys.items() if kind is replica_type)
             yield Problem(_REPLICAS, f"names {replica_type} more than once: {same}")
     if ReplicaType.CHIEF in spelled and ReplicaType.MASTER in spelled:
-        yield Problem(_REPLICAS, "must not have both Chief and Master: they are two names for the one that leads")
+        yield Problem(_REPLICAS, "must not have both Chief and Master: they are two names for the same replica type")
     all_types_exist = len(spelled) == len(keys)
     if all_types_exist and not set(spelled) & {ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER}:
         yield warning(_REPLICAS, "has neither Chief nor Worker, so nothing decides when the job has succeeded")

@@ -57,7 +57,8 @@ def _validate_containers(path: str, template: PodTemplate) -> Iterator[Problem]:
         # The existing containers show whether a user forgot the container or only named it differently.
         there = ", ".join(shown(container.name) for container in containers)
         yield Problem(
-            member(path, "containers"), f"one must be named {shown(DEFAULT_CONTAINER_NAME)}, but there is only {there}"
+            member(path, "containers"),
+            f"a container must be named {shown(DEFAULT_CONTAINER_NAME)}, but there is only {there}",
         )
 
 

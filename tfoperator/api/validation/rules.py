@@ -174,7 +174,9 @@ def stalls(policy: RunPolicy) -> Iterator[Problem]:
         yield warning(path, "has no effect without progressDeadlineSeconds")
     if policy.on_stall == OnStall.RESTART and deadline is not None and policy.backoff_limit is None:
         yield warning(
-            path, "restarts a job that always stalls without end, because backoffLimit is not set: set backoffLimit"
+            path,
+            "Restart has no limit, because spec.runPolicy.backoffLimit is not set: if the job stalls after every "
+            "restart, the operator restarts it for ever. Set backoffLimit",
         )
 
 

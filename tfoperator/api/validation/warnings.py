@@ -108,8 +108,8 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
     for key in uncounted_types(specs):
         yield warning(
             f"{_REPLICAS}[{key}]",
-            f"is not counted by queue {queue}, because Kueue counts the type {parse_replica_type(key)} only: these "
-            "pods run without quota",
+            f"is not counted by queue {queue}, because Kueue knows this type only by the name "
+            f"{parse_replica_type(key)}: the pods run without quota. Rename {key} to {parse_replica_type(key)}",
         )
     for key, replica in specs.items():
         if key == ReplicaType.PS and replica is not None and is_absent(replica.template):
@@ -137,7 +137,9 @@ def validate_multikueue(job: TFJob) -> Iterator[Problem]:
     """Yield warnings about a job's fields that MultiKueue doesn't copy; nothing for a job without MultiKueue."""
     if is_multikueue(job):
         for field in not_carried(job):
-            yield warning(field, "has no effect: MultiKueue does not copy it to the cluster in which the job runs")
+            yield warning(
+                field, "has no effect: MultiKueue does not copy this field to the cluster in which the job runs"
+            )
 
 
 def validate_grace(job: TFJob) -> Iterator[Problem]:

@@ -64,7 +64,7 @@ def why_it_waits(
         return Reason(
             ReasonKind.NODE_LOST,
             f"{_node(pod)} is lost",
-            "wait: the operator deletes the pod by force, and creates it again on another node",
+            "wait: the operator will delete the pod by force, and create it again on another node",
         )
     if pod.status.phase == "Running" and node_is_silent(pod.status):
         return Reason(
@@ -202,7 +202,7 @@ def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Re
         return Reason(
             ReasonKind.INIT_RUNS,
             f"init container {name} runs",
-            f"if it takes too long, read its log: kubectl logs POD -c {name}",
+            f"if the init container takes too long, read its log: kubectl logs POD -c {name}",
             began,
         )
     return None

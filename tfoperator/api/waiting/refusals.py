@@ -98,7 +98,7 @@ def _by_resources(what: str, message: str) -> Reason | None:
     if match := _QUOTA.search(message):
         return Reason(
             ReasonKind.QUOTA,
-            f"ResourceQuota {match['quota']} has no room for {what}: it needs {words(match['asks'])}, and the quota "
+            f"ResourceQuota {match['quota']} has no room for {what}, which needs {words(match['asks'])}: the quota "
             f"allows {words(match['has'])} in total",
             "wait until other pods end, request less, or ask an administrator for a larger quota",
         )

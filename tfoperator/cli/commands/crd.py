@@ -36,8 +36,8 @@ def print_crd(
         typer.Option(
             "--open-templates",
             help=(
-                "Keep unknown fields of pod templates. Use it if pods of your Kubernetes have fields that this "
-                "release does not know."
+                "Keep unknown fields of pod templates. Use this option if pods of your Kubernetes have fields that "
+                "this release does not know."
             ),
         ),
     ] = False,

@@ -238,7 +238,7 @@ def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
     except WorkDirectoryError as error:
         raise CliError(str(error), "Nothing was launched.") from None
     except PermanentFailure as error:
-        raise CliError(str(error), "It failed, and a retry would not help.", exit_code=EXIT_FAILED) from None
+        raise CliError(str(error), "The component failed, and a retry would not help.", exit_code=EXIT_FAILED) from None
     except RetryableFailure as error:
         hint = (
             f"A retry may help: run the same command with --resume (the record of this launch is {launcher.work.path})."

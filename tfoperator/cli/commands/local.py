@@ -146,11 +146,11 @@ def down(
             # Not a second SIGTERM, because the system may merge two equal signals into one.
             signal_process(control_plane.process, signal.SIGINT)
         if not _await_end(control_plane):
-            note(f"the control plane has not stopped within {_STOP_SECONDS:.0f} s, so it is killed")
+            note(f"the control plane has not stopped within {_STOP_SECONDS:.0f} s, so it will be killed")
             signal_process(control_plane.process, signal.SIGKILL)
         note("the control plane has stopped")
     elif control_plane is not None:
-        note("the control plane had crashed; its files and processes are removed")
+        note("the control plane had crashed: its processes and files are removed now")
     else:
         note("no control plane was running")
     for name in kill_recorded(state.run / RECORDS):

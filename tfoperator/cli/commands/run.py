@@ -244,7 +244,7 @@ def _stay(page: LastingPage, run_dir: Path) -> None:
     until = threading.Event()
     try:
         with page.ended(run_dir), Interruptions(until.set):
-            note("This run has ended. Its page is served until you press Ctrl-C.")
+            note("This run has ended. The page of the run is served until you press Ctrl-C.")
             until.wait()
     except (OSError, ValueError) as error:
         note(f"warning: the page can no longer show the run: {error}")

@@ -65,7 +65,7 @@ def _about_a_job(error: Exception) -> CliError | None:
 
     match error:
         case sdk.NotInstalled():
-            hint = "Install it with: tfoperator crd | kubectl apply --server-side -f -"
+            hint = "Install the CRD with: tfoperator crd | kubectl apply --server-side -f -"
         case sdk.NamespaceNotFound():
             hint = f"Create it with: kubectl create namespace {error.namespace}"
         case sdk.WaitTimeout():
@@ -98,14 +98,17 @@ def _queue_hint(error: JobQueued) -> str:
     """Return the hint how the user can suspend or resume the job through Kueue."""
     queue, in_namespace = error.queue, f"-n {error.namespace}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
-        return f"Kueue starts it when the queue has enough quota. To see why it waits: {_command('describe', error)}"
+        describe = _command("describe", error)
+        return f"Kueue will start the job when the queue has enough quota. To see why the job waits: {describe}"
     label = f"{JOB_UID_LABEL}={error.job.metadata.uid}"
     # Kubernetes has another Workload kind, in another group.
     kind = "workloads.kueue.x-k8s.io"
     lookup = f"$(kubectl get {kind} {in_namespace} -l {label} -o name)"
     workload = f"{kind} {queue.workload}" if queue.workload else lookup
     change = '{"spec":{"active":true}}' if error.active else '{"spec":{"active":false}}'
-    return f"Suspend or resume it through Kueue: kubectl patch {workload} {in_namespace} --type merge -p '{change}'"
+    return (
+        f"Suspend or resume the job through Kueue: kubectl patch {workload} {in_namespace} --type merge -p '{change}'"
+    )
 
 
 def complain(error: Exception, *, debug: bool = False) -> int:

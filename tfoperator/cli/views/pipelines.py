@@ -107,10 +107,10 @@ def _lease_words(owner: RecordedLease) -> str:
     if owner.overdue:
         late = human_duration(-owner.left)
         return (
-            f", did not renew its lease, which expired {late} ago: it hangs, has ended, or can't reach the "
-            f"store{number}"
+            f", did not renew its lease, which expired {late} ago: the process hangs, has ended, or can't reach "
+            f"the store{number}"
         )
-    return f", until {owner.end:%Y-%m-%d %H:%M:%S} UTC, unless it renews its lease{number}"
+    return f", whose lease ends at {owner.end:%Y-%m-%d %H:%M:%S} UTC if the process does not renew it{number}"
 
 
 def _launch_words(launch: LaunchRecord) -> str:

@@ -141,14 +141,16 @@ def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) ->
         return ""
     why = "it has a finalizer" if meta.finalizers else "its node may be lost"
     return (
-        f"{resource.kind} {meta.key} has a name that this job needs: it is being deleted and should have been gone "
-        f"at {timestamp(due)}, but {why}. The operator creates the job's own object when the name is free"
+        f"{resource.kind} {meta.key} has a name that this job needs: this {resource.kind} is being deleted and should "
+        f"have been gone at {timestamp(due)}, but {why}. The operator will create the job's own object when the name "
+        "is free"
     )
 
 
 def _in_the_way(wanted: Create, resource: Resource, meta: ObjectMeta, why: str) -> Applied:
     step = (
-        "Delete it, or choose another name for the job; the operator creates the job's own object when the name is free"
+        f"Delete this {resource.kind}, or choose another name for the job; the operator will create the job's own "
+        "object when the name is free"
     )
-    message = f"{resource.kind} {meta.key} has a name that this job needs: it {why}. {step}"
+    message = f"{resource.kind} {meta.key} has a name that this job needs: this {resource.kind} {why}. {step}"
     return Applied(wanted, Result.FOREIGN, message=message)

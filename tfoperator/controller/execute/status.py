@@ -44,7 +44,7 @@ class StatusWriter:
         try:
             answer = self._client.make(status_write(TFJOBS, meta, plan.status), decode_tfjob)
         except NotFoundError as error:
-            logger.info("the status is not written, because the job is gone: %s", error, extra={"job": meta.key})
+            logger.info("the status was not written, because the job is gone: %s", error, extra={"job": meta.key})
             self._cache_lag.doubt(meta.uid)
             outcome.gone = True
             return False

@@ -208,7 +208,9 @@ def _with_pod_sets(
     if not fits:
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
             return Decision(
-                closed_gate("JobChanged", "the job was changed; its pods are deleted, and it waits in the queue again"),
+                closed_gate(
+                    "JobChanged", "the job was changed; when its pods are deleted, it will wait in the queue again"
+                ),
                 gone,
             )
         # Ended replicas of the old sets are not part of the new sets: first the status stops counting them.
@@ -223,7 +225,7 @@ def _with_pod_sets(
         writes = () if occupied else unfinalized(workload)
         return Decision(closed_gate("WorkloadFinished", workload.condition("Finished").message), writes)
     if workload.is_true("QuotaReserved") and run_again(facts.job, workload, facts.reclaimed(workload)):
-        again = "the job's pods are deleted, and it waits in the queue again"
+        again = "when the job's pods are deleted, the job will wait in the queue again"
         why = f"a replica starts again after its quota was given back; {again}"
         return Decision(closed_gate("QuotaGivenBack", why), gone)
     driven = _driven(facts, workload, occupied=occupied, now=now)

@@ -292,8 +292,9 @@ class QueueKeeper:
         if not self._has_warned and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
             self._has_warned = True
             message = (
-                "Kueue's own integration kubeflow.org/tfjob manages Workload %s, and perhaps others: use either this "
-                "integration or --kueue"
+                "Kueue's own integration kubeflow.org/tfjob manages Workload %s, and perhaps others: remove "
+                "kubeflow.org/tfjob from integrations.frameworks in Kueue's configuration, or start this operator "
+                "without --kueue"
             )
             logger.warning(message, workload.metadata.name, extra={"job": job.metadata.key})
 

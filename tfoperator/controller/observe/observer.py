@@ -148,7 +148,7 @@ class Observer:
                     refused,
                     resource,
                     owned.metadata,
-                    "does not have the labels of its job, so the operator does not release it",
+                    "no longer has the labels of this job, but the API server does not let the operator release it",
                 ):
                     self._ledger.claims.release(job, resource, owned.metadata, decode)
         orphans = [
@@ -162,7 +162,10 @@ class Observer:
         if orphans and self._ledger.claims.can_adopt(job):
             for orphan in orphans:
                 with _noting(
-                    refused, resource, orphan.metadata, "has the labels of this job, but the operator does not adopt it"
+                    refused,
+                    resource,
+                    orphan.metadata,
+                    "has the labels of this job, but the API server does not let the operator adopt it",
                 ):
                     adopted = self._ledger.claims.adopt(job, resource, orphan.metadata, decode)
                     claimed += [] if adopted is None else [adopted]
@@ -178,4 +181,4 @@ def _noting(refused: dict[str, str], resource: Resource, meta: ObjectMeta, what:
         if not is_refused(error):
             raise
         name = f"{resource.kind} {meta.key}"
-        refused[name] = f"{name} {what}, so the job continues without it: {error}"
+        refused[name] = f"{name} {what}, so the job continues without this {resource.kind}: {error}"

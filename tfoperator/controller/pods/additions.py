@@ -168,7 +168,7 @@ def mount_checkpoint(template: Template, checkpoint: Checkpoint, job: ObjectMeta
     except msgspec.ValidationError:
         raise PodTemplateError("spec.checkpoint.volume: must be an object") from None
     mount = {"mountPath": checkpoint.mount_path, "subPath": f"{job.namespace}/{job.name}"}
-    _mount(template, CHECKPOINT_VOLUME, source, mount, use="spec.checkpoint's", field="spec.checkpoint.mountPath")
+    _mount(template, CHECKPOINT_VOLUME, source, mount, use="spec.checkpoint", field="spec.checkpoint.mountPath")
     template.set_env(CHECKPOINT_VARIABLE, checkpoint.mount_path)
 
 
@@ -183,7 +183,7 @@ def _mount(
     path, place = f"{template.path}.spec.volumes", mount["mountPath"]
     volumes = list_of_objects(template.spec.get("volumes"), path)
     if any(volume.get("name") == name for volume in volumes):
-        raise PodTemplateError(f"{path}: must not have a volume named {name}: that is {use}")
+        raise PodTemplateError(f"{path}: must not have a volume named {name}: this name is reserved for {use}")
     mounts = template.list_of_objects("volumeMounts")
     for other in mounts:
         if _place(other.get("mountPath")) == _place(place):
@@ -225,7 +225,7 @@ def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> 
     ]
     source = {"projected": {"sources": sources}}
     mount = {"mountPath": PROGRESS_MOUNT_PATH, "readOnly": True}
-    _mount(template, PROGRESS_VOLUME, source, mount, use="for spec.progress", field="spec.progress")
+    _mount(template, PROGRESS_VOLUME, source, mount, use="spec.progress", field="spec.progress")
     template.annotations = template.annotations | {ANNOTATION_PROGRESS_CA: access.authorities}
     template.set_env(URL_VARIABLE, access.url + status_path(job.namespace, job.name))
     template.set_env(CA_VARIABLE, f"{PROGRESS_MOUNT_PATH}/{CA_FILE}")

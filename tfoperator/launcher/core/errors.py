@@ -25,7 +25,7 @@ class TemplateError(ComponentError):
     def __init__(self, component: str, problems: tuple[str, ...]) -> None:
         self.problems = problems
         super().__init__(
-            "\n".join([f"component {component}: the values of its container can't be filled in:", *problems])
+            "\n".join([f"component {component}: placeholders of its container can't be replaced:", *problems])
         )
 
 

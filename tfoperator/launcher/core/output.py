@@ -158,7 +158,7 @@ def read_output(
                 return MalformedOutput(
                     f"{OUTPUT_FILE} arrived as a termination message, which Kubernetes shortens: the message has "
                     f"{len(end.output or b'')} bytes, and may be incomplete. Mount a volume that the launcher can "
-                    "read, too, and give its path as tmp_path (--tmp-path), or write fewer bytes"
+                    f"read, too, and give its path as tmp_path (--tmp-path), or write a shorter {OUTPUT_FILE}"
                 )
             data = end.output
         output = None if data is None else parse_output(data, frozenset(planned))

@@ -206,20 +206,20 @@ class WorkDirectory:
             if record.name and record.state in ("planned", "created"):
                 raise WorkDirectoryError(
                     f"{self.path} has the record of an unfinished launch of {record.component}, and {record.name} "
-                    "may still run: continue it (--resume), or choose another working directory (--work-dir)"
+                    "may still run: continue this launch (--resume), or choose another working directory (--work-dir)"
                 )
             self.forget()
             return None
         if (record.component, record.fingerprint) != (component, fingerprint):
             raise WorkDirectoryError(
                 f"working directory {self.path} belongs to another launch (of {record.component}, with another "
-                "container, config, input or parameter): choose another working directory, or remove this one to "
-                "start again"
+                "container, config, input or parameter): choose another working directory (--work-dir), or remove "
+                "this directory to start again"
             )
         if record.state == "failed":
             raise AlreadyFailed(
                 f"component {record.component} has failed for good, so it is not launched again: {record.message}. "
-                f"To launch it nevertheless, choose another working directory or remove {self.path}"
+                f"To launch the component nevertheless, choose another working directory or remove {self.path}"
             )
         if record.state == "cancelled":
             return msgspec.structs.replace(record, run=new_run(), attempt=0, name="", uid="", state="retryable")

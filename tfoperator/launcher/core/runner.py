@@ -109,7 +109,9 @@ class BaseComponentRunner(abc.ABC):
         )
         if launcher_class is None:
             names = ", ".join(launcher.__name__ for launcher in self._launchers) or "none"
-            raise NoLauncherError(f"component {component.name}: no launcher accepts its {spec}: {names}")
+            raise NoLauncherError(
+                f"component {component.name}: no launcher accepts its {spec}. The launchers are: {names}"
+            )
         return ComponentLaunchInfo(component, launcher_class)
 
     def run(self, pipeline: Any) -> Any:

@@ -142,7 +142,8 @@ class TFJobWait(ObjectWait[TFJob]):
         if self._by_message:
             raise PermanentFailure(
                 f"TFJob {calls.namespace}/{self._name} has succeeded, but the pod of its chief is gone, and so is "
-                "output.json: set its cleanPodPolicy to Running or None, or give a tmp_path on a shared volume"
+                "output.json: set spec.runPolicy.cleanPodPolicy to Running or None, or give a tmp_path on a shared "
+                "volume"
             )
         return ContainerEnd()
 

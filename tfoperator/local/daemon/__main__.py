@@ -57,7 +57,7 @@ def serve(
         if state.is_log_of(sys.stdout.fileno()):
             os.truncate(state.log, 0)  # all writers append, so they continue at the new end
         for name in kill_recorded(state.run / RECORDS):
-            logger.info("killed %s, which a control plane had left running when it crashed", name)
+            logger.info("killed process %s, which a control plane had left running when it crashed", name)
         # A SimpleQueue, because a signal handler may call its `put`, which is reentrant.
         messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT):

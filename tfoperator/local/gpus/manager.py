@@ -166,7 +166,9 @@ class GpuManager:
         self._gpus = visible(gpus, self._visible)
         if not self._gpus:
             self.problem = (
-                f"{CUDA_VISIBLE_DEVICES}={self._visible} leaves none of {len(gpus)}" if gpus else "NVML finds none"
+                f"{CUDA_VISIBLE_DEVICES}={self._visible} selects none of the {len(gpus)} GPUs of this machine"
+                if gpus
+                else "NVML finds no GPU on this machine"
             )
             return
         self._links = links_between(self._gpus)

@@ -110,8 +110,8 @@ class Attempt:
         )
         if saved.full:
             problem = (
-                "the archive is full; the namespace already uses more space than others, so logs of other "
-                "namespaces are not removed for it"
+                "the archive is full. This namespace already uses more space than other namespaces, so the operator "
+                "did not remove logs of other namespaces"
             )
         if problem:
             self.problems.append(f"{run.container}: {problem}")
@@ -126,7 +126,7 @@ class Attempt:
     def _not_fetched(self, run: ArchivedRun, path: Path, error: KubeError) -> ArchivedContainer:
         problem = str(error)
         if gone := _has_gone(error, self.pod):  # not a failure, but the record mentions it
-            logger.info("%s is gone, and with it a log that was not copied: %s", self.pod.metadata.name, error)
+            logger.info("pod %s was gone before the operator could copy its log: %s", self.pod.metadata.name, error)
             problem = "the pod was gone before the whole log was copied"
         else:
             self.worth_another = self.worth_another or not isinstance(error, BadRequestError)

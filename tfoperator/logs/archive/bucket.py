@@ -68,7 +68,7 @@ class Bucket(Place):
         answer later.
         """
         if error := self._objects.check_writable():
-            logger.warning("the log archive does not answer; logs are kept when it answers again: %s", error)
+            logger.warning("the log archive does not answer; logs will be kept when it answers again: %s", error)
 
     def children(self, under: PurePath) -> list[str]:
         """Return the names of the folders in a folder: see `Place`."""

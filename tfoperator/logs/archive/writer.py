@@ -242,7 +242,10 @@ class LogArchive:
             changed = self._away != bool(problem) and not self._closed
             self._away = bool(problem)
         if changed and problem:
-            logger.warning("%s; logs are kept again when it can be written, for the pods that exist then", problem)
+            logger.warning(
+                "%s; when the archive can be written, the operator will keep the logs of the pods that exist then",
+                problem,
+            )
         elif changed:
             logger.info("the log archive can be written again")
 

@@ -32,7 +32,10 @@ _FAMILIES = {
         "Amounts that pods requested, multiplied by their seconds on nodes.",
         "resource",
     ),
-    "tfoperator_trained_resource_seconds": ("The part of these amounts during which the job trained.", "resource"),
+    "tfoperator_trained_resource_seconds": (
+        "Amounts that pods requested, multiplied by the seconds in which the job trained.",
+        "resource",
+    ),
 }
 
 
@@ -89,7 +92,7 @@ def _by_namespace(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -
     """Return, for each namespace, the share of its jobs' time that was spent with training."""
     gauge = GaugeMetricFamily(
         "tfoperator_namespace_goodput_ratio",
-        "Share of their time in which the jobs that have not ended trained.",
+        "Share of the time in which the jobs that have not ended trained.",
         labels=["job_namespace"],
     )
     trained: Counter[str] = Counter()

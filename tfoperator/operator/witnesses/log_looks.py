@@ -223,7 +223,7 @@ class LogLooker:
         try:
             return self._newest_line(pod)
         except ForbiddenError as error:
-            logger.info("logs in namespace %s are not read for some time: %s", namespace, error)
+            logger.info("the operator will not read logs in namespace %s for some time: %s", namespace, error)
             now = self._clock.monotonic()
             with self._lock:
                 held = {name: until for name, until in self._refused_until.items() if until > now}

@@ -186,14 +186,14 @@ class StackTaker:
             if taking.forbidden:
                 return _FORBIDDEN_PROBLEM
             if self._pool.closed or self._clock.monotonic() >= taking.deadline:
-                return "the time was over before its stacks could be read"
+                return "the time was over before the stacks could be read"
         found = self._ask(taking, pod)
         if found.problem:
             return found.problem
         try:
             self._keep(taking.job, pod, DEFAULT_CONTAINER_NAME, found.text)
         except OSError as error:
-            return f"the archive can't keep its stacks: {error.strerror or error}"
+            return f"the log archive can't keep the stacks: {error.strerror or error}"
         return ""
 
     def _ask(self, taking: _Taking, pod: Pod) -> PodStacks:
@@ -223,9 +223,9 @@ def _told(taking: _Taking) -> tuple[JobReason, str]:
     if taking.forbidden:
         return JobReason.STACKS_NOT_TAKEN, f"The operator got no stacks of TFJob {name}: {_FORBIDDEN_PROBLEM}."
     problems = [f"{replica}: {why}" for replica, why in sorted(taking.problems.items())]
-    more = f"; and of {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
-    missing = f" None of {'; '.join(problems[:_MAX_PROBLEMS])}{more}." if problems else ""
-    rest = f" The operator did not ask {taking.left_out} more replicas." if taking.left_out else ""
+    more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
+    missing = f" Replicas without stacks: {'; '.join(problems[:_MAX_PROBLEMS])}{more}." if problems else ""
+    rest = f" The operator did not request the stacks of {taking.left_out} more replicas." if taking.left_out else ""
     if not taking.kept:
         return JobReason.STACKS_NOT_TAKEN, f"The operator got no stacks of TFJob {name}.{missing}{rest}"
     return JobReason.STACKS_TAKEN, f"Stacks of {_names(taking.kept)} are in the log archive.{missing}{rest}"

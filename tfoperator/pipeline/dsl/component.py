@@ -133,7 +133,7 @@ class ComponentSpec:
         }
         given = {name: argument for name, argument in arguments.items() if argument is not None}
         for name in sorted(arguments.keys() - known_parameters.keys()):
-            problems.append(f"it has no argument {name!r}; the arguments are {', '.join(known_parameters) or 'none'}")
+            problems.append(f"there is no argument {name!r}; the arguments are {', '.join(known_parameters) or 'none'}")
         for name, wanted in known_parameters.items():
             if name in given:
                 problems += _problems(name, wanted, given[name])

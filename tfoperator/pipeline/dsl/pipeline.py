@@ -108,7 +108,7 @@ class _Loops:
             if not any(member is producer for member in self._pipeline.components):
                 raise ComponentError(
                     f"{component.id}: reads an output of {producer.id}, which is not in the pipeline "
-                    f"{self._pipeline.pipeline_name}: add it"
+                    f"{self._pipeline.pipeline_name}: add {producer.id} to the components of the pipeline"
                 )
             theirs, source = self.around(producer), Value(OUTPUT, (producer.id, output))
             shared = next((at for at, loop in enumerate(theirs) if own[at : at + 1] != [loop]), len(theirs))

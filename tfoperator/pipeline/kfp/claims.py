@@ -61,7 +61,7 @@ def claim_folder(name: str, place: Path = CLAIMS) -> Path:
     """
     path = place.absolute() / object_name("the claim", name)
     if os.path.realpath(path) != os.path.join(os.path.realpath(path.parent), path.name):
-        raise ComponentError(f"claim {name}: {path} must not be a symbolic link: remove it")
+        raise ComponentError(f"claim {name}: {path} must not be a symbolic link: remove the link")
     return path
 
 
@@ -222,7 +222,7 @@ class KubernetesClaimLauncher(_ClaimLauncher):
                 if CLAIM_LABEL not in claim.metadata.labels:
                     raise PermanentFailure(
                         f"claim {calls.namespace}/{name} was not created by a pipeline (it does not have the label "
-                        f"{CLAIM_LABEL}): delete it yourself"
+                        f"{CLAIM_LABEL}): delete the claim yourself"
                     )
                 calls.patiently(
                     f"delete claim {name}",

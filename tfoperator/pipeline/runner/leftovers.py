@@ -75,7 +75,7 @@ def stop_run(
                 stopped = msgspec.structs.replace(execution, state="CANCELED", message=_STOP_REASON)
                 store.publish(run, stopped, now)
         if failures:
-            raise CannotStop("\n".join([f"run {run.id}: the steps that it has left can't be stopped:", *failures]))
+            raise CannotStop("\n".join([f"run {run.id}: steps that still run can't be stopped:", *failures]))
         run = msgspec.structs.replace(run, state="cancelled", ended=now, message=_STOP_REASON)
         store.put_run(run)
         return run
@@ -123,7 +123,7 @@ def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, 
             continue
         try:
             stop_run(home, store, run, context)
-            context.tell(f"run {run.id} of {run.pipeline} had lost its runner: the steps that it had left are stopped")
+            context.tell(f"the runner of run {run.id} of {run.pipeline} had died: its running steps were stopped")
         except RunInProgress:
             unclear = True
         except CannotStop as error:

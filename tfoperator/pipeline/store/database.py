@@ -102,7 +102,8 @@ def make_tables(db: Connection) -> None:
         db.execute(insert(mlmd_env).values(schema_version=MLMD_SCHEMA))
     elif schema != MLMD_SCHEMA:
         raise StoreError(
-            f"its tables have ML Metadata's schema {schema}, but this tfoperator needs schema {MLMD_SCHEMA}"
+            f"the tables of the records have ML Metadata's schema {schema}, but this tfoperator needs schema "
+            f"{MLMD_SCHEMA}"
         )
 
 
@@ -136,7 +137,7 @@ class Database(abc.ABC):
         if version not in (0, VERSION):
             raise StoreError(
                 f"{self.place} has format {version}, but this tfoperator reads format {VERSION} only: use the "
-                "version of tfoperator that wrote it, or another place for the records (--home)"
+                "version of tfoperator that wrote the records, or another place for the records (--home)"
             )
         if version == 0 and self._read_only:
             raise StoreError(f"{self.place} has no tables of tfoperator yet: run a pipeline first")

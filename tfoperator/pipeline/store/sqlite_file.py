@@ -85,7 +85,7 @@ class SQLiteFile(Database):
     def _turn(self) -> BinaryIO:
         """Wait for the lock of writers. Return the open file that holds the lock; closing the file releases it."""
         if (held := hold_lock(self._path.with_suffix(".turn"), _BUSY_SECONDS)) is None:
-            raise StoreError(f"{self._path}: other writers have locked it for {_BUSY_SECONDS:.0f} s")
+            raise StoreError(f"{self._path}: other writers have locked this file for {_BUSY_SECONDS:.0f} s")
         return held
 
     def changes(self) -> str:

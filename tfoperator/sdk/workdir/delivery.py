@@ -110,7 +110,7 @@ class Folder:
                     self._carry(client, job)
                     return
             raise WorkdirError(
-                f"{self.name} in namespace {job.namespace} is changed by others again and again: try again"
+                f"{self.name} in namespace {job.namespace} is changed by others again and again: submit the job again"
             )
         except BaseException:
             with suppress(KubeError):

@@ -90,7 +90,7 @@ def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
             return Package(content, hashlib.sha256(content).hexdigest(), frozenset(before), secrets)
     raise WorkdirError(
         f"{', '.join(map(repr, changed[:5]))} changed twice while {folder} was packed: wait until no program writes "
-        f"there, or name it in {IGNORE_FILE}"
+        f"there, or list these files in {IGNORE_FILE}"
     )
 
 
@@ -109,7 +109,7 @@ def _survey(folder: Path) -> dict[str, _Entry]:
             except (FileNotFoundError, NotADirectoryError):
                 continue  # git lists the file, but it was removed
             except LeadsOut as error:
-                raise WorkdirError(f"{folder}: {error}: name it in {IGNORE_FILE}") from None
+                raise WorkdirError(f"{folder}: {error}: list the link in {IGNORE_FILE}") from None
             entries[name] = _Entry(status.st_mode, status.st_size, status.st_ino, status.st_ctime_ns, link)
     return entries
 
@@ -133,7 +133,7 @@ def _rules(folder: Path, root: int) -> Callable[[str], bool]:
     except (LeadsOut, OSError) as error:
         raise WorkdirError(f"{folder}: {IGNORE_FILE} can't be read: {error}") from None
     if len(text) > _MAX_RULES:
-        raise WorkdirError(f"{folder / IGNORE_FILE} has more than {mebibytes(_MAX_RULES)}: shorten it")
+        raise WorkdirError(f"{folder / IGNORE_FILE} has more than {mebibytes(_MAX_RULES)}: shorten this file")
     try:
         rules = GitIgnoreSpec.from_lines(text.splitlines())
     except ValueError as error:
@@ -201,10 +201,10 @@ def _in_folder(folder: Path, name: str, ignored: Callable[[str], bool]) -> set[s
     if (path / ".git").exists():
         inside = _of_git(path, lambda inner: ignored(f"{name}/{inner}"))
         if inside is None:
-            raise WorkdirError(f"{path} has a .git, but is not a git repository: name it in {IGNORE_FILE}")
+            raise WorkdirError(f"{path} has a .git, but is not a git repository: list this folder in {IGNORE_FILE}")
         return {f"{name}/{inner}" for inner in inside}
     if any(path.iterdir()):
-        raise WorkdirError(f"{path}: git can't list the files of this folder: name the folder in {IGNORE_FILE}")
+        raise WorkdirError(f"{path}: git can't list the files of this folder: list this folder in {IGNORE_FILE}")
     return set()
 
 
@@ -229,11 +229,12 @@ def _check(folder: Path, files: Mapping[str, _Entry], max_bytes: int) -> None:
         target = os.path.realpath(folder / name) if entry.link else top
         if os.path.isabs(entry.link) or os.path.commonpath((top, target)) != top:
             raise WorkdirError(
-                f"{name!r} is a symbolic link to {entry.link!r}, which is outside of {folder}: name it in {IGNORE_FILE}"
+                f"{name!r} is a symbolic link to {entry.link!r}, which is outside of {folder}: list the link in "
+                f"{IGNORE_FILE}"
             )
         if not entry.link and not stat.S_ISREG(entry.mode):
             raise WorkdirError(
-                f"{name!r} is not a file, folder or link, so it can't be copied: name it in {IGNORE_FILE}"
+                f"{name!r} is not a file, folder or link, so it can't be copied: list {name!r} in {IGNORE_FILE}"
             )
     total = sum(_HEADER + entry.size for entry in files.values())
     if total > max_bytes:
@@ -241,7 +242,7 @@ def _check(folder: Path, files: Mapping[str, _Entry], max_bytes: int) -> None:
         sizes = ", ".join(f"{name!r} ({mebibytes(files[name].size)})" for name in largest)
         raise WorkdirError(
             f"{folder} has {mebibytes(total)} in {len(files)} files, more than {mebibytes(max_bytes)}. The largest: "
-            f"{sizes}. Name files that replicas don't need in {IGNORE_FILE}, or allow a larger size"
+            f"{sizes}. Name files that replicas don't need in {IGNORE_FILE}, or allow a larger size with --max-size"
         )
 
 

@@ -193,7 +193,9 @@ class AccessReviews:
         now = self._clock.monotonic()
         if now >= self._next_report:
             self._next_report = now + _REPORT_SECONDS
-            logger.error("metrics are refused, because the API server can't check who may read them: %s", problem)
+            logger.error(
+                "requests for metrics are refused, because the API server can't check their permission: %s", problem
+            )
 
 
 def _holds_until(_: bytes, access: Access, now: float) -> float:

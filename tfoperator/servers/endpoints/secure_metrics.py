@@ -104,4 +104,4 @@ class SecureEndpoint(TlsServer, Endpoint):
 
 
 def _forbidden(user: str, path: str) -> str:
-    return f"{user[:256]} may not get {path}: it needs a ClusterRole with the verb get for this nonResourceURL"
+    return f"{user[:256]} may not get {path}: bind a ClusterRole with the verb get for this nonResourceURL to this user"

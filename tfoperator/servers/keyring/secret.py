@@ -91,7 +91,7 @@ class KeyringSecret:
         if secret.type != _TYPE:
             raise ForeignSecret(
                 f"the Secret {self} has type {secret.type}, not {_TYPE}, so the operator did not create it: delete "
-                f"it, or name another Secret with {self._option}"
+                f"this Secret, or name another Secret with {self._option}"
             )
         return secret
 

@@ -131,7 +131,7 @@ def test_a_stored_job_is_readable_and_one_without_room_for_all_of_v1_is_changed_
     annotations = down["metadata"]["annotations"]
     assert sum(len(name) + len(value) for name, value in annotations.items()) <= MAX_ANNOTATIONS
     assert annotations[V1_ONLY] == "omitted"
-    with pytest.raises(ConversionError, match=r"change the job as kubeflow.org/v1$"):
+    with pytest.raises(ConversionError, match=r"as v1: kubectl edit tfjobs.v1.kubeflow.org NAME$"):
         checked_v1alpha2_to_v1(down)
     del job["spec"]["tensorBoard"]["env"]
     job["metadata"]["annotations"] = {}

@@ -17,9 +17,15 @@ def test_pods_that_have_ended_or_are_being_ended_are_not_left_running() -> None:
 @pytest.mark.parametrize(
     ("count", "begin"),
     [
-        (1, "1 pod still runs (worker-0) and may finish"),
-        (5, "5 pods still run (worker-0, worker-1, worker-2, worker-3, worker-4) and may finish"),
-        (1000, "1000 pods still run (worker-0, worker-1, worker-2, worker-3, worker-4, ...) and may finish"),
+        (1, "1 pod still runs (worker-0). The operator lets running pods finish"),
+        (
+            5,
+            "5 pods still run (worker-0, worker-1, worker-2, worker-3, worker-4). The operator lets",
+        ),
+        (
+            1000,
+            "1000 pods still run (worker-0, worker-1, worker-2, worker-3, worker-4, ...). The operator lets",
+        ),
     ],
 )
 def test_the_text_is_short_whatever_the_number_of_pods(count: int, begin: str) -> None:

@@ -30,8 +30,8 @@ def test_a_job_with_every_field_of_the_peer_is_good_but_not_with_another_success
         ("m.nist", "metadata.name: must consist of"),
         (
             "m" * 53,
-            f'metadata.name: is too long by 1 character: "{"m" * 53}-worker-100", the longest name made from '
-            "it, must have at most 63",
+            f'metadata.name: is too long by 1 character: "{"m" * 53}-worker-100", the longest name of an '
+            "object of the job, must have at most 63",
         ),
         ("m" * 60, "metadata.name: is too long by 8 characters"),
     ],
@@ -61,7 +61,7 @@ def test_a_generated_name_counts_with_what_the_server_appends() -> None:
         ({"Worker": {}, "worker": {}}, ": names Worker more than once: Worker and worker"),
         (
             {"chief": {}, "Master": {}},
-            ": must not have both Chief and Master: they are two names for the one that leads",
+            ": must not have both Chief and Master: they are two names for the same replica type",
         ),
         ({"Worker": {"replicas": -1}}, "[Worker].replicas: must be 0 or more, but is -1"),
         ({"worker": {"replicas": 10_001}}, "[worker].replicas: must be 10000 or less, but is 10001"),

@@ -26,7 +26,10 @@ def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_releas
         ({"spec.containers": []}, f"{CONTAINERS}: must have at least one container"),
         ({"spec.containers.0.image": None}, f"{CONTAINERS}[0].image: is required"),
         ({"spec.containers.0.image": " "}, f"{CONTAINERS}[0].image: is required"),
-        ({"spec.containers.0.name": "t"}, f'{CONTAINERS}: one must be named "tensorflow", but there is only "t"'),
+        (
+            {"spec.containers.0.name": "t"},
+            f'{CONTAINERS}: a container must be named "tensorflow", but there is only "t"',
+        ),
         ({"spec.containers.0.image": 3}, f"{CONTAINERS}[0].image: must be a string, but is the number 3"),
         ({"spec.containers": {}}, f"{CONTAINERS}: must be a list, but is an object"),
         ({"spec": []}, f"{WORKER}.template.spec: must be an object, but is a list"),

@@ -56,7 +56,7 @@ def test_it_says_what_to_do_and_a_name_that_is_to_be_generated_counts() -> None:
     shown = re.search(r"about ([\d,]+) characters", problem)
     assert int(shown[1].replace(",", "")) == pytest.approx(len(tf_config({"Worker": 5000})), rel=0.001)
     assert problem.startswith("spec.tfReplicaSpecs: has so many replicas that the list of their hosts has about ")
-    assert problem.endswith("set enableDynamicWorker: true, so that the list contains only the parameter servers")
+    assert problem.endswith("set spec.enableDynamicWorker: true, so that the list contains only the parameter servers")
     assert said({"Worker": 5000}, enableDynamicWorker=True) == []
     job = make_job({"Worker": 2000}, runPolicy={"cleanPodPolicy": "Running"})
     long = {"name": "", "generate_name": f"{LONG}-"}
@@ -69,17 +69,17 @@ def test_it_says_what_to_do_and_a_name_that_is_to_be_generated_counts() -> None:
 def test_parameter_servers_are_told_of_in_any_case(dynamic: bool) -> None:
     replicas = {"PS": 5000, "Worker": 2, "Chief": 1}
     (problem,) = said(replicas, enableDynamicWorker=dynamic)
-    assert problem.endswith("; take fewer replicas")
+    assert problem.endswith("; reduce the number of replicas")
     assert said({**replicas, "PS": 3000}, enableDynamicWorker=dynamic) == []
     (only,) = said({"PS": 5000})
-    assert only.endswith("set enableDynamicWorker: true, so that the list contains only the parameter servers")
+    assert only.endswith("set spec.enableDynamicWorker: true, so that the list contains only the parameter servers")
     assert said({"PS": 5000}, enableDynamicWorker=True) == [], "they know themselves only"
 
 
 def test_arguments_are_bounded_as_well() -> None:
     options = {"enableDynamicWorker": True, "clusterArguments": True}
     (problem,) = said({"Worker": 5000}, **options)
-    assert problem.endswith("; set clusterArguments: false, so that the arguments don't contain the hosts")
+    assert problem.endswith("; set spec.clusterArguments: false, so that the arguments don't contain the hosts")
     fits, too_many = 4000, 5000
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
@@ -90,8 +90,8 @@ def test_arguments_are_bounded_as_well() -> None:
     assert said({"Worker": 3000, "PS": 3000}, **options) == []
     (both,) = said({"Worker": 5000}, clusterArguments=True)
     assert both.endswith(
-        "set enableDynamicWorker: true, so that the list contains only the parameter servers, and set "
-        "clusterArguments: false, so that the arguments don't contain the hosts"
+        "set spec.enableDynamicWorker: true, so that the list contains only the parameter servers, and set "
+        "spec.clusterArguments: false, so that the arguments don't contain the hosts"
     )
 
 
@@ -138,8 +138,8 @@ def test_replica_types_that_kueue_does_not_know_are_warned_of() -> None:
     manifest = queued({"worker": {"replicas": 6}, "Chief": {}})
     assert complaints(manifest) == []
     assert warnings(manifest) == [
-        "spec.tfReplicaSpecs[worker]: is not counted by queue research, because Kueue counts the type Worker only: "
-        "these pods run without quota"
+        "spec.tfReplicaSpecs[worker]: is not counted by queue research, because Kueue knows this type only by the "
+        "name Worker: the pods run without quota. Rename worker to Worker"
     ]
     assert warnings(queued({"worker": {}, "chief": {}}, queue="")) == []
     assert warnings(queued({"Worker": {}, "Chief": {}})) == []

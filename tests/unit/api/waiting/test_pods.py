@@ -98,7 +98,7 @@ def test_an_init_container_that_runs_for_long_is_named_with_its_start() -> None:
     pod = make_pod("Worker-0", "Pending", init_containers=(runs("fetch"),), containers=(STARTING,))
     assert (text(pod, after(3)), look_again(pod, after(3))) == ("", 1.0)
     assert text(pod, after(4)).startswith(
-        "InitContainerRuns: init container fetch runs since 12:00:00 UTC. Next: if it takes too long"
+        "InitContainerRuns: init container fetch runs since 12:00:00 UTC. Next: if the init container takes too long"
     )
     assert look_again(pod, after(4)) is None
 

@@ -34,7 +34,7 @@ def of(message: str, code: int = 403, reason: str = "Forbidden", noun: str = "po
         (
             QUOTA,
             ReasonKind.QUOTA,
-            "ResourceQuota few has no room for its pod: it needs pods=1,requests.cpu=2, and the quota allows "
+            "ResourceQuota few has no room for its pod, which needs pods=1,requests.cpu=2: the quota allows "
             "pods=2,requests.cpu=4 in total",
             "request less",
         ),

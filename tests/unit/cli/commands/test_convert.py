@@ -63,8 +63,8 @@ def test_the_job_goes_to_stdout_and_the_notes_with_their_lines_to_stderr(old: st
     assert said[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is read as kubeflow.org/v1"
     assert said[1].startswith(f"{old}:8: note: spec.replicaSpecs[0].tfReplicaType: MASTER becomes Master")
     assert [line for line in said if "warning" in line] == [
-        f"{old}:6: warning: spec.runtimeId: is left out: in v1, pods and services are named after the job; it is "
-        "kept in the annotation training.kubeflow.org/v1alpha1-only"
+        f"{old}:6: warning: spec.runtimeId: is left out: in v1, pods and services are named after the job; the "
+        "annotation training.kubeflow.org/v1alpha1-only keeps the value"
     ]
     assert said[-1] == f"{old}: note: comments in the file, if any, are lost"
 
@@ -166,9 +166,8 @@ def test_an_exported_job_of_early_v1_becomes_a_manifest_with_its_policies_where_
     assert job["spec"]["runPolicy"] == {"backoffLimit": 4, "cleanPodPolicy": "Odd"}
     said = converted.err.splitlines()
     assert f"{file}:5: note: spec.cleanPodPolicy: is moved to spec.runPolicy" in said
-    assert (
-        f"{file}:6: warning: spec.backoffLimit: is left out: spec.runPolicy has a different value, which stays" in said
-    )
+    lost = "spec.backoffLimit: is left out: spec.runPolicy.backoffLimit has a different value, which stays"
+    assert f"{file}:6: warning: {lost}" in said
     assert [line for line in said if ": error: " in line] == [
         f'{file}:5: error: spec.cleanPodPolicy: must be one of All, Running, None, but is "Odd"'
     ]

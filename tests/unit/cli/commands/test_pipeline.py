@@ -184,7 +184,7 @@ def test_records_may_be_in_postgresql(
         store.put_run(msgspec.structs.replace(known, state="running", term=held.term))
         shown = run("pipeline", "show", "latest", code=0).out
         assert re.search(
-            "owner: \\S+, process \\d+, until \\d{4}-\\d\\d-\\d\\d .* UTC, unless it renews its lease", shown
+            "owner: \\S+, process \\d+, whose lease ends at \\d{4}-\\d\\d-\\d\\d .* UTC if the process", shown
         )
         (listed,) = json.loads(run("pipeline", "runs", "-o", "json", code=0).out)
         assert (listed["state"], listed["owner"]["process"]) == ("running", os.getpid())

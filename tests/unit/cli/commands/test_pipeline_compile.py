@@ -57,7 +57,7 @@ def test_the_same_file_gives_the_same_bytes_on_standard_output_or_in_a_file(run:
     said = run(*COMPILE, code=0)
     run(*COMPILE, "-o", "out.yaml", code=0)
     assert (here / "out.yaml").read_text() == said.out
-    assert "where: the value of such a parameter can't be given as text" in said.err
+    assert "parameters where: their values can't be given as text" in said.err
     assert "missing/out.yaml: No such file" in run(*COMPILE, "-o", "missing/out.yaml", code=1).err
     assert "is on no volume of --claim, so" in run(*COMPILE, "--claim", "", code=0).err, "no volume keeps the outputs"
     spec = yaml.safe_load(said.out)["spec"]
@@ -142,4 +142,4 @@ def test_the_steps_that_were_compiled_are_those_that_run(run: Run, here: Path) -
     made = yaml.safe_load(run(*COMPILE, "--param", "more=2", code=0).out)
     (digest,) = [word for word in made["spec"]["templates"][1]["container"]["args"] if word.startswith("--steps=")]
     launched(run, here, "Step.0", 0, digest, "--param", "more=2")
-    assert "Compile it with these parameters" in launched(run, here, "Step.0", 2, digest, "--param", "more=3")
+    assert "Compile the pipeline with these parameters" in launched(run, here, "Step.0", 2, digest, "--param", "more=3")

@@ -149,8 +149,8 @@ def test_an_object_that_pods_need_and_no_file_has_is_named_before_anything_is_st
 ) -> None:
     said = run("run", write(job), code=2)
     assert (
-        f"{POD}.{field}: {what} is in none of the files, so its pods would wait for it without end. Add it to this file"
-        in said.err
+        f"{POD}.{field}: {what} is in none of the files, so the pods would wait for this object without end. "
+        "Add the object to this file" in said.err
     )
     assert not (folder / ".tfoperator").exists()
 
@@ -179,7 +179,7 @@ def test_a_service_account_that_is_in_no_file_is_refused_before_anything_is_star
     pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     pod["serviceAccountName"] = "trainer"
     said = run("run", write(json.dumps(job)), code=2)
-    missing = "ServiceAccount trainer is in none of the files, so its pods can't be created. Add it to this file"
+    missing = "ServiceAccount trainer is in none of the files, so the pods can't be created. Add the ServiceAccount to"
     assert f"spec.tfReplicaSpecs[Worker].template.spec.serviceAccountName: {missing}" in said.err
     assert not (folder / ".tfoperator").exists()
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}

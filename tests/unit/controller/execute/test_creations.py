@@ -135,7 +135,7 @@ def test_an_orphan_of_an_earlier_job_that_the_cache_misses_is_not_adopted(
     [pod] = harness.api.objects(PODS)
     assert "ownerReferences" not in pod["metadata"]
     [told] = harness.recorder.told("FailedCreatePod")
-    assert f"Pod ns/job-worker-0 has a name that this job needs: it {why}" in told
+    assert f"Pod ns/job-worker-0 has a name that this job needs: this Pod {why}" in told
 
 
 def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: Harness) -> None:

@@ -37,7 +37,7 @@ def test_a_foreign_service_of_the_name_is_told_once_and_holds_up_the_pods(
     [(reason, message)] = [event[1:] for event in harness.recorder.events if event[0] == "Warning"]
     assert reason == "FailedCreateService"
     assert message.startswith(
-        "Service ns/job has a name that this job needs: it does not belong to this job. Delete it"
+        "Service ns/job has a name that this job needs: this Service does not belong to this job. Delete"
     )
     assert message.endswith("job's own object when the name is free")
     assert harness.queue.num_requeues("ns/job") > 0

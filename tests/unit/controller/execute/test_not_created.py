@@ -67,9 +67,9 @@ def test_foreign_objects_with_names_of_replicas_are_named(harness: Harness) -> N
     harness.submit(Worker=2)
     harness.sync(times=3)
     said = message(harness)
-    taken = "has a name that this job needs: it does not belong to this job."
-    assert f"Worker-0 waits: NameTaken: Service ns/job-worker-0 {taken} " in said
-    assert f"Worker-1 waits: NameTaken: Pod ns/job-worker-1 {taken} Next: " in said
+    taken = "has a name that this job needs: this {} does not belong to this job."
+    assert f"Worker-0 waits: NameTaken: Service ns/job-worker-0 {taken.format('Service')} " in said
+    assert f"Worker-1 waits: NameTaken: Pod ns/job-worker-1 {taken.format('Pod')} Next: " in said
     harness.api.remove(SERVICES, "ns", "job-worker-0")
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.sync(times=2)

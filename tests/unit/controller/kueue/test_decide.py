@@ -965,7 +965,8 @@ def test_what_no_quota_counts_is_told_when_the_job_is_made_and_when_it_is_admitt
     observed = Observed(queued({"Worker": 1}, suspend=True), uncounted_types=("worker", "ps"))
     first = plan_for(observed)
     assert told(first) == [
-        "queue research doesn't count the pods of worker, ps, which run without quota: Kueue knows Worker, PS only."
+        "queue research doesn't count the pods of worker, ps, which run without quota: Kueue knows these types "
+        "only by the names Worker, PS."
     ]
     waits = with_status(queued({"Worker": 1}, suspend=True), first.status)
     assert told(plan_for(msgspec.structs.replace(observed, job=waits))) == []

@@ -71,10 +71,10 @@ def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
     assert owners(harness) == []
     conditions = {one["type"]: one["status"] for one in harness.status()["conditions"]}
     assert conditions == {"Created": "True", "Running": "False"}
-    assert f"it {why}" in harness.condition("Running")["message"]
+    assert f"this Pod {why}" in harness.condition("Running")["message"]
     [told] = harness.recorder.told("FailedCreatePod")
-    assert told.startswith("Pod ns/job-worker-0 has a name that this job needs: it " + why)
-    assert "Delete it, or choose another name for the job; the operator creates the job's" in told
+    assert told.startswith("Pod ns/job-worker-0 has a name that this job needs: this Pod " + why)
+    assert "Delete this Pod, or choose another name for the job; the operator will create the job's" in told
     harness.api.delete(PODS, "ns", "job-worker-0")
     harness.sync(times=2)
     assert len(owners(harness)) == 1, "the job's own pod is made once the name is free"
@@ -144,7 +144,7 @@ def test_an_orphan_that_may_not_be_adopted_does_not_hold_up_the_job(harness: Har
     harness.sync()
     told = harness.recorder.told("FailedClaim")
     assert len(told) == 1
-    assert told[0].startswith("Service ns/job-worker-5 has the labels of this job, but the operator does not adopt it")
+    assert told[0].startswith("Service ns/job-worker-5 has the labels of this job, but the API server does not let")
     assert "denied by policy" in told[0]
     assert harness.queue.num_requeues("ns/job") > 0, "it is tried again"
     harness.sync(times=2)

@@ -64,7 +64,7 @@ def test_the_first_launcher_that_accepts_a_config_is_chosen(configs: Any, compon
         (LAUNCHERS, {"step": [DockerPlatformConfig()]}, STEP, "DockerPlatformConfig"),
         (LAUNCHERS, {"default": [DockerPlatformConfig()]}, STEP, "DockerPlatformConfig"),
         (LAUNCHERS, {"light": [POD]}, CLASS, "KubernetesPodPlatformConfig"),
-        (LAUNCHERS[:1], {}, STEP, "no launcher accepts its ExecutorContainerSpec"),
+        (LAUNCHERS[:1], {}, STEP, "no launcher accepts its ExecutorContainerSpec. The"),
     ],
 )
 def test_what_nobody_accepts_is_an_error(launchers: Any, configs: Any, component: Component, words: str) -> None:

@@ -85,7 +85,7 @@ def test_a_machine_without_gpus_gives_none_nor_one_whose_shell_hides_them_and_sa
     nothing = opened(FakeNvml(there), CUDA_VISIBLE_DEVICES="-1")
     nothing.acquire(one)
     assert (nothing.count, devices(nothing, one)) == (0, [()])
-    assert nothing.problem == "CUDA_VISIBLE_DEVICES=-1 leaves none of 3"
+    assert nothing.problem == "CUDA_VISIBLE_DEVICES=-1 selects none of the 3 GPUs of this machine"
 
 
 def test_each_container_has_devices_of_its_own_and_how_busy_they_are(opened: Open) -> None:

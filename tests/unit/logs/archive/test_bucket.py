@@ -156,7 +156,7 @@ def test_a_store_that_is_away_costs_no_log(monkeypatch: pytest.MonkeyPatch, capl
     world.archive.keep(JOB, [pod(1, running())], lambda: world.calls.append("done"))
     world.archive.close(30.0)
     assert world.calls == ["done"]  # its deletion goes on
-    assert caplog.text.count("logs are kept again when it can be written, for") == 1
+    assert caplog.text.count("the operator will keep the logs of the pods that exist then") == 1
     assert "SECRET" not in caplog.text + str(world.reports)
     with pytest.raises(ObjectStoreError):
         archived_pods("s3://away/logs", "vision", "mnist")

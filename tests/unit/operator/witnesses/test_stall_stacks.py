@@ -84,7 +84,7 @@ def test_what_a_pod_can_not_tell_and_the_archive_refuses_is_said() -> None:
     cluster.take(*map(up, range(4)))
     [(kind, reason, message)] = cluster.events
     assert (kind, reason) == ("Normal", "StacksTaken")
-    said = "Stacks of worker-0 are in the log archive. None of worker-1: its image has no tfoperator"
+    said = "Stacks of worker-0 are in the log archive. Replicas without stacks: worker-1: its image has no tfoperator"
     assert message.startswith(said)
     assert "worker-2: no process here has registered" in message
     assert "worker-3: a command can't be run in its container: the node is gone" in message
@@ -93,7 +93,7 @@ def test_what_a_pod_can_not_tell_and_the_archive_refuses_is_said() -> None:
     full.take(up(0))
     [(kind, reason, message)] = full.events
     assert (kind, reason) == ("Warning", "StacksNotTaken")
-    assert "worker-0: the archive can't keep its stacks: the archive is full" in message
+    assert "worker-0: the log archive can't keep the stacks: the archive is full" in message
 
 
 def test_without_the_right_one_event_says_what_to_grant() -> None:
@@ -112,7 +112,7 @@ def test_of_many_replicas_some_are_asked() -> None:
     cluster.take(*map(up, range(MAX_PODS + 5)))
     assert len(cluster.kept) == MAX_PODS
     [(_, _, message)] = cluster.events
-    assert "and 8 more are in the log archive. The operator did not ask 5 more replicas." in message
+    assert "and 8 more are in the log archive. The operator did not request the stacks of 5 more replicas." in message
     assert len(message) < 400
 
 
@@ -137,7 +137,7 @@ def test_what_has_not_begun_in_time_is_left_out() -> None:
     assert cluster.done.wait(60)
     cluster.taker.close()
     assert len(cluster.asked) < MAX_PODS
-    assert "the time was over before its stacks could be read" in cluster.events[0][2]
+    assert "the time was over before the stacks could be read" in cluster.events[0][2]
 
 
 def test_it_is_not_begun_twice_and_a_bug_ends_nothing() -> None:

@@ -383,7 +383,7 @@ def test_before_a_launch_nothing_is_made_and_no_value_of_a_secret_is_shown(tmp_p
             {"secretAsEnv": [{"name": "bytes", "keyToEnv": [{"secretKey": "b", "envVar": "A"}]}]},
             "its value must be text",
         ),
-        ({"pvcMount": [{"name": "linked", "mountPath": "/d"}]}, "must not be a symbolic link: remove it"),
+        ({"pvcMount": [{"name": "linked", "mountPath": "/d"}]}, "must not be a symbolic link: remove the link"),
         (
             {"pvcMount": [{"name": "data", "mountPath": "/d", "subPath": "out"}]},
             "must be a folder, and not a symbolic link",

@@ -221,7 +221,9 @@ def test_a_workspace_needs_a_folder_and_its_place_is_not_the_file_s_to_choose(tm
         with pytest.raises(ComponentError, match=words):
             read_ir(str(tmp_path / "file.yaml"), {"known": "/x"})
     run = RunRecord("r", "p", "running", "s3://bucket/x", "", datetime.now(UTC))
-    with pytest.raises(ComponentError, match="a workspace needs a pipeline_root that is a directory, but it is"):
+    with pytest.raises(
+        ComponentError, match="a workspace needs a pipeline_root that is a directory, but pipeline_root is"
+    ):
         workspace_of(run)
 
 

@@ -69,7 +69,7 @@ def test_files_behind_a_link_are_not_read(home: Path) -> None:
         pack(work)
     (work / ".gitignore").write_text("data\n")
     with pytest.raises(
-        WorkdirError, match=f"'data/config' contains the symbolic link 'data': name it in {IGNORE_FILE}"
+        WorkdirError, match=f"'data/config' contains the symbolic link 'data': list the link in {IGNORE_FILE}"
     ):
         pack(work)
     (work / IGNORE_FILE).write_text("data\n")
@@ -84,7 +84,7 @@ def test_a_tracked_folder_that_became_a_link_to_a_large_disk_is_named_in_an_hone
     git(work, "add", ".")
     shutil.move(work / "data", home / "disk")
     os.symlink(home / "disk", work / "data")
-    with pytest.raises(WorkdirError, match=f"'data' is a symbolic link to .*: name it in {IGNORE_FILE}"):
+    with pytest.raises(WorkdirError, match=f"'data' is a symbolic link to .*: list the link in {IGNORE_FILE}"):
         pack(work)
     (work / IGNORE_FILE).write_text("/data\n")
     assert pack(work).names == {"train.py", IGNORE_FILE}
@@ -148,7 +148,7 @@ def test_a_folder_whose_files_git_does_not_list_is_an_error(home: Path) -> None:
     assert pack(work).names == {"train.py"}
     (work / "sub/a.py").write_text("1")
     with pytest.raises(
-        WorkdirError, match=f"sub: git can't list the files of this folder: name the folder in {IGNORE_FILE}"
+        WorkdirError, match=f"sub: git can't list the files of this folder: list this folder in {IGNORE_FILE}"
     ):
         pack(work)
     (work / IGNORE_FILE).write_text("sub/\n")

@@ -104,7 +104,8 @@ def field_faults(at: str, reference: Json, fields: Collection[str]) -> Faults:
     if subscripted := _SUBSCRIPTED.fullmatch(path):
         owner, key = subscripted.groups()
         if owner not in ("metadata.annotations", "metadata.labels"):
-            yield invalid(f"{at}.fieldPath", path, "must not have a key in brackets: only labels and annotations have")
+            problem = "must not have a key in brackets, except after metadata.labels and metadata.annotations"
+            yield invalid(f"{at}.fieldPath", path, problem)
             return
         yield from by_rule(at, key.lower() if owner == "metadata.annotations" else key, name_rules.qualified_name)
         return

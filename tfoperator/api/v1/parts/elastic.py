@@ -128,7 +128,7 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     workers: Annotated[
         int, Field("Number of workers that the job has now, including workers that still wait for a node.")
     ] = 0
-    wanted: Annotated[int, Field("Number of workers that the spec had when this number was chosen.")] = 0
+    wanted: Annotated[int, Field("Number of workers in the spec when the operator chose the number in workers.")] = 0
     since: Annotated[datetime | None, Field("Time at which the number of workers last changed.")] = None
     reason: Annotated[str, Field("Reason of the last change, in a sentence for people.")] = ""
     lacking_since: Annotated[
@@ -138,7 +138,7 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     resizes: Annotated[
         tuple[Resize, ...],
         Field(
-            f"The last changes of the number of workers, {MAX_RESIZES} at most, with their costs.",
+            f"The last changes of the number of workers, {MAX_RESIZES} at most, with the seconds without training.",
             schema={"maxItems": MAX_RESIZES},
         ),
     ] = ()

@@ -27,7 +27,7 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     log_dir: Annotated[
         str,
         Field(
-            "Place of the event files: a directory in one of its volumes, or a URL such as gs://bucket/logs.",
+            "Place of the event files: a directory in a volume of the TensorBoard, or a URL such as gs://bucket/logs.",
             required=True,
             hint="the directory (or a URL such as gs://bucket/logs) that contains the event files",
             schema={"minLength": 1},
@@ -45,7 +45,7 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     volumes: Annotated[
         tuple[dict[str, Any], ...],
         Field(
-            "Volumes of its pod, as in a pod's spec.",
+            "Volumes of the TensorBoard's pod, as in a pod's spec.",
             max_items=MAX_VOLUMES,
             kubernetes="[]Volume",
             brief=True,
@@ -55,7 +55,7 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     volume_mounts: Annotated[
         tuple[dict[str, Any], ...],
         Field(
-            "Paths at which its container mounts the volumes.",
+            "Paths at which the TensorBoard's container mounts the volumes.",
             max_items=MAX_VOLUMES,
             kubernetes="[]VolumeMount",
             schema=named_items("volume", MAX_NAME_LENGTH, mountPath="Path of the volume in the container."),
@@ -64,15 +64,16 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     security_context: Annotated[
         dict[str, Any] | None,
         Field(
-            "Security context of its pod. Defaults of single members: runAsNonRoot: true, runAsUser: 65532 and "
-            "seccompProfile: {type: RuntimeDefault}.",
+            "Security context of the TensorBoard's pod. Defaults of single members: runAsNonRoot: true, runAsUser: "
+            "65532 and seccompProfile: {type: RuntimeDefault}.",
             kubernetes="PodSecurityContext",
         ),
     ] = None
     env: Annotated[
         tuple[dict[str, Any], ...],
         Field(
-            "Environment variables of its container. The operator sets TENSORBOARD_HOST and TENSORBOARD_PORT.",
+            "Environment variables of the TensorBoard's container. The operator sets TENSORBOARD_HOST and "
+            "TENSORBOARD_PORT.",
             max_items=MAX_VARIABLES,
             kubernetes="[]EnvVar",
             schema=named_items("variable", MAX_PATH_LENGTH),
@@ -81,19 +82,21 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     image_pull_secrets: Annotated[
         tuple[dict[str, Any], ...],
         Field(
-            "Secrets with the credentials for its image.",
+            "Secrets with the credentials for the TensorBoard's image.",
             max_items=MAX_VOLUMES,
             kubernetes="[]LocalObjectReference",
             schema=named_items("secret", MAX_OBJECT_NAME_LENGTH),
         ),
     ] = ()
     resources: Annotated[
-        dict[str, Any] | None, Field("Resources of its container.", kubernetes="ResourceRequirements")
+        dict[str, Any] | None, Field("Resources of the TensorBoard's container.", kubernetes="ResourceRequirements")
     ] = None
     image: Annotated[str | None, Field("Image with TensorBoard; if unset, the operator's default image.")] = None
-    node_selector: Annotated[dict[str, str] | None, Field("Labels that a node must have for its pod.")] = None
+    node_selector: Annotated[
+        dict[str, str] | None, Field("Labels that a node must have for the TensorBoard's pod.")
+    ] = None
     service_account_name: Annotated[
-        str | None, Field("Service account of its pod. The pod gets no token of the account.")
+        str | None, Field("Service account of the TensorBoard's pod. The pod gets no token of the account.")
     ] = None
 
 

@@ -149,7 +149,7 @@ def _missing(pod: Pod, container: str, *, previous: bool) -> str:
     if previous:
         return f"{replica_name(pod)} has no log of a previous run: its container has not been restarted"
     if status.phase in ("Succeeded", "Failed"):
-        return f"{replica_name(pod)} has ended, and this log does not exist"
+        return f"{replica_name(pod)} has ended, and its log does not exist any more"
     reason = waiting_reason(pod)
     return f"{replica_name(pod)} has not started yet" + (f" ({reason})" if reason else "")
 
@@ -164,6 +164,6 @@ def _origin(log: ReplicaLog) -> str:
     assert container is not None
     when = pod.archived.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     end = f", exit code {container.exit_code}" if container.exit_code is not None else ", while it ran"
-    lost = f"; its first {container.dropped} bytes were not kept" if container.dropped else ""
-    incomplete = f"; not complete: {container.problem}" if container.problem else ""
+    lost = f"; the first {container.dropped} bytes of the log were not kept" if container.dropped else ""
+    incomplete = f"; the log is not complete: {container.problem}" if container.problem else ""
     return f"{log.replica}: from the archive, pod {pod.pod}, kept at {when}{end}{lost}{incomplete}"

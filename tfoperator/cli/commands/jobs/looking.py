@@ -146,7 +146,7 @@ def events(
     elif job_events:
         table.write(_rows(job_events))
     else:
-        note(f"There are no events about TFJob {name} (an API server forgets them after an hour or so).")
+        note(f"There are no events about TFJob {name} (API servers delete events after about an hour).")
 
 
 def _rows(job_events: Sequence[JobEvent]) -> list[tuple[str, ...]]:

@@ -71,7 +71,8 @@ class FolderOptions(msgspec.Struct, frozen=True):
         """
         folder = Folder(self.workdir or Path(), self.pip or "", program, self.max_size << 20)
         package = folder.package
-        note(f"files are sent as {folder.name}: {len(package.names)}, {mebibytes(len(package.content))} when packed")
+        size = mebibytes(len(package.content))
+        note(f"the replicas will get {folder.name} (files: {len(package.names)}, {size} when packed)")
         if package.secrets:
             names = ", ".join(map(printable, package.secrets[:5]))
             note(f"warning: these files may be secrets: {names}; to exclude files, name them in .tfoperatorignore")

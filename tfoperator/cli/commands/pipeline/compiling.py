@@ -138,17 +138,17 @@ def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
     if outside_of_claims(graph.root, pods.claims):
         note(
             f"pipeline_root {graph.root} is on no volume of --claim, so files that a class writes there in a "
-            "launcher's pod are lost"
+            "launcher's pod will be lost"
         )
     if "://" in pods.home and outside_of_claims(logs_folder(pods.home), pods.claims):
         note(
-            "the folder of --home is on no volume of --claim, so the logs of the steps are deleted with the "
-            "launchers' pods; the pods print them, too"
+            "the folder of --home is on no volume of --claim, so the logs of the steps will be deleted with the "
+            "launchers' pods; the pods also print these logs"
         )
     if plan.others:
         note(
-            f"{', '.join(plan.others)}: the value of such a parameter can't be given as text, so each run uses the "
-            "default in the file"
+            f"parameters {', '.join(plan.others)}: their values can't be given as text, so each run uses the defaults "
+            "in the pipeline's file"
         )
     return plan
 

@@ -77,7 +77,7 @@ def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
             if not home.exists():
                 raise CliError(
                     f"no pipeline was run in this folder: {home} does not exist",
-                    "If the run was recorded in another place, name it with --home.",
+                    "If the run was recorded in another place, name this place with --home.",
                 )
             with home.store() as store:
                 yield home, store

@@ -170,7 +170,7 @@ def run(
     if code == EXIT_RETRYABLE or result.state in ("interrupted", "cancelled"):
         where = f" --containers {containers.value}" if containers is not Containers.DOCKER else ""
         again = f"tfoperator pipeline run {file}{where} --resume {result.run_id}"
-        note(f"To continue it: {again}, with the same parameters and options")
+        note(f"To continue the run: {again}, with the same parameters and options")
     if display.stream.error is not None:
         stopped = ": the run was stopped" if result.state == "cancelled" else ""
         hint = f"To see the log of a step: tfoperator pipeline logs {result.run_id} STEP"
@@ -266,7 +266,7 @@ def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, p
     elif place := foreign_root(graph, here):
         raise CliError(
             f"{file}: its outputs would be written to {place}, which is not below the current folder",
-            f"Nothing was launched. To allow it: --pipeline-root {shlex.quote(place)}",
+            f"Nothing was launched. To allow this place: --pipeline-root {shlex.quote(place)}",
         )
     asked = [] if privileged else privileges(loaded.platforms, containers, here)
     if asked:

@@ -141,7 +141,7 @@ def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
         raise CliError(
             f"{file}: with these parameters, the steps differ from the compiled pipeline. The steps are now: "
             f"{', '.join(node.name for node in graph.steps)}",
-            "Compile it with these parameters, and submit the new file.",
+            "Compile the pipeline with these parameters (tfoperator pipeline compile), and submit the new file.",
         )
 
 

@@ -18,7 +18,10 @@ def summary(result: RunResult) -> list[str]:
         used = [] if job.report is None else used_lines(job.report)
         lines += ["", *used] if used else []
         if job.log_dir:
-            lines += ["", f"To look at its TensorBoard again: tensorboard --logdir {shlex.quote(job.log_dir)}"]
+            lines += [
+                "",
+                f"To look at the TensorBoard of the job again: tensorboard --logdir {shlex.quote(job.log_dir)}",
+            ]
     if not result.jobs:
         lines += ["", f"no job was created: {result.outcome}"]
     lines += ["", f"logs, events and the final TFJob are in {result.run_directory}"]

@@ -121,11 +121,11 @@ def size_note(size: Size) -> str:
     The text is empty if the job has all wanted workers.
     """
     if size.record.lacking_since is not None and size.workers == size.least:
-        return f"it does not train with fewer than {size.least} workers (minReplicas)"
+        return f"the job does not train with fewer than {size.least} workers (minReplicas)"
     if size.workers >= size.wanted:
         return ""
-    asks = f", and looks for nodes for {size.probes} more" if size.probes else ""
-    return f"it has {size.workers} of the {size.wanted} requested workers{asks}"
+    asks = f", and the operator looks for nodes for {size.probes} more" if size.probes else ""
+    return f"the job has {size.workers} of the {size.wanted} requested workers{asks}"
 
 
 def _probe(facts: Facts, manifests: ReplicaManifests, group: ReplicaGroup, index: int, workers: int) -> Create:

@@ -151,7 +151,7 @@ def _growing(policy: ElasticPolicy, size: Size, room: Room, most: int, now: date
         return msgspec.structs.replace(size, look_again=due)
     if room.found and room.is_answered:
         workers = min(size.before + room.found, most)
-        return _changed(size, workers, f"there are nodes for {workers - size.before} more", now)
+        return _changed(size, workers, f"there are nodes for {workers - size.before} more workers", now)
     return msgspec.structs.replace(size, probes=most - size.before)
 
 

@@ -143,7 +143,9 @@ def long_members(job: TFJob, options: PlanOptions) -> list[str]:
     longest = max((options.naming.data_service(job, member) for member in _wanted(job.spec.data_service)), key=len)
     if len(longest) <= MAX_NAME_LENGTH:
         return []
-    return [f'metadata.name: is too long: "{longest}", made from it, must have at most {MAX_NAME_LENGTH} characters']
+    return [
+        f'metadata.name: is too long: "{longest}", the name of a pod, must have at most {MAX_NAME_LENGTH} characters'
+    ]
 
 
 def _wanted(wanted: DataService | None) -> list[DataServiceMember]:
@@ -296,7 +298,7 @@ def _report(facts: Facts, data_service: DataServiceFacts, address: str) -> Itera
 def _restarted(members: Sequence[Member]) -> str:
     named = ", ".join(f"{member_suffix(member.member)} ({_cause(member)})" for member in members[:_MAX_NAMES])
     more = f" and {len(members) - _MAX_NAMES} more" if len(members) > _MAX_NAMES else ""
-    return f"Pods of the data service are restarted: {named}{more}. The job goes on."
+    return f"The operator restarts pods of the data service: {named}{more}. The job goes on."
 
 
 def _cause(member: Member) -> str:

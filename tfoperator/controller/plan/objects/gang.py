@@ -161,7 +161,8 @@ def ignored_topology(facts: Facts, gang: GangScheduler) -> str:
         "the API server's feature gate TopologyAwareWorkloadScheduling is off, or the annotation was added after the "
         "PodGroup"
     )
-    return f"PodGroup {current.metadata.name} has no topology: {why if gang.is_kubernetes else gang.name + ' has none'}"
+    why = why if gang.is_kubernetes else f"the scheduler {gang.name} does not support {GANG_TOPOLOGY_ANNOTATION}"
+    return f"PodGroup {current.metadata.name} has no topology: {why}"
 
 
 def _lacks_pods(groups: Sequence[ReplicaGroup]) -> bool:

@@ -116,7 +116,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.overuse:
-            return f"{self.reason}: it used more of a resource than it had requested"
+            return f"{self.reason}: the pod used more of a resource than it had requested"
         if self.infrastructure or self.exit_code is None:
             return self.reason or "failed without an exit code"
         detail = f" ({self.reason})" if self.reason and self.reason != "Error" else ""

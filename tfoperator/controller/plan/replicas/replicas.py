@@ -445,7 +445,7 @@ def _reason(
 ) -> Reason | None:
     if replica.held_until is not None:
         again = (
-            "its pods were deleted or evicted repeatedly; the operator creates the next pod at "
+            "its pods were deleted or evicted repeatedly; the operator will create the next pod at "
             f"{replica.held_until:%H:%M:%S} UTC"
         )
         return Reason(ReasonKind.OTHER, again)

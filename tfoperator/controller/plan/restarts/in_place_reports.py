@@ -159,8 +159,8 @@ def _outlook(total: int) -> str:
     if total < _ONE_BY_ONE:
         return ""
     return (
-        f" The job's pods now have {total} such restarts; the operator sends the next event at {_next_round(total)} "
-        "restarts."
+        f" The job's pods now have {total} restarts in place; the operator will send the next event at "
+        f"{_next_round(total)} restarts."
     )
 
 

@@ -57,7 +57,7 @@ def report_stragglers(facts: Facts) -> Iterator[Want]:
     for key, count in facts.node_failures.items():
         if count == _IN_A_ROW != facts.job.status.node_failures.get(key):
             why = "{} was slow, failed three times in a row, or had a broken device, on node {}".format(*key.split("/"))
-            yield event(JobReason.NODE_AVOIDED, f"{why}: the operator creates its pod on another node.")
+            yield event(JobReason.NODE_AVOIDED, f"{why}: the operator will create its next pod on another node.")
     slow, key = _slow(facts), facts.job.metadata.key
     if slow:
         message = f"Steps of TFJob {key} take longer than the median for their replica type: {', '.join(slow)}."

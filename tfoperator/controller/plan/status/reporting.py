@@ -78,7 +78,9 @@ def _uncounted(facts: Facts) -> Iterator[Want]:
     if queue and uncounted and facts.observed.gate is None:
         counted_types = ", ".join(str(parse_replica_type(key)) for key in uncounted)
         message = f"queue {queue} doesn't count the pods of {', '.join(uncounted)}, which run without quota"
-        yield event(JobReason.NOT_COUNTED_BY_QUEUE, f"{message}: Kueue knows {counted_types} only.")
+        yield event(
+            JobReason.NOT_COUNTED_BY_QUEUE, f"{message}: Kueue knows these types only by the names {counted_types}."
+        )
 
 
 def report_admission(facts: Facts) -> Iterator[Want]:

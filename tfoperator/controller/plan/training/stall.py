@@ -181,7 +181,7 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
     if lines is None:
         message = (
             "its replicas report no progress, and this operator does not read logs: report the progress from the "
-            "program"
+            "program with tfoperator.progress"
         )
         return Stall(state=StallState.UNKNOWN, message=_unknown(job, message))
     training = sorted(_training(_running(facts.groups)), key=lambda entry: entry[0].type not in CHIEF_TYPES)

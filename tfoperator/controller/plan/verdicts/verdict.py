@@ -101,9 +101,11 @@ VERDICTS = (
         "The job has already reached its limit of failures, although a suspended job could be resumed later.",
     ),
     VerdictRow(_suspension, "While a job is suspended, its deadlines do not run, and it makes no progress."),
-    VerdictRow(_deadline, "It limits the time of the whole job, so it comes before the limits for parts of this time."),
+    VerdictRow(
+        _deadline, "A deadline limits the time of the whole job, so it comes before limits for parts of this time."
+    ),
     VerdictRow(_late_start, "A replica that has not started is the reason why the others make no progress."),
-    VerdictRow(_stall, "It ends a job that no other rule ends."),
+    VerdictRow(_stall, "This rule ends a job that no other rule ends."),
 )
 """The possible verdicts, in order. The first verdict that applies wins. If no verdict applies, the job continues."""
 
@@ -167,7 +169,7 @@ def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:
     replicas = [(group, replica) for group in groups for replica in group.replicas]
     new = [(group, replica) for group, replica in replicas if replica.newly_restarting and not replica.disruption]
     for group, replica in new:
-        yield f"{group.type}-{replica.index}: {replica.cause or 'it was started again'}"
+        yield f"{group.type}-{replica.index}: {replica.cause or 'the replica was started again'}"
     for group, replica in () if new else replicas:
         end = termination_of(program_of(replica.pod)) or termination_of(program_of(replica.pod), last=True)
         if end is not None and end.exit_code != 0 and not is_unseen(end):

@@ -38,9 +38,9 @@ def connect_docker(url: str = "") -> DockerClient:
         return DockerClient(base_url=url) if url else docker.from_env()
     except (DockerException, OSError) as error:
         raise PlatformUnavailable(
-            f"no Docker engine answers at {where}: {error}. Start it, or run without it: as processes of this "
-            "machine, with `launch --launcher process` or `pipeline run --containers process`; or, after eval "
-            '"$(tfoperator local up)", as pods of a control plane on this machine, with kubernetes instead of process'
+            f"no Docker engine answers at {where}: {error}. Start the engine. To run processes of this machine "
+            "without an engine, use `launch --launcher process` or `pipeline run --containers process`. To run pods of "
+            'a control plane on this machine, use eval "$(tfoperator local up)", and kubernetes instead of process'
         ) from error
 
 

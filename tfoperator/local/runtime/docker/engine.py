@@ -51,9 +51,7 @@ def connect() -> Engine:
         ) from None
     if info.get("OSType", "linux") != "linux":
         client.close()
-        raise RuntimeUnavailable(
-            "this Docker engine runs Windows containers, but Linux containers are needed: switch the engine"
-        )
+        raise RuntimeUnavailable("this Docker engine runs Windows containers: switch the engine to Linux containers")
     return Engine(client.api, int(info.get("NCPU") or 1), str(info.get("Architecture") or platform.machine()))
 
 

@@ -130,7 +130,7 @@ def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are
     command = f"tfoperator logs mnist -n {world.namespace}"
     assert (said.code, said.out) == (1, "")
     assert said.err.splitlines() == [
-        f"tfoperator: TFJob mnist in namespace {world.namespace} is gone; the archive has logs of it, but only of "
+        f"tfoperator: TFJob mnist in namespace {world.namespace} is gone; the log archive has only logs of "
         "worker-1, worker-2",
         f"To read the logs: {command} --replica worker-1, or {command} --all-replicas",
     ]

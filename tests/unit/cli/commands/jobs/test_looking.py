@@ -79,7 +79,7 @@ def test_what_runs_on_after_a_success_is_named_with_how_to_end_it(tell: Tell, wo
     assert "Still runs:" not in tell("describe", "mnist").out
     world.becomes("Succeeded")
     text = " ".join(tell("describe", "mnist").out.split())
-    assert "Still runs: 1 pod still runs (evaluator-0) and may finish" in text
+    assert "Still runs: 1 pod still runs (evaluator-0). The operator lets running pods finish" in text
     assert "set spec.runPolicy.cleanPodPolicy to Running" in text
 
 

@@ -34,7 +34,7 @@ def test_logs_names_the_cluster_that_has_them_will_have_or_has_had_them(queues: 
     queues.admits(job, *RUNS, clusterName="worker-1")
     for options in ((), ("--follow",), ("--all-replicas",)):
         said = queues.tell("logs", "far", *options, code=1)
-        assert "is MultiKueue's: it runs on cluster worker-1, where its pods and their logs are" in said.err
+        assert "is managed by MultiKueue: it runs on cluster worker-1, where its pods and their logs are" in said.err
         assert "with --kubeconfig or --context of that cluster" in said.err
     copies(queues, "far", condition("Failed", message="it failed"))
     said = queues.tell("logs", "far", code=1).err
@@ -45,7 +45,7 @@ def test_stacks_and_suspend_name_the_cluster_and_a_report_tells_where_to_ask(far
     assert "it runs on cluster worker-1" in far.tell("stacks", "far", code=1).err
     said = far.tell("suspend", "far", code=1).err
     assert "on cluster worker-1" in said
-    assert "Suspend or resume it through Kueue: kubectl patch workloads.kueue.x-k8s.io tfjob-far -n" in said
+    assert "Suspend or resume the job through Kueue: kubectl patch workloads.kueue.x-k8s.io tfjob-far -n" in said
     copies(far, "far", condition("Failed", message="it failed"))
     said = far.tell("report", "far", code=0).out
     assert "it failed" in said
@@ -71,9 +71,7 @@ def test_submit_warns_of_what_multikueue_leaves_behind(queues: Queues, tmp_path:
     file = tmp_path / "job.json"
     file.write_text(json.dumps(made))
     said = queues.tell("submit", str(file), code=0).err
-    assert (
-        said.count("spec.checkpoint: has no effect: MultiKueue does not copy it to the cluster in which the job runs")
-        == 1
-    )
+    lost = "spec.checkpoint: has no effect: MultiKueue does not copy this field to the cluster in which the job runs"
+    assert said.count(lost) == 1
     validated = queues.run("validate", str(file), code=0).out
     assert "warning: spec.checkpoint: has no effect: MultiKueue" in validated

@@ -141,7 +141,7 @@ def test_a_program_becomes_a_job_of_the_cluster(tell: Tell, world: ServedWorld, 
     options = ("--workers=2", "--ps=1", "--env=A=b", "--image=tf:1", "--pip=needs.txt", "--name=mnist")
     said = tell("submit", "src/train.py", *options, code=0)
     assert said.out == f"tfjob.kubeflow.org/mnist created in {world.namespace}\n"
-    assert ": 3, 0.0 MiB when packed" in said.err
+    assert " (files: 3, 0.0 MiB when packed)" in said.err
     assert "warning: these files may be secrets: .env;" in said.err
     specs = world.job()["spec"]["tfReplicaSpecs"]
     assert {kind: spec["replicas"] for kind, spec in specs.items()} == {"PS": 1, "Worker": 2}
@@ -154,7 +154,7 @@ def test_a_program_becomes_a_job_of_the_cluster(tell: Tell, world: ServedWorld, 
 
 def test_a_manifest_gets_a_folder_where_one_is_named(tell: Tell, world: ServedWorld, work: Path, manifest: str) -> None:
     assert "travel" not in tell("submit", manifest, "--dry-run=server", code=0).err
-    assert ": 1, 0.0 MiB" in tell("submit", manifest, "--workdir=.", code=0).err
+    assert "(files: 1, 0.0 MiB" in tell("submit", manifest, "--workdir=.", code=0).err
     assert world.client.list(CONFIG_MAPS, world.namespace, json.loads).items
 
 

@@ -221,7 +221,10 @@ def test_a_job_of_one_worker_has_no_cluster_and_grows_again_by_a_probe_whose_pro
     assert not seen.deleted_pods
     waits = planned(job, running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,)), now=after(700))
     assert (waits.deleted_pods, [one for one in waits.actions if not one.required]) == ([], [])
-    assert "it has 1 of the 2 requested workers, and looks for nodes for 1 more" in waits.condition("Running").message
+    assert (
+        "the job has 1 of the 2 requested workers, and the operator looks for nodes for 1 more"
+        in waits.condition("Running").message
+    )
     found = planned(job, running(0, 1), pending(1, 2, probe=True, node="n1"), now=after(700))
     assert sorted(found.deleted_pods) == ["Worker-0", "Worker-1"], "the probe, too: its program is not to run"
     assert (found.status.elastic.workers, found.status.restarts, found.status.disruptions) == (2, 1, 1)

@@ -86,7 +86,7 @@ def test_what_still_runs_after_a_success_is_named_with_how_to_end_it(policy: str
     pods = (make_pod("Chief-0", "Succeeded", exit_code=0), make_pod("Worker-0", "Succeeded", exit_code=0))
     result = planned(job, *pods, make_pod("PS-0"), make_pod("Worker-1"), make_pod("Evaluator-0"))
     told = [event.message for event in result.events if event.reason == "PodsLeftRunning"]
-    assert [one.partition(" and may finish")[0] for one in told] == (
+    assert [one.partition(". The operator lets")[0] for one in told] == (
         [] if named is None else [f"The job has succeeded. {named}"]
     )
     assert all("set spec.runPolicy.cleanPodPolicy to Running, or delete the job" in one for one in told)

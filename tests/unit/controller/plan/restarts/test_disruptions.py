@@ -147,7 +147,7 @@ def test_an_eviction_for_using_more_than_was_asked_for_is_the_pods_own_doing(pol
     assert seen.created_pods == ["Worker-1"], "on another node there may be room, under Never, too"
     said = seen.condition(C.RESTARTING).message
     assert (
-        "because Worker replica(s) failed (Worker-1: Evicted: it used more of a resource than it had requested)."
+        "because Worker replica(s) failed (Worker-1: Evicted: the pod used more of a resource than it had requested)."
         in said
     )
     assert planned(running(policy), OTHER, lost, now=after(60)).is_true(C.FAILED), "the limit sees it"
@@ -349,7 +349,7 @@ def test_a_pod_that_is_refused_again_and_again_waits_with_its_log() -> None:
     assert waits == [0, 1, 2, 4, 8]
     waiting = planned(job, OTHER, make_pod("Worker-1", "Failed", reason="OutOfcpu", restarts_before=5), now=after(now))
     assert (
-        "Worker-1 waits: its pods were deleted or evicted repeatedly; the operator creates the next pod at 12:00:"
+        "Worker-1 waits: its pods were deleted or evicted repeatedly; the operator will create the next pod at 12:00:"
         in (waiting.condition(C.RUNNING).message)
     )
 

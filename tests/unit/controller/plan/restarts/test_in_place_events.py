@@ -148,7 +148,7 @@ def test_a_crash_loop_is_reported_at_growing_distances() -> None:
     last = messages(planned(with_status(job_of(1), planned(job_of(1), pod(0, 999)).status), pod(0, 1000)))
     assert last == [
         "worker-0 is restarted in place: restart 1000 in pod mnist-worker-0, last exit code 1. The job's pods now "
-        "have 1000 such restarts; the operator sends the next event at 2000 restarts."
+        "have 1000 restarts in place; the operator will send the next event at 2000 restarts."
     ]
 
 
@@ -157,7 +157,7 @@ def test_restarts_that_were_missed_are_one_event() -> None:
     assert not told(planned(job, pod(0, 49)))
     [found] = messages(planned(job, pod(0, 53)))
     assert "restarts 48 to 53 in pod" in found
-    assert found.endswith("such restarts; the operator sends the next event at 100 restarts.")
+    assert found.endswith("restarts in place; the operator will send the next event at 100 restarts.")
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
@@ -178,12 +178,12 @@ def test_a_thousand_workers_that_restart_are_few_events(at_once: int) -> None:
     assert job.status.restarts == workers
     assert 1 <= len(events) <= 16
     assert all(message.count("worker-") <= 4 for message in events)
-    assert events[-1].endswith("such restarts; the operator sends the next event at 2000 restarts.")
+    assert events[-1].endswith("restarts in place; the operator will send the next event at 2000 restarts.")
     if at_once == workers:
         assert events == [
             "1000 replicas are restarted in place: worker-0 (restart 1, last exit code 1), worker-1 (restart 1, last "
-            "exit code 1), worker-2 (restart 1, last exit code 1) and 997 more. The job's pods now have 1000 such "
-            "restarts; the operator sends the next event at 2000 restarts."
+            "exit code 1), worker-2 (restart 1, last exit code 1) and 997 more. The job's pods now have 1000 "
+            "restarts in place; the operator will send the next event at 2000 restarts."
         ]
 
 

@@ -58,7 +58,7 @@ Token = Annotated[
     str,
     Meta(
         pattern=r"^[-0-9a-z.]{1,80}$(?!\n)",
-        description="The token of the first call, which has shown the effect. Without it nothing is changed.",
+        description="The token that the first call returned. Without a token, the call only shows the effect.",
     ),
 ]
 

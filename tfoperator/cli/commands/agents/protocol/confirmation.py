@@ -72,7 +72,7 @@ def confirmed(asked: ToolArguments, params: types.CallToolRequestParams) -> Tool
 def check(answer: object) -> None:
     """Raise NotConfirmed unless the user has accepted the change."""
     if not isinstance(answer, types.ElicitResult):
-        raise NotConfirmed("the client brought no answer of the user: the change was not made")
+        raise NotConfirmed("the client returned no answer of the user: the change was not made")
     if answer.action != "accept":
         did = "declined the change" if answer.action == "decline" else "closed the question"
         raise NotConfirmed(f"the user has {did}: the change was not made. Ask the user what to do instead.")

@@ -60,7 +60,9 @@ class Changes:
             "suspend",
             asked,
             step,
-            lambda job: [f"The operator deletes the pods of {_words(job)}, until the job is resumed."],
+            lambda job: [
+                f"The operator will delete the pods of {_words(job)}. The job will have no pods until it is resumed."
+            ],
             lambda client, job: client.suspend_job(job.metadata.name),
         )
 
@@ -71,7 +73,7 @@ class Changes:
             "resume",
             asked,
             step,
-            lambda job: [f"The operator starts the pods of {_words(job)}: {replicas_text(job)}."],
+            lambda job: [f"The operator will create the pods of {_words(job)}: {replicas_text(job)}."],
             lambda client, job: client.resume_job(job.metadata.name),
         )
 
@@ -86,10 +88,12 @@ class Changes:
                     raise CliError(
                         f"{_words(job)} has no {kind} replicas", f"It has: {replicas_text(job)}.", exit_code=EXIT_FAILED
                     )
-                lines.append(f"{_words(job)}: {counts.get(kind.lower(), 0)} -> {count} {kind} replicas.")
+                old = counts.get(kind.lower(), 0)
+                lines.append(f"{_words(job)} will have {count} {kind} replicas instead of {old}.")
             if not job.spec.enable_dynamic_worker and job.status.start_time is not None:
                 lines.append(
-                    "The job has no enableDynamicWorker, so its running replicas don't get the new number of replicas."
+                    "The job has no spec.enableDynamicWorker, so replicas that run now will not get the new number of "
+                    "replicas."
                 )
             return lines
 
@@ -106,7 +110,7 @@ class Changes:
         """Delete a job of the cluster, or stop a run that this server has started."""
         run = scope.run_of(asked.job)
         if run is not None:
-            effect = [f"The run {run.name} will be stopped gracefully, as after Ctrl-C. Its records and logs are kept."]
+            effect = [f"The run {run.name} will be stopped gracefully, as after Ctrl-C. Records and logs will be kept."]
             self.runs.check(run.name)
             return self._changed(
                 "delete", asked, run.name, effect, lambda: self.runs.stop(run.name), job=run.name, step=step
@@ -119,7 +123,7 @@ class Changes:
             lambda job: [
                 f"{_words(job)} ({job.state.word}, {ready_text(job)} ready) will be deleted, with its pods and "
                 "services.",
-                "The logs of its pods will be deleted, too, unless the operator has a log archive.",
+                "The logs of these pods will be deleted, too, unless the operator has a log archive.",
             ],
             lambda client, job: client.delete_job(job.metadata.name, uid=job.metadata.uid),
         )
@@ -140,7 +144,10 @@ class Changes:
             step("asking the API server for a dry run")
             made = [_create(client, job, place, dry_run=True) for job, place in zip(jobs, places, strict=True)]
             lines = [
-                *(f"{_words(job)} is created: {replicas_text(job)}; images {', '.join(_images(job))}." for job in made),
+                *(
+                    f"{_words(job)} will be created: {replicas_text(job)}; images {', '.join(_images(job))}."
+                    for job in made
+                ),
                 *lines,
             ]
 
@@ -164,8 +171,8 @@ class Changes:
         """Run a file that the user named when the server started, on this machine."""
         path = scope.file(asked.file)
         command = run_command(path, asked)
-        effect = [f"These arguments start processes on this machine: tfoperator {shlex.join(command)}"]
-        effect.append("The run ends when this server ends. To stop it before that, use the tool delete.")
+        effect = [f"This command will be started on this machine: tfoperator {shlex.join(command)}"]
+        effect.append("The run will end when this server ends. To stop the run before that, use the tool delete.")
         made: list[str] = []
 
         def start() -> None:

@@ -40,7 +40,7 @@ def run_command(path: Path, asked: Run) -> list[str]:
         *(("--chief",) if asked.chief else ()),
     ]
     if not is_program(str(path)) and (of_program or asked.arguments):
-        raise CliError(f"{path.name} is a manifest: leave out the numbers of replicas and the arguments")
+        raise CliError(f"{path.name} is a manifest: leave out workers, ps, chief and arguments, which are for programs")
     words += of_program
     if asked.timeout_seconds is not None:
         words += ["--timeout", f"{asked.timeout_seconds}s"]
@@ -86,8 +86,8 @@ class StartedRuns:
             process = self._processes.get(name)
         if process is None:
             raise CliError(
-                f"this server can't stop {name}, because it has not started it",
-                "To stop it, press Ctrl-C in its own terminal.",
+                f"this server can't stop run {name}, because another process has started the run",
+                "To stop the run, press Ctrl-C in the terminal of the run.",
                 exit_code=EXIT_FAILED,
             )
         if process.poll() is not None:

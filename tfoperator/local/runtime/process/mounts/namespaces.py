@@ -162,7 +162,8 @@ class NamespaceStart(msgspec.Struct, frozen=True):
             process.kill()
             process.wait()
             raise LaunchError(
-                f"its volumes were not mounted within {_TIMEOUT:.0f} s: perhaps a file server does not respond"
+                f"the volumes of the container were not mounted within {_TIMEOUT:.0f} s: perhaps a file server does "
+                "not respond"
             )
         *warnings, last = report.splitlines() or [""]
         code, _, message = last.partition(" ")

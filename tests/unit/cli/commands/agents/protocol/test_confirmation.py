@@ -53,7 +53,10 @@ def test_a_user_who_accepts_makes_the_change_in_one_call(
     assert done["made"]
     assert not done.get("token")
     assert world.sdk.get_job("mnist").spec.suspended
-    effect = f"The operator deletes the pods of TFJob {world.namespace}/mnist, until the job is resumed."
+    effect = (
+        f"The operator will delete the pods of TFJob {world.namespace}/mnist. The job will have no pods until it is "
+        "resumed."
+    )
     assert user.read == [f"Suspend a job?\n{effect}"]
 
 

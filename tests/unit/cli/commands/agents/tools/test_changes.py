@@ -40,7 +40,8 @@ def test_a_job_is_suspended_and_resumed_by_two_calls_each(ask: Ask, world: Serve
     shown = ask("suspend", job="mnist")
     assert not shown.made
     assert shown.effect == (
-        f"The operator deletes the pods of TFJob {world.namespace}/mnist, until the job is resumed.",
+        f"The operator will delete the pods of TFJob {world.namespace}/mnist. The job will have no pods until it is "
+        "resumed.",
     )
     assert not world.sdk.get_job("mnist").spec.suspended
     done = ask("suspend", job="mnist", token=shown.token)
@@ -48,7 +49,7 @@ def test_a_job_is_suspended_and_resumed_by_two_calls_each(ask: Ask, world: Serve
     assert world.sdk.get_job("mnist").spec.suspended
 
     shown = ask("resume", job="mnist")
-    assert shown.effect == (f"The operator starts the pods of TFJob {world.namespace}/mnist: 2 Worker.",)
+    assert shown.effect == (f"The operator will create the pods of TFJob {world.namespace}/mnist: 2 Worker.",)
     ask("resume", job="mnist", token=shown.token)
     assert not world.sdk.get_job("mnist").spec.suspended
 
@@ -56,7 +57,7 @@ def test_a_job_is_suspended_and_resumed_by_two_calls_each(ask: Ask, world: Serve
 def test_a_job_is_scaled_as_it_was_shown(ask: Ask, world: ServedWorld) -> None:
     world.submit("mnist", PS=1, Worker=2)
     shown = ask("scale", job="mnist", replicas={"worker": 5})
-    assert shown.effect[0] == f"TFJob {world.namespace}/mnist: 2 -> 5 worker replicas."
+    assert shown.effect[0] == f"TFJob {world.namespace}/mnist will have 5 worker replicas instead of 2."
     with pytest.raises(ConfirmationRefused):
         ask("scale", job="mnist", replicas={"worker": 500}, token=shown.token)
     ask("scale", job="mnist", replicas={"worker": 5}, token=shown.token)
@@ -102,7 +103,7 @@ def test_a_named_file_is_submitted_after_a_dry_run(ask: Ask, scope: Scope, world
     path.write_text(submitted_manifest("mnist", Worker=2))
     scope.files["job.yaml"] = path
     shown = ask("submit", file="job.yaml")
-    assert shown.effect[0].startswith(f"TFJob {world.namespace}/mnist is created: 2 Worker; images ")
+    assert shown.effect[0].startswith(f"TFJob {world.namespace}/mnist will be created: 2 Worker; images ")
     with pytest.raises(JobNotFound):
         world.sdk.get_job("mnist")
     path.write_text(submitted_manifest("mnist", Worker=200))
@@ -143,7 +144,7 @@ def test_a_run_shows_the_words_of_its_command(ask: Ask) -> None:
     shown = ask("run", file="train.py", workers=2, arguments=["--rate", "0.1; rm -rf /"], timeoutSeconds=60)
     path = Path("train.py").absolute()
     assert shown.effect[0] == (
-        f"These arguments start processes on this machine: tfoperator run {path} --workers 2 --timeout 60s -- --rate "
+        f"This command will be started on this machine: tfoperator run {path} --workers 2 --timeout 60s -- --rate "
         "'0.1; rm -rf /'"
     )
     assert shown.token
