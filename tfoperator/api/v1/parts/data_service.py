@@ -12,7 +12,8 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """A data service (tf.data service) for the job: a dispatcher and data workers, which end when the job ends.
 
     `template` is raw JSON, a pod template; it is empty (`b""`) when absent. Without a template, the pods are like the
-    pods of a training replica, but without its devices. If `work_dir` is None or empty, the dispatcher keeps no journal.
+    pods of a training replica, but without its devices. If `work_dir` is None or empty, the dispatcher keeps no
+    journal.
     """
 
     workers: Annotated[
