@@ -1,7 +1,7 @@
 """The reasons of a TFJob's events, and of its conditions, each declared once: its word, its meaning, where it appears.
 
-The reasons that one condition alone has, one for each of its statuses, stand in the condition's own row
-(condition_types.py).
+If a condition has only one reason for a status, and shares it with no other condition, the condition's own row
+(condition_types.py) declares the reason.
 
 To add a reason, add a row to `JobReason` and run `python hack/generate.py`, which writes docs/conditions.md. Other
 programs read these words, so do not change a word after a release. If the Go operator has a word for the same thing,
@@ -55,7 +55,7 @@ def _of(condition: ConditionType, meaning: str) -> ReasonTraits:
 
 
 def _end(outcome: ConditionType, meaning: str) -> ReasonTraits:
-    """Return the traits of a reason that a job ends with this outcome, without an event."""
+    """Return the traits of a reason for which a job ends with this outcome. There is no event with this reason."""
     return ReasonTraits(meaning=meaning, conditions=(outcome, *PASSING_CONDITIONS))
 
 
@@ -390,7 +390,7 @@ class JobReason(Word):
         ),
     )
 
-    # Records of runs (`tfoperator run`): in a cluster a job outlives the command that has made it.
+    # Records of runs (`tfoperator run`). In a cluster, a job outlives the command that has created it.
 
     RUN_TIMED_OUT = "RunTimedOut", _end(ConditionType.FAILED, "The run ended the job because the time limit was over.")
     RUN_INTERRUPTED = "RunInterrupted", _end(ConditionType.FAILED, "The job's run was interrupted.")

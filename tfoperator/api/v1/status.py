@@ -81,7 +81,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     `active` is the number of pods that run (as in the Go operator). `ready` is the number of pods in which all
     containers are ready. `restarts` is how often replicas of this type were restarted, in the same pod or in a new pod,
-    since the job began: the sum for people. `restart_counts` has the number of restarts for each index where it isn't
+    since the job began: people read this sum. `restart_counts` has the number of restarts for each index where it isn't
     zero. So the numbers are not lost when a pod is deleted or the operator restarts. `disruptions` and
     `disruption_counts` are the numbers of restarts after a disruption (the job lost the pod). All other restarts
     followed failures; with each failure the delay before the replica's next start grows. `completed_indexes` are the
@@ -213,12 +213,12 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def is_reported(self) -> bool:
-        """Whether the reports of the programs show what the time goes to; else the states of the pods show it."""
+        """Whether the programs' reports show how the job spends its time; otherwise the states of its pods show it."""
         return self.source == UsageSource.REPORTS
 
     @property
     def time(self) -> datetime:
-        """The time of the last change of this record, not counting the seconds that pass."""
+        """The time of the last change of this record. The seconds that pass are not a change."""
         return max((utc(moment) for moment in (self.since, self.resources_since) if moment is not None), default=_NEVER)
 
     def until(self, now: datetime) -> dict[str, int]:

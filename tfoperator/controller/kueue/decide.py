@@ -126,9 +126,9 @@ def decide(facts: QueueFacts, now: datetime) -> Decision:
 def _with_growth(facts: QueueFacts, made: Decision, now: datetime) -> Decision:
     """Return the decision with the writes to the second Workload of an elastic job.
 
-    With the second Workload, the operator requests quota for more workers.
-    If the job no longer needs the second Workload, its deletion comes first: otherwise Kueue could give the second
-    Workload the quota that the first Workload gives back.
+    With the second Workload, the operator requests quota for more workers. If the job no longer needs the second
+    Workload, its deletion comes first: otherwise Kueue could give the second Workload the quota that the first Workload
+    gives back.
     """
     job, gate, workload, later = facts.job, made.gate, facts.workload, Wish()
     if workload is not None and gate is not None and gate.admitted and not facts.spent:
@@ -164,7 +164,7 @@ def _decide(facts: QueueFacts, now: datetime) -> Decision:
 def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
     """Return the decision about a job that has a Workload and has not ended.
 
-    If it is not `wanted`, the Workload is deleted.
+    If the Workload is not `wanted`, the operator deletes it.
     """
     job = facts.job
     # Only a Workload with quota must stay until the pods are gone.
@@ -213,7 +213,8 @@ def _with_pod_sets(
                 ),
                 gone,
             )
-        # Ended replicas of the old sets are not part of the new sets: first the status stops counting them.
+        # The new sets do not contain the ended replicas of the old sets. So the first write removes their counts from
+        # the status, and a later write changes the sets.
         status = NextStatus(workload, now)
         status.reclaim({}, reserved=False)
         writes = status.writes() or (_renewed(workload, facts.job, sets),)
@@ -280,7 +281,8 @@ def _fits(facts: QueueFacts, workload: Workload, sets: list[dict[str, Any]]) -> 
 def _has_counts(job: TFJob, workload: Workload, sets: list[dict[str, Any]]) -> bool:
     """Return whether the Workload of an elastic job asks for the right number of workers.
 
-    With quota, each number is right: `growth` asks for more, and quota that is not needed is given back.
+    If the Workload has quota, each number is right: `growth` asks for more quota, and quota that is not needed is given
+    back.
     """
     if job.spec.elastic_policy is None or workload.is_true("QuotaReserved") or workload.is_true("Finished"):
         return True
@@ -291,7 +293,7 @@ def _has_counts(job: TFJob, workload: Workload, sets: list[dict[str, Any]]) -> b
 def _renewed(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> Write:
     """Return the patch with which a Workload without quota requests the job's present needs.
 
-    It keeps its place in the queue.
+    The Workload keeps its place in the queue.
     """
     spec = workload_body(job, sets)["spec"]
     spec.setdefault("maximumExecutionTimeSeconds", None)
@@ -309,7 +311,7 @@ def _marked(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> dict[
 def _ended(facts: QueueFacts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
     """Return the writes for an ended job.
 
-    Each pod that ends gives quota back, and after the last pod the Workload is finished.
+    When a pod has ended, its quota is given back. When the last pod has ended, the Workload is finished.
     """
     if workload.metadata.deletion_timestamp is not None:
         return () if occupied else removal(workload)

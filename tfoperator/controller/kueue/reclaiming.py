@@ -25,7 +25,7 @@ def occupies(pod: Pod) -> bool:
 def quota_of(workload: Workload, status: NextStatus, reclaimed: Mapping[str, int]) -> dict[str, int]:
     """Return for how many pods of each set the job has quota after this status is written, as Kueue computes it.
 
-    `reclaimed` has for how many pods of each set the quota was given back (`QueueFacts.reclaimed`).
+    `reclaimed` is the number of pods of each set whose quota was given back (`QueueFacts.reclaimed`).
     """
     admission = workload.status.admission
     given = (

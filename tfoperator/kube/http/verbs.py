@@ -44,8 +44,8 @@ T = TypeVar("T")
 
 
 WATCH_GRACE = 30.0
-"""Seconds. The server ends a watch after the `timeoutSeconds` in its query. If the server does not, the client ends the
-watch this much later.
+"""The server ends a watch after the `timeoutSeconds` in its query. If the server does not end it, the client ends it
+this number of seconds later.
 """
 
 

@@ -169,7 +169,7 @@ _MAX_VALUE = 1024
 # cleared; views keep the values to which they refer. It needs no lock, since each step is one atomic dict operation.
 # These steps are a large part of the cost of an event, so they are not in a function.
 _SHARED_MAX = 4096
-_VALUES_OF_ONE = 8  # more than an object shares
+_VALUES_OF_ONE = 8  # more than the number of values that one object shares
 _shared: dict[object, object] = {}
 
 _NO_STRINGS: dict[str, str] = {}

@@ -45,7 +45,7 @@ class ContainerStateRunning(msgspec.Struct, frozen=True, gc=False, rename="camel
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False):
-    """At most one field is set. If no field is set, the state is not known yet."""
+    """The state of a container: at most one field is set. If no field is set, the state is not known yet."""
 
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None

@@ -84,7 +84,7 @@ class WebSocket(Protocol):
         """
 
     async def send_text(self, data: bytes) -> None:
-        """Send a text message in UTF-8, as `send` sends a binary message."""
+        """Send `data`, a text in UTF-8, as a text message. The call waits and raises errors as `send` does."""
 
     async def close(self) -> None:
         """Send a close message, and wait at most a second for the client's close message.

@@ -40,8 +40,8 @@ _DRAIN_SECONDS = 5.0
 _GOODBYE_SECONDS = 1.0
 """The seconds that the server waits for a client's confirmation (`close_notify`) that its TLS connection ends."""
 _HASTY_GOODBYE_SECONDS = 0.1
-"""The same time while the server stops. A client does not read from an idle connection in its pool, so it would never
-send the confirmation.
+"""The maximum of this wait while the server stops. A client does not read from an idle connection in its pool, so it
+would never send the confirmation.
 """
 
 AnyAnswer = Answer | StreamedAnswer | WebSocketAnswer

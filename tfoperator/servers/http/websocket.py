@@ -85,7 +85,7 @@ class AcceptedWebSocket:
         await self._send(self._protocol.send_binary, data)
 
     async def send_text(self, data: bytes) -> None:
-        """Send a text message in UTF-8, as `send` sends a binary message."""
+        """Send `data`, a text in UTF-8, as a text message. The call waits and raises errors as `send` does."""
         await self._send(self._protocol.send_text, data)
 
     async def _send(self, send: Callable[[bytes], None], data: bytes) -> None:

@@ -11,8 +11,9 @@ from tfoperator.api.fields.limits import MAX_DATA_WORKERS, MAX_PATH_LENGTH, MAX_
 class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A data service (tf.data service) for the job: a dispatcher and data workers, which end when the job ends.
 
-    `template` is raw JSON, a pod template; it is empty (`b""`) when absent. Then the pods are like the pods of a
-    training replica, but without its devices. If `work_dir` is None or empty, the dispatcher keeps no journal.
+    `template` is raw JSON, a pod template; it is empty (`b""`) when absent. Without a template, the pods are like the
+    pods of a training replica, but without its devices. If `work_dir` is None or empty, the dispatcher keeps no
+    journal.
     """
 
     workers: Annotated[

@@ -107,7 +107,7 @@ class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def cost(self) -> str:
-        """The cost of the change in words: `12 s without training`, or `not at work yet`."""
+        """The cost of the change in words: `12 s without training`; `not at work yet` until the cost is known."""
         return "not at work yet" if self.untrained_seconds is None else f"{self.untrained_seconds} s without training"
 
     def text(self) -> str:

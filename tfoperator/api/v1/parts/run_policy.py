@@ -42,7 +42,8 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_default
 LEAST_PROGRESS_DEADLINE = 30
 """The minimum of `progressDeadlineSeconds`, in seconds.
 
-If replicas do not report, the operator reads the log of each pod without reports once in each half of the deadline.
+In each half of the deadline, the operator reads the log of each pod that sends no reports. So with a shorter deadline,
+it would send too many requests.
 """
 
 

@@ -122,7 +122,7 @@ def restarted_at_once(replica: Replica, cause: str) -> Replica:
 def without_new_restart(replica: Replica) -> Replica:
     """Return the replica without its new restart.
 
-    The restart isn't executed, or it counts as a restart of the whole job.
+    Use this if the restart isn't executed, or if it counts as a restart of the whole job.
     """
     disrupted = replica.is_newly_disrupted
     if replica.restarts == replica.counted and not disrupted:

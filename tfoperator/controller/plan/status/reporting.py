@@ -215,9 +215,9 @@ def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
 
 
 def _restarts(facts: Facts) -> Iterator[Want]:
-    """Set Restarting while a replica has not got its new pod yet.
+    """Set the condition Restarting while a replica that restarts has no new pod yet.
 
-    When all replicas have their pods, Running replaces it.
+    When all replicas have their pods, the condition Running replaces it.
     """
     groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
     lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _RESTART_STATES]

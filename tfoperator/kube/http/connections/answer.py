@@ -233,7 +233,8 @@ def error_of(answer: Response, what: str) -> ApiError:
     try:
         status = _decode_status(answer.body)
     except UNDECODABLE:
-        # Not from the API server: a proxy's page, or plain text. Use its first line, if that is text.
+        # The response is not from the API server: it is a proxy's page, or plain text. Use its first line, if that is
+        # text.
         text = ""
         if answer.header("content-type").lower().startswith("text/plain"):
             text = answer.body[:300].decode("utf-8", "replace").strip().partition("\n")[0]

@@ -306,7 +306,7 @@ class Multiplexer:
         with self._lock:
             self._under_way -= 1
             if not chain.is_over:
-                # Before chains that have not begun: started chains end soon.
+                # The chain goes before chains that have not begun, because started chains end soon.
                 self._waiting.appendleft(chain)
                 return
             chain.batch.left -= 1
