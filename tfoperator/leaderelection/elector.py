@@ -2,7 +2,8 @@
 
 A leader renews its lease every `retry_period`. A candidate takes over the lease if it has seen no change of the lease
 for the lease's own duration. A leader that can't renew the lease stops leading `renew_deadline` (10 s) after its last
-renewal. Other candidates can take over only after `lease_duration` (15 s). In the time between, the leader's work ends.
+renewal. Other candidates can take over only after `lease_duration` (15 s). In the 5 s between these two times, the work
+of the old leader must end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds the changes that a cache has missed, by comparing the cache with the live state at two looks. Pure.
+"""Finds the changes that a cache has missed, by comparing the cache with the live state at two looks. No I/O.
 
 A single difference between the server and the cache proves nothing, because the cache may be slightly behind or already
 ahead. The cache has certainly missed a change in two cases. In the first case, two looks show the same difference, and

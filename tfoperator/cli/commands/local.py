@@ -71,7 +71,7 @@ def up(
         typer.echo(_export(state))
         return
     state.create()
-    # -P: Python would import modules of the current folder, which may be a stranger's.
+    # Without -P, Python would import modules from the current folder, which another user may have written.
     daemon = [sys.executable, "-P", "-m", "tfoperator.cli.local_daemon"]
     command = [*daemon, str(state.root.resolve()), str(port), pods.runtime]
     if pods.allow_privileged:

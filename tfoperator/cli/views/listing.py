@@ -126,7 +126,7 @@ class JobPrinter:
         return self._output in (ListFormat.TABLE, ListFormat.WIDE)
 
     def place(self, found: Sequence[ListedJob], queues: Mapping[str, JobQueue]) -> None:
-        """Set the queue states of the jobs `found`: `queues`, by UID.
+        """Replace the known queue states of the jobs `found` by `queues`, which has the new states by UID.
 
         When the first job with a queue appears, a new table begins, which has the column for queues.
         """

@@ -238,8 +238,8 @@ class BaseComponentLauncher(abc.ABC):
     def _identity(self) -> str:
         """Return the digest of the program for the cache key, or "" if caching is impossible.
 
-        The class of a launcher that is not part of tfoperator may change the arguments of the program. So the digest
-        then includes the source file of this class.
+        If the launcher's class is not part of tfoperator, it may change the arguments of the program. So the digest
+        then includes a hash of the source file of this class.
         """
         identity, kind = self._cache_identity(), type(self)
         if not identity or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:

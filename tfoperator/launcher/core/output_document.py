@@ -1,4 +1,4 @@
-"""The JSON document output.json: our members, and the members that programs of Kubeflow Pipelines write.
+"""The JSON document output.json: the members of tfoperator, and the members that Kubeflow Pipelines' programs write.
 
 The module does no I/O.
 """

@@ -208,8 +208,9 @@ class PodLogs:
             raise KubeError(f"the time limit of {self.bounds.timeout:.0f} s was over")
         meta = pod.metadata
         with self._client.pod_log(meta.namespace, meta.name, run.container, previous=run.previous) as stream:
-            # The API selects logs by the pod's name. A replacement pod is created after its predecessor's end was
-            # seen, so a cache that still has this pod, after the log was opened, proves that the log is this pod's.
+            # The API finds a log by the pod's name, which a replacement pod may have, too. The operator creates the
+            # replacement only after its cache has shown the end of this pod. So if the cache still has this pod now,
+            # after the log was opened, the log belongs to this pod.
             now = self._pod_now(pod)
             if now is None:
                 raise PodGone(f"pod {meta.name} has gone")

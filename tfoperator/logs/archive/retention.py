@@ -178,7 +178,7 @@ def _giver(
     wanted = uses[namespace] + size
     oldest: dict[str, float] = {}
     for name, entries in pods.items():
-        if len(entries) > 1 and entries[-1][2] == spared:  # even if it is the oldest
+        if len(entries) > 1 and entries[-1][2] == spared:  # this pod stays, even if it is the oldest
             entries[-1], entries[-2] = entries[-2], entries[-1]
         if entries and entries[-1][2] != spared:
             oldest[name] = entries[-1][0]
