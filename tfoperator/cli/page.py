@@ -102,8 +102,8 @@ def is_local(client: Client) -> bool:
     """Return whether the client's server is a control plane on this machine.
 
     This is so if its address is a loopback address and its version is the version of the embedded API server. The
-    version alone is not enough, because any server can report any version. The page grants a local server more: it
-    shows pages at loopback addresses in frames.
+    version alone is not enough, because any server can report any version. The result must be certain: for a local
+    server, the page may also show other pages at loopback addresses (TensorBoards) in frames.
     """
     host = urlsplit(client.server).hostname or ""
     if host not in _LOOPBACK:

@@ -36,8 +36,8 @@ class LastComparison(NamedTuple):
 def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
     """Return the last comparison of a job from its status. Return None if the job's interval must start again at 15 s.
 
-    The interval starts again if the job was not compared yet, or if its record is further in the future than clocks may
-    differ. The comparisons of a finished job are not recorded any more, so it counts as compared now.
+    The interval starts again if the job was not compared yet, or if the time in its record is more than 5 minutes in
+    the future. The comparisons of a finished job are not recorded any more, so it counts as compared now.
     """
     ago = 0.0 if final_condition(job) is not None else record_age(job, now)
     if ago is None:

@@ -253,7 +253,7 @@ class TFJobClient(JobReader):
     def _change_spec(self, name: str, namespace: str | None, change: Callable[[TFJob], Mapping[str, Any]]) -> TFJob:
         """Patch the spec of a job that has not ended. `change` returns the patch of the spec for a job.
 
-        Retry if the server responds with 409, because the job has changed meanwhile.
+        If the server responds with 409, the job has changed in the meantime: read the job again, and retry.
         """
 
         def attempt() -> TFJob:

@@ -107,7 +107,7 @@ class JobAccess:
     ) -> list[Pod]:
         """Return the pods that match all filters, in this order: chief, workers by index, evaluator, parameter servers.
 
-        `is_master` selects the pod that leads the job. It is the chief or the master, or worker 0 if the job has
+        `is_master` selects the pod that leads the job. This pod is the chief or the master, or worker 0 if the job has
         neither. Raises JobNotFound.
         """
         which = ReplicaFilter(is_master, replica_type, replica_index)

@@ -90,7 +90,9 @@ def up(
 
 
 def _started(state: StateDirectory, command: list[str]) -> DaemonState:
-    """Start a control plane, and wait until it is ready. If another command starts it at the same time, wait for that.
+    """Start a control plane, and wait until it is ready.
+
+    If another command starts a control plane at the same time, wait until that control plane is ready.
 
     Raises CliError.
     """

@@ -144,7 +144,8 @@ def run(
 def _tracking() -> MlflowTracking:
     """Return the object that writes to MLflow.
 
-    It is made before the job starts. So if MLflow is missing, the CliError comes before the training, and not after it.
+    Call this function before the job starts. So if MLflow is missing, the CliError comes before the training, and not
+    after it.
     """
     from tfoperator.local.run.mlflow_tracking import MlflowTracking, TrackingError
 

@@ -60,7 +60,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
     def _places(self) -> dict[str, str]:
         """The paths at which the program finds artifacts of an object store, by the URLs of the artifacts.
 
-        It is empty unless the program needs files (`knows_files_only`).
+        The result is empty unless the program needs files (`knows_files_only`).
         """
         spec, context = self.component.executor_spec, self.context
         if not isinstance(spec, ExecutorContainerSpec) or not spec.knows_files_only or not self.sees_files:

@@ -13,7 +13,7 @@ class LauncherError(Exception):
 
 
 class ComponentError(LauncherError):
-    """The input is invalid. It is raised before the launcher creates a container."""
+    """The input is invalid. The error is raised before the launcher creates a container."""
 
 
 class TemplateError(ComponentError):

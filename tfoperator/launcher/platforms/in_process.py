@@ -269,7 +269,8 @@ class InProcessComponentLauncher(BaseComponentLauncher):
     def _with_what_it_set(self, output: Output | None, outputs: Mapping[str, list[ExecutorArtifact]]) -> Output | None:
         """Return output.json with the outputs whose ExecutorArtifacts the class has changed, added or removed.
 
-        An output in output.json itself wins. Raises PermanentFailure if a changed output can't be JSON.
+        If output.json itself contains an output, the change of its ExecutorArtifact is ignored. Raises PermanentFailure
+        if a changed output can't be JSON.
         """
         made: dict[str, Any] = {}
         try:

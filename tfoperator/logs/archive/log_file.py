@@ -65,10 +65,10 @@ def save_log(
 
 
 class _Halves:
-    """The last two parts of a log.
+    """The file of a log, while pieces are added to its end.
 
-    They are in two files until `close`. When a third part begins, the oldest part is dropped. So the end of the log is
-    always there.
+    Until `close`, the last two parts of the log are in two files. When a third part begins (`turn`), the oldest part is
+    dropped. So the end of the log is always kept.
     """
 
     def __init__(self, path: Path, room: Room) -> None:

@@ -230,7 +230,7 @@ class PodLogs:
 def _end_of(pod: Pod, now: datetime) -> datetime:
     """Return the end of the pod's last run, or the current time if a container is running.
 
-    By this time, the archive decides which pods to remove first.
+    The archive removes the pods with the earliest ends first.
     """
     ends = [run.end.finished_at if run.end is not None else None for run in runs_of(pod)]
     times = [end for end in ends if end is not None]

@@ -62,7 +62,7 @@ class Retention:
         return folder
 
     def add(self, folder: Path, target: PurePath, when: datetime, old: ArchivedPod | None = None) -> None:
-        """Move a finished folder, made from `old`, to its final place.
+        """Move a finished folder to its final place. `old` is the record that the place had when the folder was made.
 
         Remove the oldest pods if the archive is too large. Raises OSError. `when` is the time at which the pod ended,
         and not the present time. After a restart, the operator may fetch logs of old pods again. These logs must not

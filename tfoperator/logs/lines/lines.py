@@ -98,7 +98,8 @@ class ResumableLines:
     def _shortened(self, line: bytes, lines: list[str]) -> bytes:
         """Cut a line that is too long into pieces.
 
-        The pieces are always the same, however the line arrives. Return the part of the line that remains.
+        The line is always cut at the same positions, also if it arrives in several calls of `feed`. Return the part of
+        the line that remains.
         """
         while len(line) > MAX_LINE:
             lines += self._take(line[:MAX_LINE])

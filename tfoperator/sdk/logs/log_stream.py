@@ -1,6 +1,6 @@
 """Follows the logs of a job to its end.
 
-This includes containers that start or restart later, and pods that are created again.
+The stream also has the lines of containers that start or restart later, and of pods that are created again.
 """
 
 from __future__ import annotations

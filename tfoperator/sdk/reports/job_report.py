@@ -199,9 +199,9 @@ def _failed(status: ContainerStatus) -> bool:
 
 
 def _waits_again(status: ContainerStatus) -> bool:
-    """Return whether the container has run and waits for its next run.
+    """Return whether the container has run, and now waits for its next run or is in its next run.
 
-    This is never true for a pod that was stopped.
+    After a pod was stopped, its containers have ended for good, so the result is False.
     """
     ran = status.last_state is not None and status.last_state.terminated is not None
     return ran and _terminated(status) is None

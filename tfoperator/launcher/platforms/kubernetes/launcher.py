@@ -55,7 +55,7 @@ class PodWait(ObjectWait[PodView]):
     def deadline(self) -> float | None:
         """The time of `clock.monotonic()` until which the pod may wait, for example for a node (`PendingLimits`).
 
-        It is None while the pod doesn't wait.
+        The value is None while the pod doesn't wait.
         """
         if self._pending is None:
             return None
