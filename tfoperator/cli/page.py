@@ -77,13 +77,13 @@ class LastingPage:
             self._server.hold()
 
     def stop(self) -> None:
-        """Stop to serve, unless the page stays."""
+        """Stop serving, unless the page stays."""
         if not self._stays:
             self.close()
 
     @contextmanager
     def ended(self, run_dir: Path) -> Iterator[None]:
-        """Serve the records of the run while this block runs, and then stop to serve. Raises OSError, ValueError."""
+        """Serve the records of the run while this block runs, and then stop serving. Raises OSError, ValueError."""
         from tfoperator.local.run.recorded_run import RecordedRun
 
         with RecordedRun(run_dir) as recorded:
@@ -93,7 +93,7 @@ class LastingPage:
             self.close()
 
     def close(self) -> None:
-        """Stop to serve. Idempotent."""
+        """Stop serving. Idempotent."""
         if self._server is not None:
             self._server.stop()
 

@@ -27,7 +27,7 @@ _JITTER = 1.2  # candidates wait retry_period * (1 to 2.2), so that their reques
 
 
 class _Work:
-    """The leader's work, in its own thread."""
+    """Runs the leader's work in its own thread. `ended` is set when the work has ended. `error` is its exception."""
 
     def __init__(self, body: Callable[[StopSignal], None]) -> None:
         self.stop = StopSignal()

@@ -209,7 +209,7 @@ class TFJobClient(JobReader):
             sweep(self._client, where)
 
     def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded or JobQueued.
+        """Stop the job's pods until the job is resumed. Raises JobNotFound, JobEnded or JobQueued.
 
         If Kueue's built-in TFJob integration manages the job, Kueue would revert the change, so the method raises
         JobQueued. To stop such a job, set `spec.active` of its Workload to false. JobQueued names the Workload.

@@ -103,7 +103,7 @@ def in_queue(job: TFJob) -> bool:
 
 
 def job_queue(client: ApiClient, job: TFJob) -> JobQueue | None:
-    """Return the job's state in its queue. If it has no queue, return None without a request. Never raises."""
+    """Return the job's state in its queue. If the job has no queue, return None without a request. Never raises."""
     return job_queues(client, [job]).get(job.metadata.uid)
 
 

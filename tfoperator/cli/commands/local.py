@@ -92,9 +92,7 @@ def up(
 def _started(state: StateDirectory, command: list[str]) -> DaemonState:
     """Start a control plane, and wait until it is ready.
 
-    If another command starts a control plane at the same time, wait until that control plane is ready.
-
-    Raises CliError.
+    If another command starts a control plane at the same time, wait until that control plane is ready. Raises CliError.
     """
     from tfoperator.local.daemon.state_directory import RUNS_ALREADY
 

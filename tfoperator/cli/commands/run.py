@@ -207,7 +207,7 @@ def _load(files: list[str]) -> list[Manifest]:
     from tfoperator.local.manifest_resources import KNOWN, resource_of
 
     usable: list[Manifest] = []
-    idle = (STOCK_PARAMETER_SERVER,)  # no warning: the operator of this run has an image for the stock server
+    idle = (STOCK_PARAMETER_SERVER,)  # the operator of this run has an image for a parameter server without a template
     for manifest in checked_manifests(files, consequence="Nothing was started.", exit_code=EXIT_USAGE, idle=idle):
         if is_tfjob(manifest.obj) or resource_of(manifest.obj) is not None:
             usable.append(manifest)

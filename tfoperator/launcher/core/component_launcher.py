@@ -167,7 +167,8 @@ class BaseComponentLauncher(abc.ABC):
     def tmp_path(self) -> str:
         """The path of the directory, or the URL, to which the container may write output.json.
 
-        For a launch that another machine began, it is the path in the launch record, because the container uses it.
+        For a launch that another machine began, this is the path in the launch record, because the container uses that
+        path.
         """
         recorded = self._record.place.get("tmp_path", "") if self._record is not None and self.context.keeper else ""
         return self.context.tmp_path or recorded or str(self.work.tmp)

@@ -34,7 +34,7 @@ class PlatformConfigError(ComponentError):
 
 
 class NoLauncherError(ComponentError):
-    """No launcher accepts the component, or one of its platform configs."""
+    """The component can't be launched: no launcher accepts the component with any of its platform configs."""
 
 
 class WorkDirectoryError(ComponentError):

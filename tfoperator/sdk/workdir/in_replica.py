@@ -76,7 +76,8 @@ def copy(archive: str, size: int, until: float) -> str:
     """Copy the packed folder from the ConfigMap or the object store to `archive`, and return the hash of its bytes.
 
     The copy ends soon after `size` bytes, because a longer archive is not the folder that was sent. If the store does
-    not answer, wait for the next try: return "". After `until` (a time of `time.monotonic()`), raise the error instead.
+    not answer, return "", so that the caller tries again. After the time `until` (of `time.monotonic()`), raise the
+    error instead.
     """
     link, hashed = Path(SOURCE, "link"), hashlib.sha256()
     try:
