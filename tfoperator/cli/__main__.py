@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Without `arguments`, use the arguments of the process.
     """
-    if arguments is None:  # not called by another program, whose garbage collector must stay
+    if arguments is None:  # `main` is the whole program, so it may change the garbage collector
         _collect_rarely()
         arguments = sys.argv[1:]
     try:

@@ -94,9 +94,9 @@ class Saving:
     `after_step` of the loop, the program continues normally. Enter the context manager in the main thread. Not
     thread-safe.
 
-    The processes of a JAX job enter it after `jax.distributed.initialize`, begin at the same step, and each call
-    `after_step` for every step. Then all of them save and end after the same step, even if only one process gets
-    SIGTERM.
+    The processes of a JAX job enter the context manager after `jax.distributed.initialize`, begin at the same step, and
+    each call `after_step` for every step. Then all of them save and end after the same step, even if only one process
+    gets SIGTERM.
     """
 
     def __init__(self, save: Callable[[int], object], *, every: int = 0) -> None:

@@ -226,7 +226,7 @@ def _jobs(manifests: list[Manifest]) -> list[str]:
 def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
     """Print the result on standard output. If this fails, return an error that names the file with the result.
 
-    It never raises an error of a stream.
+    The function never raises an error of a stream.
     """
     stream = FragileStream(sys.stdout)
     print(json.dumps(msgspec.to_builtins(result), indent=2), file=stream, flush=True)

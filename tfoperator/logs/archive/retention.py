@@ -72,8 +72,8 @@ class Retention:
         namespace = target.parts[0]
         with self._lock:
             self._measure()
-        # Not under the lock, because it may send requests. A scan meanwhile may count the folder twice, until the next
-        # scan.
+        # `replace` runs without the lock, because it may send requests. A scan at the same time may count the folder
+        # twice. The next scan corrects this.
         size = self._place.replace(target, folder, when, old)
         with self._lock:
             self._claimed.pop(folder, None)

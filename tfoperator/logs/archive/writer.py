@@ -255,7 +255,7 @@ class LogArchive:
             known_runs.kept |= kept
             known_runs.lost |= tried - known_runs.kept
             before, known_runs.told = known_runs.told, known_runs.told or reporting
-        if self._pod_now(pod) is None:  # then `forget` may have been called before
+        if self._pod_now(pod) is None:  # the pod is gone, and `forget` may have run before
             self.forget(pod)
         return before
 

@@ -183,6 +183,6 @@ class RunLogReader:
             self._stop.wait(self._clock, settle / 6)
 
     def _hand_on(self, lines: list[str]) -> None:
-        self._tail = self._since_seconds = None  # after a cut, all new lines are wanted
+        self._tail = self._since_seconds = None  # after a broken connection, all new lines are wanted
         name, replica = self._pod.metadata.name, replica_name(self._pod)
         self._sink([LogLine(name, replica, self._run.container, line) for line in lines])

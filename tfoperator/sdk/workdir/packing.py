@@ -147,7 +147,7 @@ that fetches.
 """
 
 _GIT_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
-"""These options prevent that git runs programs that the settings of a foreign repository name. The last option is for a
+"""These options keep git from running programs that the settings of a foreign repository name. The last option is for a
 bare repository that consists of files which another repository tracks.
 """
 

@@ -182,7 +182,7 @@ class Scale(ChangeJob, frozen=True, kw_only=True):
 
 
 class Submit(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of the tool `submit`: either a manifest's text, or a file that the user named at the server's start."""
+    """The arguments of the tool `submit`: a manifest's text, or a file that the user named at the server's start."""
 
     manifest: Manifest | None = None
     file: (
