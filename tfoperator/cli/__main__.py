@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Without `arguments`, use the arguments of the process.
     """
-    if arguments is None:  # this is the program's own process, not a caller's: its garbage collector may be changed
+    if arguments is None:  # `main` is the whole program, so it may change the garbage collector
         _collect_rarely()
         arguments = sys.argv[1:]
     try:
@@ -48,8 +48,8 @@ def _collect_rarely() -> None:
     """Make the garbage collector of this process run rarely, and never when the process ends.
 
     When a process ends, the interpreter searches all imported modules for reference cycles, several times. This is not
-    needed, because the operating system frees the memory. Python calls exit functions in reverse order, so this
-    function is registered first: it runs after logs and streams are written.
+    needed, because the operating system frees the memory. Python calls exit functions in reverse order of registration.
+    `gc.freeze` is registered first, so it runs after the exit functions that write logs and streams.
     """
     gc.set_threshold(_FIRST_SEARCH, *gc.get_threshold()[1:])
     gc.callbacks.append(_after_first_search)

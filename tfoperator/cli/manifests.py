@@ -28,8 +28,8 @@ from tfoperator.kube.protocol.resources import NAMESPACES
 def is_tfjob(obj: dict[str, Any]) -> bool:
     """Return whether the author of an object probably means a TFJob.
 
-    This is so if its kind is TFJob or a misspelling of TFJob, or if it has no kind. TFJob's API group `kubeflow.org`
-    has many other kinds, for example PyTorchJob and Experiment. For these kinds, return False.
+    Return True if the kind is TFJob or a misspelling of TFJob, or if the object has no kind. TFJob's API group
+    `kubeflow.org` has many other kinds, for example PyTorchJob and Experiment. For these kinds, return False.
     """
     kind, version = obj.get("kind"), obj.get("apiVersion")
     if not isinstance(kind, str) or kind == TFJOBS.kind or older_version(obj) is not None:
@@ -79,7 +79,7 @@ def checked_manifests(
 ) -> list[Manifest]:
     """Read manifest files, and return their objects in order, after `checked` has checked them.
 
-    It raises the errors of `checked`, and ManifestError.
+    Raises the errors of `checked`, and ManifestError.
     """
     # Every file is read before the first warning is printed.
     manifests = [manifest for file in files for manifest in load_manifests(file)]

@@ -77,13 +77,13 @@ class LastingPage:
             self._server.hold()
 
     def stop(self) -> None:
-        """Stop to serve, unless the page stays."""
+        """Stop serving, unless the page stays."""
         if not self._stays:
             self.close()
 
     @contextmanager
     def ended(self, run_dir: Path) -> Iterator[None]:
-        """Serve the records of the run while this block runs, and then stop to serve. Raises OSError, ValueError."""
+        """Serve the records of the run while this block runs, and then stop serving. Raises OSError, ValueError."""
         from tfoperator.local.run.recorded_run import RecordedRun
 
         with RecordedRun(run_dir) as recorded:
@@ -93,7 +93,7 @@ class LastingPage:
             self.close()
 
     def close(self) -> None:
-        """Stop to serve. Idempotent."""
+        """Stop serving. Idempotent."""
         if self._server is not None:
             self._server.stop()
 
@@ -102,8 +102,8 @@ def is_local(client: Client) -> bool:
     """Return whether the client's server is a control plane on this machine.
 
     This is so if its address is a loopback address and its version is the version of the embedded API server. The
-    version alone is not enough, because any server can report any version. The page grants a local server more: it
-    shows pages at loopback addresses in frames.
+    version alone is not enough, because any server can report any version. The result must be certain: for a local
+    server, the page may also show other pages at loopback addresses (TensorBoards) in frames.
     """
     host = urlsplit(client.server).hostname or ""
     if host not in _LOOPBACK:

@@ -2,9 +2,9 @@
 
 It combines similar events, counts equal events, and drops events when there are too many. Every event is stored in etcd
 and costs an API call, so a job that fails in the same way for hours must not fill etcd or cost many calls. The three
-steps and their numbers are client-go's. They run in client-go's order: aggregate, count, filter. The code is pure
-except for its state. Each occurrence contains its time. A correlator serves one source (component and host), so the
-keys of its state don't contain the source.
+steps and their numbers are client-go's. They run in client-go's order: aggregate, count, filter. The code does no I/O
+and reads no clock: each occurrence contains its time. A correlator serves one source (component and host), so the keys
+of its state don't contain the source.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Key = tuple[str, ...]
 
 
 class Occurrence(msgspec.Struct, frozen=True):
-    """An occurrence that concerns an object."""
+    """Something that happened to an object, for example that a pod was created. It is not an event yet."""
 
     regarding: ObjectReference
     type: str
@@ -84,7 +84,8 @@ class Correlator:
         messages.add(occurrence.message)
         if len(messages) < _SIMILAR_LIMIT:
             return (*group, occurrence.regarding.field_path, occurrence.message), occurrence.message
-        # The set does not keep the new message. Messages that have their own events continue to be counted there.
+        # The set keeps only the messages that have their own events. If such a message occurs again, its own event is
+        # counted, and not the combined event.
         messages.discard(occurrence.message)
         return group, bounded(AGGREGATED_PREFIX + occurrence.message)
 

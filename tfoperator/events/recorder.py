@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 EventType = Literal["Normal", "Warning"]
 
 _QUEUE_SIZE = 1000
-_MAX_HELD = _QUEUE_SIZE // 2  # events that wait while other work has priority, at most: the other half stays free
-_MAX_HOLD_SECONDS = 5.0  # seconds
+_MAX_HELD = _QUEUE_SIZE // 2  # the maximum number of events that wait while other work has priority
+_MAX_HOLD_SECONDS = 5.0  # the maximum wait of these events
 _LOOK_PERIOD = 0.1  # seconds between two checks for other work
 _MAX_TRIES = 12
 _RETRY_SECONDS = 10.0
@@ -87,7 +87,7 @@ class EventRecorder:
         self._held: deque[Occurrence] = deque()  # events that wait while other work has priority, for a limited time
         self.dropped = 0
         """The number of occurrences that were not written because the queue was full or the recorder had stopped."""
-        self._overflowing = False  # from the first drop until half of the room is free again
+        self._overflowing = False  # from the first drop until half of the queue is free again
         self._flush_until = float("inf")
         self._thread: threading.Thread | None = None
         self._retrying = Retrying(
@@ -102,7 +102,7 @@ class EventRecorder:
     def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the API's name
         """Report an occurrence about an object. `reason` is in CamelCase for machines, `message` is for people.
 
-        It never blocks and never raises. A message is cut at 1024 characters.
+        The call never blocks and never raises. A message is cut at 1024 characters.
         """
         occurrence = Occurrence(regarding, type, reason, bounded(message), self._clock.now(), self._clock.monotonic())
         with self._changed:

@@ -120,7 +120,8 @@ class Candidate:
 
     def _look(self, lease: Lease, before: SeenLease) -> SeenLease:
         same = before.lease is not None and before.lease.record == lease.record
-        # If the response to this candidate's renewal was lost, the time of the renewal before it counts.
+        # If this candidate holds the lease and the record has changed, the response to its renewal was lost. The time
+        # of that renewal is unknown, so the time of the renewal before it counts.
         if same or lease.record.holder == self._lock.identity:
             return SeenLease(lease, before.since)
         return SeenLease(lease, self._clock.monotonic())

@@ -2,7 +2,8 @@
 
 A leader renews its lease every `retry_period`. A candidate takes over the lease if it has seen no change of the lease
 for the lease's own duration. A leader that can't renew the lease stops leading `renew_deadline` (10 s) after its last
-renewal. Other candidates can take over only after `lease_duration` (15 s). In the time between, the leader's work ends.
+renewal. Other candidates can take over only after `lease_duration` (15 s). In the 5 s between these two times, the work
+of the old leader must end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _JITTER = 1.2  # candidates wait retry_period * (1 to 2.2), so that their reques
 
 
 class _Work:
-    """The leader's work, in its own thread."""
+    """Runs the leader's work in its own thread. `ended` is set when the work has ended. `error` is its exception."""
 
     def __init__(self, body: Callable[[StopSignal], None]) -> None:
         self.stop = StopSignal()

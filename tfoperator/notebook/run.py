@@ -142,8 +142,9 @@ def run_locally(
 
     Raises LocalRunFailed if the run fails, is interrupted or takes too long. Raises FunctionSourceError if the function
     can't be sent, EnvironmentFailed if a package can't be installed, PermissionError if another user may replace the
-    files in `logs_dir`, ValueError for invalid arguments, and KeyboardInterrupt if the notebook interrupts it. When the
-    function returns or raises an exception, all processes of the run have ended. Any thread may call it.
+    files in `logs_dir`, ValueError for invalid arguments, and KeyboardInterrupt if the user interrupts the notebook's
+    cell. When `run_locally` returns or raises an exception, all processes of the run have ended. Any thread may call
+    it.
     """
     script = function_script(train_func, parameters)
     if min(num_workers or 0, num_ps_replicas, num_chief_replicas, gpus_per_worker, max_restarts) < 0:

@@ -71,8 +71,8 @@ class Progress:
 
     The time left is computed from the number of remaining steps and the pace since `initial_step`. If a program
     continues from a checkpoint, `initial_step` is the step of the checkpoint. At the end of the block, the last state
-    is sent at once. It is 100 % only if no exception was raised, and the last step was reached or the number of steps
-    was not known.
+    is sent at once. This state is 100 % only if no exception was raised, and the last step was reached or the number of
+    steps was not known.
     """
 
     def __init__(self, total_steps: int | None = None, *, initial_step: int = 0) -> None:

@@ -89,14 +89,14 @@ def end(step: int) -> NoReturn:
 class Saving:
     """A context manager for a loop of steps. It calls `save` every `every` steps, and before the program ends.
 
-    `save` is called with the number of completed steps. It returns after it has saved them. When the end is announced,
-    the next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If SIGTERM comes after the
-    last `after_step` of the loop, the program continues normally. Enter the context manager in the main thread. Not
+    `save(step)` gets the number of completed steps, and must return only after it has saved them. After SIGTERM, the
+    next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If SIGTERM comes after the last
+    `after_step` of the loop, the program continues normally. Enter the context manager in the main thread. Not
     thread-safe.
 
-    The processes of a JAX job enter it after `jax.distributed.initialize`, begin at the same step, and each call
-    `after_step` for every step. Then all of them save and end after the same step, even if only one process gets
-    SIGTERM.
+    The processes of a JAX job enter the context manager after `jax.distributed.initialize`, begin at the same step, and
+    each call `after_step` for every step. Then all of them save and end after the same step, even if only one process
+    gets SIGTERM.
     """
 
     def __init__(self, save: Callable[[int], object], *, every: int = 0) -> None:

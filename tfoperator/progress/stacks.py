@@ -1,7 +1,7 @@
 """Writes the stacks of a training program's threads to a file when the program gets a signal.
 
-`register()` makes Python's `faulthandler` write the stacks on SIGUSR1. The signal works while the program hangs, even
-in C code, and costs nothing until it comes. `python -m tfoperator.progress.stacks`, run in the same container, sends
+`register()` makes Python's `faulthandler` write the stacks on SIGUSR1. This works while the program hangs, even in C
+code, and takes no time until the signal comes. `python -m tfoperator.progress.stacks`, run in the same container, sends
 the signal to every registered process and prints their stacks. `tfoperator stacks` does the same from outside of the
 container. The module needs only the standard library.
 
@@ -71,10 +71,10 @@ def register() -> bool:
 def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -> Iterator[tuple[int, str]]:
     """Yield the ID and the stacks of every process that has registered in this folder, one process after the other.
 
-    If a process can't write its stacks, the reason is yielded instead. With `group`, processes of other process groups
-    are left out, because any program may create a file with any name. The signal is sent only to a process that handles
-    it, because the signal would end any other process. The process must also have the file open. For other programs,
-    the signal may have another meaning.
+    If a process can't write its stacks, the reason is yielded instead. A file's name is a process ID, and any program
+    may create a file in the folder. So the function sends SIGUSR1 only to a process that has the file open and that
+    handles SIGUSR1: the signal would end a process without a handler. With `group`, it also skips processes of other
+    process groups.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         pid = int(path.stem) if re.fullmatch("[0-9]{1,9}", path.stem) else 0

@@ -1,8 +1,8 @@
 """The double check: compares the caches with the live state in the API server, and repairs the caches.
 
 A *look* is one reading of the live state. A job that does not change (a quiet job) is compared less and less often. The
-set of all jobs has its own entry in the schedule, and the thread wakes up for this entry. This entry is needed for a
-job that is missing in the cache: it gets no resync, and the other entries don't find it.
+set of all jobs is compared, too. Only this comparison finds a job that is missing in the cache, because such a job gets
+no resync. The set has its own entry in the schedule, and the thread wakes up for this entry.
 
 Together with the set of all jobs, the double check looks for Workloads whose jobs are deleted
 (`controller/kueue/left.py`). If there are any, it compares all other collections, too: such a Workload waits for the

@@ -1,4 +1,4 @@
-"""Finds the changes that a cache has missed, by comparing the cache with the live state at two looks. Pure.
+"""Finds the changes that a cache has missed, by comparing the cache with the live state at two looks. No I/O.
 
 A single difference between the server and the cache proves nothing, because the cache may be slightly behind or already
 ahead. The cache has certainly missed a change in two cases. In the first case, two looks show the same difference, and
@@ -6,10 +6,10 @@ the cache has received nothing between them. In the second case, the cache has r
 missing change. A cache that receives changes, but has not reached this change yet, is only late. Another list would
 delay it more. If resourceVersions can't be compared, the second look alone decides.
 
-If they can be compared, the first look already shows that a cache is ahead: the version of its object is newer than the
-version of the whole list. It is not enough that this version is newer than the object's version in the list. After a
-restore of the server from a backup, the server's objects are older than the cached objects, and watches don't report
-this.
+If resourceVersions can be compared, the first look already shows whether the cache is ahead: then the version of the
+cached object is newer than the version of the whole list. A cached object that is only newer than the object in the
+list does not show this. After a restore of the server from a backup, the cached objects are newer than the server's
+objects, but the cache is wrong, and watches don't report this.
 
 The server's answer comes in pieces: pages of a list, or events of a watch. Each piece is compared with the cache at
 once, and only the differences are kept. So a look at a hundred thousand objects needs memory for only one page of them.

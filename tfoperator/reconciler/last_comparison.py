@@ -1,9 +1,9 @@
 """Computes the time of a job's last comparison from the job's status.
 
-Another process may have made the comparison. Pure. `status.lastReconcileTime` records when the job was last compared.
-The other times in the status show when the job last changed. The interval until the next comparison is the time without
-a change before the last comparison, plus 15 s. So these times suffice, and the status needs no other field. A quiet job
-is compared 15, 45, 105, 225 ... s after its last change.
+Another process may have made the comparison. The module does no I/O. `status.lastReconcileTime` records when the job
+was last compared. The other times in the status show when the job last changed. The interval until the next comparison
+is the time without a change before the last comparison, plus 15 s. So these times suffice, and the status needs no
+other field. A quiet job is compared 15, 45, 105, 225 ... s after its last change.
 
 The status has no time for some changes (an edit of the spec, a count). After a change of the leader, such a change is
 not known any more. Then the next comparison comes later than in the earlier process, but never later than the longest
@@ -36,8 +36,8 @@ class LastComparison(NamedTuple):
 def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
     """Return the last comparison of a job from its status. Return None if the job's interval must start again at 15 s.
 
-    The interval starts again if the job was not compared yet, or if its record is further in the future than clocks may
-    differ. The comparisons of a finished job are not recorded any more, so it counts as compared now.
+    The interval starts again if the job was not compared yet, or if the time in its record is more than 5 minutes in
+    the future. The comparisons of a finished job are not recorded any more, so it counts as compared now.
     """
     ago = 0.0 if final_condition(job) is not None else record_age(job, now)
     if ago is None:

@@ -92,7 +92,7 @@ class Look(msgspec.Struct, frozen=True):
 class _Collection:
     """The known state of one collection in one namespace ("" means all namespaces).
 
-    It is kept from one look to the next.
+    `Looker` keeps this object from one look to the next.
     """
 
     def __init__(self, client: ApiClient, resource: Resource, namespace: str, group: InformerGroup[Any]) -> None:

@@ -89,7 +89,8 @@ class Reconciler:
     def on_add(self, obj: TFJob) -> None:
         """Schedule a new job.
 
-        It is due after the shortest interval, or at the time that follows from the last comparison in its status.
+        The job is due after the shortest interval. If its status has the time of a comparison, the job is due one
+        interval after this time.
         """
         with self._lock:
             self._begin(obj, self._clock.monotonic())
@@ -186,7 +187,7 @@ class Reconciler:
     def reconcile(self) -> int:
         """Compare the jobs that are due, repair the caches, and return the number of compared jobs.
 
-        If no job is due, it makes no API call. Raises KubeError.
+        If no job is due, the method makes no API call. Raises KubeError.
         """
         started = self._clock.monotonic()
         with self._lock:

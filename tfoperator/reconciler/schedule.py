@@ -91,10 +91,10 @@ class Schedule:
         records: bool = True,
         within: float | None = None,
     ) -> None:
-        """Add a job, or replace its times, with its last comparison, which another process may have made.
+        """Add a job, or replace its times. `last` is its last comparison, which another process may have made.
 
-        `last` is None if it was never compared. The job is due after at least the shortest interval, and after at most
-        `within` seconds (default: the longest interval).
+        `last` is None if the job was never compared. The job is due after at least the shortest interval, and after at
+        most `within` seconds (default: the longest interval).
         """
         self.forget(uid)
         self.track(uid, now, records=records)
@@ -206,7 +206,7 @@ class Schedule:
     def _record_due(self, job: _Job) -> float:
         """Return the time at which a look is needed for the job's record.
 
-        The write may come half a shortest interval later.
+        The write comes up to half of the shortest interval after the look.
         """
         if job.recorded == job.compared == -math.inf:
             return job.due

@@ -3,7 +3,8 @@
 >>> from tfoperator.sdk import TFJobClient >>> with TFJobClient() as client: # doctest: +SKIP ...
 client.create_job("job.yaml") ... client.wait_for_job_conditions("mnist")
 
-A name is imported from its module when a program first uses it. So a program loads only the modules that it needs.
+The package imports a name from its module only when a program first uses the name. So a program loads only the modules
+that it needs.
 """
 
 from __future__ import annotations

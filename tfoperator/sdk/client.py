@@ -46,8 +46,9 @@ class TFJobClient(JobReader):
         """Return a client with its own control plane (API server, operator, node agent) in this process.
 
         The jobs run as processes of this machine. This client needs neither a cluster nor a kubeconfig. `run_dir` is
-        the directory for logs and volumes, which are kept. Without `run_dir`, `close()` deletes them. `close()` also
-        stops running jobs. Processes start in `work_dir`. Its default is the current directory. Raises OSError.
+        the directory for logs and volumes, which are kept. Without `run_dir`, they are in a temporary directory, which
+        `close()` deletes. `close()` also stops running jobs. Processes start in `work_dir`. Its default is the current
+        directory. Raises OSError.
         """
         # Imported late: most clients never need the control plane and its libraries.
         from tfoperator.local.controlplane import ControlPlane
@@ -204,11 +205,11 @@ class TFJobClient(JobReader):
         where = self._where(namespace)
         with job_errors(where, name):
             self._client.delete(TFJOBS, where, name, uid=uid, propagation_policy=propagation_policy)
-        with suppress(OSError, KubeError):  # if the object store fails, the next deletion sweeps
+        with suppress(OSError, KubeError):  # after a failure, the next `delete_job` removes the folders
             sweep(self._client, where)
 
     def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded or JobQueued.
+        """Stop the job's pods until the job is resumed. Raises JobNotFound, JobEnded or JobQueued.
 
         If Kueue's built-in TFJob integration manages the job, Kueue would revert the change, so the method raises
         JobQueued. To stop such a job, set `spec.active` of its Workload to false. JobQueued names the Workload.
@@ -242,7 +243,7 @@ class TFJobClient(JobReader):
     def _set_suspend(self, name: str, namespace: str | None, suspend: bool) -> TFJob:
         def change(job: TFJob) -> dict[str, Any]:
             queue = job_queue(self._client, job)
-            # Without Kueue a queue's name is only a label.
+            # In a cluster without Kueue, the label with the queue's name has no effect.
             if queue is not None and queue.state is not QueueState.NO_KUEUE and not queue.by_operator:
                 raise JobQueued(job, queue, active=not suspend)
             return {"runPolicy": {"suspend": suspend}}
@@ -252,7 +253,7 @@ class TFJobClient(JobReader):
     def _change_spec(self, name: str, namespace: str | None, change: Callable[[TFJob], Mapping[str, Any]]) -> TFJob:
         """Patch the spec of a job that has not ended. `change` returns the patch of the spec for a job.
 
-        Retry if the server responds with 409, because the job has changed meanwhile.
+        If the server responds with 409, the job has changed in the meantime: read the job again, and retry.
         """
 
         def attempt() -> TFJob:

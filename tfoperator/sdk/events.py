@@ -18,8 +18,8 @@ _MAX_NAME = 253  # of an object
 def job_named(event: JobEvent) -> str:
     """Return the name of the job to which an event refers; "" if the event is not about a job or a part of a job.
 
-    The parts of a job (pods, services, PodGroup) are recognized by their names, for example `mnist-worker-0`, because
-    the part may already be deleted.
+    The parts of a job (pods, services, PodGroup) are recognized by their names, for example `mnist-worker-0`. Their
+    labels are in no event, and can't be read after the part is deleted.
     """
     about = event.involved_object
     if about.kind in ("TFJob", "PodGroup"):
@@ -31,7 +31,7 @@ def job_named(event: JobEvent) -> str:
 def concerns(job: TFJob, event: JobEvent) -> bool:
     """Return whether the event is about the job, or about a pod, a service or the PodGroup of the job."""
     meta, about = job.metadata, event.involved_object
-    # An earlier job of this name had parts with the same names.
+    # An older event is about an earlier job of this name, or about its pods, which had the same names.
     if meta.creation_timestamp is not None and event.last_seen < meta.creation_timestamp:
         return False
     return job_named(event) == meta.name and (about.kind != "TFJob" or about.uid in ("", meta.uid))

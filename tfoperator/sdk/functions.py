@@ -35,8 +35,8 @@ DEFAULT_BASE_IMAGE = "tensorflow/tensorflow:2.18.0"
 _RESOURCES = {"gpu": GPU, "storage": "ephemeral-storage"}
 """Short names for resources, the same as in TrainingClient."""
 
-# The script is written to a file, because tracebacks and child processes need a file. The shell script has backquotes,
-# because a kubelet would replace $( ).
+# The script is written to a file, because tracebacks and child processes need a file. The shell script uses backquotes,
+# because a kubelet replaces $(NAME) in a command by the value of the variable NAME.
 _START_SCRIPT = 'folder=`mktemp -d`\nprintf "%s" "$1" > "$folder/{name}.py"\nexec python3 -u "$folder/{name}.py"'
 
 
@@ -108,7 +108,7 @@ class FunctionJob(msgspec.Struct, frozen=True):
 
 
 def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any] | None = None) -> str:
-    """Return a program that calls the function. If `parameters` are given, they are the function's only argument.
+    """Return the text of a program that calls the function. If `parameters` are given, they are its only argument.
 
     Raises FunctionSourceError if the source is missing, or if the function is not self-contained.
     """

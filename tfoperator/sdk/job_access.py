@@ -107,7 +107,7 @@ class JobAccess:
     ) -> list[Pod]:
         """Return the pods that match all filters, in this order: chief, workers by index, evaluator, parameter servers.
 
-        `is_master` selects the pod that leads the job. It is the chief or the master, or worker 0 if the job has
+        `is_master` selects the pod that leads the job. This pod is the chief or the master, or worker 0 if the job has
         neither. Raises JobNotFound.
         """
         which = ReplicaFilter(is_master, replica_type, replica_index)
@@ -192,11 +192,12 @@ class JobAccess:
         There is a `ReplicaLog` for each replica, with its pod and the source of the log. `archive_dir` (or
         `$TFOPERATOR_ARCHIVE_DIR`) is the operator's log archive. With it, the method also finds the logs of deleted
         pods. If a replica has no pod, it returns the replica's last archived log. With `previous`, it can return the
-        log of the replica's earlier pod. In the archive, a deleted job is found only by its name. Raises JobNotFound if
-        the requested logs don't exist; the error names the available logs. Raises JobElsewhere if MultiKueue runs the
-        job on another cluster, and OSError if the archive can't be read. The archive has no times of lines. So with
-        `since_seconds`, the method returns the whole log of a pod that was archived since then. With `tail_bytes`, only
-        this number of bytes at the end of each pod's log is kept.
+        log of the replica's earlier pod. For a deleted job, it returns the logs of the latest archived job with this
+        name. The archive has no times of lines. So with `since_seconds`, the method returns the whole log of a pod that
+        was archived since then. With `tail_bytes`, only this number of bytes at the end of each pod's log is kept.
+
+        Raises JobNotFound if the requested logs don't exist; the error names the available logs. Raises JobElsewhere if
+        MultiKueue runs the job on another cluster, and OSError if the archive can't be read.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps, tail_bytes)

@@ -1,7 +1,7 @@
 """The state of a job in its queue.
 
-It comes from the job's Workload, an object of Kueue, if the cluster has Kueue and the user may read Workloads. Only
-jobs with the label `kueue.x-k8s.io/queue-name`, and jobs that MultiKueue manages, cause requests. If data are not
+The state comes from the job's Workload, an object of Kueue, if the cluster has Kueue and the user may read Workloads.
+Only jobs with the label `kueue.x-k8s.io/queue-name`, and jobs that MultiKueue manages, cause requests. If data are not
 available, the result contains the reason, and the functions raise no error.
 """
 
@@ -103,15 +103,15 @@ def in_queue(job: TFJob) -> bool:
 
 
 def job_queue(client: ApiClient, job: TFJob) -> JobQueue | None:
-    """Return the job's state in its queue. If it has no queue, return None without a request. Never raises."""
+    """Return the job's state in its queue. If the job has no queue, return None without a request. Never raises."""
     return job_queues(client, [job]).get(job.metadata.uid)
 
 
 def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
     """Return the states of jobs in their queues, by UID. Jobs that have no queue are left out. Never raises.
 
-    The function makes one request for each fifty jobs of a namespace that have not ended, and one request for each
-    cluster on which MultiKueue runs some of these jobs. If Kueue is older than 0.15, it makes one more request.
+    The function makes one request for each fifty jobs of a namespace (ended jobs do not count), and one request for
+    each cluster on which MultiKueue runs some of these jobs. If Kueue is older than 0.15, it makes one more request.
     """
     states: dict[str, JobQueue] = {}
     asked: dict[str, dict[str, TFJob]] = {}
@@ -224,7 +224,8 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
         )
         queue = _without_workload(job, QueueState.UNKNOWN, message)
         return msgspec.structs.replace(queue, by_operator=not queue.multikueue)
-    # An elastic job that requests more workers has a second Workload, which waits for quota.
+    # An elastic job that requests more workers has a second Workload, which waits for quota. The first Workload has the
+    # state of the job.
     workload = max(
         workloads,
         key=lambda candidate: (not candidate.is_true("Finished"), candidate.is_true("QuotaReserved"), *_age(candidate)),
@@ -244,7 +245,7 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
 
 
 def _one_line(text: str) -> str:
-    """Return a text that Kueue wrote on one line, so that it can't look like several messages of tfoperator."""
+    """Return a message from Kueue without line ends, so that it can't look like several messages of tfoperator."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]} ..."
 

@@ -141,8 +141,8 @@ class JobReader(JobAccess):
     ) -> JobQueue | None:
         """Return the job's state in its Kueue queue, and why it waits.
 
-        If it has no queue, return None without a request. If the state can't be read, the result's `message` contains
-        the error. Raises JobNotFound.
+        If the job has no queue, return None without a request. If the state can't be read, the result's `message`
+        contains the error. Raises JobNotFound.
         """
         return job_queue(self._client, job or self.get_job(name, namespace))
 

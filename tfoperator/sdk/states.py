@@ -134,7 +134,7 @@ def was_stopped(pod: Pod) -> bool:
 def replica_state(pod: Pod) -> str:
     """Return a pod's state as a word, for example `Running`, `Stopping` or `ImagePullBackOff`.
 
-    This is `Stopped` or `Stopping`, or the reason for which a container waits, or else the pod's phase.
+    The word is `Stopped` or `Stopping`, or the reason for which a container waits, or else the pod's phase.
     """
     phase = replica_phase(pod) or "Pending"
     if was_stopped(pod) and phase != "Succeeded":

@@ -1,8 +1,8 @@
 """The present usage of CPUs, memory and GPUs by pods.
 
-It comes from the API `metrics.k8s.io`, which metrics-server serves in a cluster, and the local control plane on one
-machine. Many clusters have no such API, and many users have no right to read it. So values that are not available are
-left out without an error.
+The data come from the API `metrics.k8s.io`, which metrics-server serves in a cluster, and the local control plane on
+one machine. Many clusters have no such API, and many users have no right to read it. So values that are not available
+are left out without an error.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def _load(file: str) -> ComponentFile:
 def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchContext) -> BaseComponentLauncher:
     """Return the launcher that `wanted` names.
 
-    Otherwise, return the first launcher that accepts the component with a platform config of the file.
+    If `wanted` is "", return the first launcher that accepts the component with a platform config of the file.
     """
     from tfoperator import launcher as launchers
     from tfoperator.launcher import ComponentError, LocalComponentRunner, TFJobPlatformConfig, named_launcher

@@ -71,7 +71,7 @@ def up(
         typer.echo(_export(state))
         return
     state.create()
-    # -P: Python would import modules of the current folder, which may be a stranger's.
+    # Without -P, Python would import modules from the current folder, which another user may have written.
     daemon = [sys.executable, "-P", "-m", "tfoperator.cli.local_daemon"]
     command = [*daemon, str(state.root.resolve()), str(port), pods.runtime]
     if pods.allow_privileged:
@@ -90,9 +90,9 @@ def up(
 
 
 def _started(state: StateDirectory, command: list[str]) -> DaemonState:
-    """Start a control plane, and wait until it is ready. If another command starts it at the same time, wait for that.
+    """Start a control plane, and wait until it is ready.
 
-    Raises CliError.
+    If another command starts a control plane at the same time, wait until that control plane is ready. Raises CliError.
     """
     from tfoperator.local.daemon.state_directory import RUNS_ALREADY
 

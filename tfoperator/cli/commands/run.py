@@ -144,7 +144,8 @@ def run(
 def _tracking() -> MlflowTracking:
     """Return the object that writes to MLflow.
 
-    It is made before the job starts. So if MLflow is missing, the CliError comes before the training, and not after it.
+    Call this function before the job starts. So if MLflow is missing, the CliError comes before the training, and not
+    after it.
     """
     from tfoperator.local.run.mlflow_tracking import MlflowTracking, TrackingError
 
@@ -206,7 +207,7 @@ def _load(files: list[str]) -> list[Manifest]:
     from tfoperator.local.manifest_resources import KNOWN, resource_of
 
     usable: list[Manifest] = []
-    idle = (STOCK_PARAMETER_SERVER,)  # no warning: the operator of this run has an image for the stock server
+    idle = (STOCK_PARAMETER_SERVER,)  # the operator of this run has an image for a parameter server without a template
     for manifest in checked_manifests(files, consequence="Nothing was started.", exit_code=EXIT_USAGE, idle=idle):
         if is_tfjob(manifest.obj) or resource_of(manifest.obj) is not None:
             usable.append(manifest)
@@ -225,7 +226,7 @@ def _jobs(manifests: list[Manifest]) -> list[str]:
 def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
     """Print the result on standard output. If this fails, return an error that names the file with the result.
 
-    It never raises an error of a stream.
+    The function never raises an error of a stream.
     """
     stream = FragileStream(sys.stdout)
     print(json.dumps(msgspec.to_builtins(result), indent=2), file=stream, flush=True)

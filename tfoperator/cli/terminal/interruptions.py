@@ -12,7 +12,7 @@ from types import FrameType
 def in_thread(cancel: Callable[[], object]) -> Callable[[], None]:
     """Return a function for a signal handler.
 
-    It calls `cancel` in a new thread, because the handler's own thread may hold locks.
+    The function calls `cancel` in a new thread. The thread of a signal handler may hold a lock that `cancel` needs.
     """
     return lambda: threading.Thread(target=cancel, name="cancel", daemon=True).start()
 

@@ -92,7 +92,7 @@ class FragileStream:
     def when_lost(self, callback: Callable[[], None]) -> None:
         """Set the callback that is called when the stream can't be written any more.
 
-        If this is so already, call it at once.
+        If the stream is already lost, call the callback at once.
         """
         self._on_lost = callback
         if self.error is not None:

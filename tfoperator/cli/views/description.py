@@ -83,7 +83,7 @@ def print_description(
 def _elsewhere(job: TFJob, queue: JobQueue) -> str:
     """Return a line about the replicas of a job that MultiKueue runs on another cluster.
 
-    It contains the cluster, and the numbers of replicas by type.
+    The line contains the name of the cluster, and the numbers of replicas by type.
     """
     counts = [
         f"{kind}: {counts.active} active, {counts.succeeded} succeeded, {counts.failed} failed"

@@ -60,7 +60,7 @@ def find_jobs(
 def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodUsage]:
     """Return the CPUs and the memory that the pods of each job use now, by the job's namespace and name.
 
-    It takes one request, and is empty if the cluster has no metrics API.
+    The function makes one request. The result is empty if the cluster has no metrics API.
     """
     pods: dict[tuple[str, str], list[PodUsage]] = {}
     for pod in measured_pods(client.api, where, MANAGED_SELECTOR):
@@ -126,7 +126,7 @@ class JobPrinter:
         return self._output in (ListFormat.TABLE, ListFormat.WIDE)
 
     def place(self, found: Sequence[ListedJob], queues: Mapping[str, JobQueue]) -> None:
-        """Set the queue states of the jobs `found`: `queues`, by UID.
+        """Replace the known queue states of the jobs `found` by `queues`, which has the new states by UID.
 
         When the first job with a queue appears, a new table begins, which has the column for queues.
         """

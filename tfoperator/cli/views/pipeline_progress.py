@@ -113,7 +113,8 @@ class RunDisplay(Listener):
     def _tree(self) -> Tree:
         """Draw each step below the last of the steps after which it runs.
 
-        If there are several, its line names them all. The thread of rich's Live calls it, too.
+        If a step runs after several steps, its line names all of them. The thread of rich's Live also calls this
+        method.
         """
         from rich.text import Text
         from rich.tree import Tree

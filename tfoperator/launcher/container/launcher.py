@@ -1,9 +1,9 @@
 """Runs a container on any platform: attempts, their records, the result, and the removal of objects.
 
-For each attempt, the launcher makes these steps in this order. It removes the old output.json. It records the name of
-the new object (a Docker container, a pod or a TFJob). It creates the object. It records that the object exists. If the
-launcher is killed between two steps, the next launcher looks for an object with the recorded name, and continues with
-this object. Each attempt has a new name, so an object of an older attempt is never used.
+Each attempt has four steps. The launcher removes the old output.json, records the name of the new object (a Docker
+container, a pod or a TFJob), creates the object, and records that the object exists. If the launcher is killed between
+two steps, the next launcher looks for an object with the recorded name, and continues with this object. Each attempt
+has a new name, so an object of an older attempt is never used.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
     def _places(self) -> dict[str, str]:
         """The paths at which the program finds artifacts of an object store, by the URLs of the artifacts.
 
-        It is empty unless the program needs files (`knows_files_only`).
+        The result is empty unless the program needs files (`knows_files_only`).
         """
         spec, context = self.component.executor_spec, self.context
         if not isinstance(spec, ExecutorContainerSpec) or not spec.knows_files_only or not self.sees_files:

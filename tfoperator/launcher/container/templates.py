@@ -88,9 +88,10 @@ def render_container(
 
 
 def _closed(text: str) -> str:
-    """Return the text of a template that stands before a value, for Kubernetes.
+    """Return the text of a template before a placeholder, escaped for Kubernetes.
 
-    An unclosed `$(`, or a `$` at the end, is escaped. Otherwise a value such as `HOME)` could complete a reference.
+    An unclosed `$(`, or a `$` at the end, is escaped. Otherwise the value of the placeholder could complete a
+    reference: `$(` and the value `HOME)` would make `$(HOME)`.
     """
     return _DOLLAR.sub(lambda m: "$" + m[0] if m[0] == "$(" or (m.end() == len(text) and m[0] == "$") else m[0], text)
 

@@ -2,8 +2,8 @@
 
 An executor does the component's work: a container image with a command, or a class in this Python environment. Platform
 configs are separate from components, so the same component can run on every platform. A platform config has, for
-example, the environment variables. A runner can have a config for all components and a config for a single component;
-it merges the second over the first.
+example, the environment variables. A runner can have a config for all components and a config for a single component.
+The runner merges the config of the single component over the config for all components.
 """
 
 from __future__ import annotations
@@ -89,10 +89,11 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
 class Executor(Protocol):
     """A Python class that does a component's work. For each execution it is instantiated without arguments.
 
-    The method may also be named `Do`, as in TFX. `input_dict` and `output_dict` contain lists of `ExecutorArtifact`.
+    The method `do` may also be named `Do`, as in TFX. `input_dict` and `output_dict` contain lists of
+    `ExecutorArtifact`.
 
-    The method may raise `PermanentFailure` or `RetryableFailure`. `sys.exit(CODE)` has the same effect as this exit
-    code of a container. Any other exception is a permanent failure.
+    `do` may raise `PermanentFailure` or `RetryableFailure`. `sys.exit(CODE)` has the same effect as this exit code of a
+    container. Any other exception is a permanent failure.
     """
 
     def do(

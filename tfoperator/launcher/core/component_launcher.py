@@ -167,7 +167,8 @@ class BaseComponentLauncher(abc.ABC):
     def tmp_path(self) -> str:
         """The path of the directory, or the URL, to which the container may write output.json.
 
-        For a launch that another machine began, it is the path in the launch record, because the container uses it.
+        For a launch that another machine began, this is the path in the launch record, because the container uses that
+        path.
         """
         recorded = self._record.place.get("tmp_path", "") if self._record is not None and self.context.keeper else ""
         return self.context.tmp_path or recorded or str(self.work.tmp)
@@ -238,8 +239,8 @@ class BaseComponentLauncher(abc.ABC):
     def _identity(self) -> str:
         """Return the digest of the program for the cache key, or "" if caching is impossible.
 
-        The class of a launcher that is not part of tfoperator may change the arguments of the program. So the digest
-        then includes the source file of this class.
+        If the launcher's class is not part of tfoperator, it may change the arguments of the program. So the digest
+        then includes a hash of the source file of this class.
         """
         identity, kind = self._cache_identity(), type(self)
         if not identity or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:

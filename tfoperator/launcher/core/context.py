@@ -34,9 +34,9 @@ T = TypeVar("T")
 class RetryPolicy(msgspec.Struct, frozen=True):
     """A number of attempts, including the first attempt, and the waits between them in seconds.
 
-    The wait after attempt n is `initial * factor**(n-1)`, but at most `maximum`. It is then shortened by a random share
-    between 0 and `jitter`. If a server requests a longer wait with the header Retry-After, this wait is used, but at
-    most `longest_retry_after`.
+    The wait after attempt n is `initial * factor**(n-1)`, but at most `maximum`. The wait is then shortened by a random
+    share between 0 and `jitter`. If a server requests a longer wait with the header Retry-After, this wait is used, but
+    at most `longest_retry_after`.
     """
 
     attempts: int = 3
@@ -157,9 +157,9 @@ class LaunchContext:
     programs that can only use files. The launcher calls `still_ours` before it creates or stops anything; the function
     raises OwnershipLost if another launcher has taken over.
 
-    `mount` makes folders visible to a process at other paths. It returns the words to put before the process's command,
-    or None if this machine can't do it. Its second argument has folders that must stay visible. It may raise
-    PermanentFailure.
+    `mount` makes folders visible to a process at other paths. The function returns the words to put before the
+    process's command, or None if this machine can't do it. Its second argument has folders that must stay visible. It
+    may raise PermanentFailure.
     """
 
     work_dir: Path | None = None

@@ -13,7 +13,7 @@ class LauncherError(Exception):
 
 
 class ComponentError(LauncherError):
-    """The input is invalid. It is raised before the launcher creates a container."""
+    """The input is invalid. The error is raised before the launcher creates a container."""
 
 
 class TemplateError(ComponentError):
@@ -34,7 +34,7 @@ class PlatformConfigError(ComponentError):
 
 
 class NoLauncherError(ComponentError):
-    """No launcher accepts the component, or one of its platform configs."""
+    """The component can't be launched: no launcher accepts the component with any of its platform configs."""
 
 
 class WorkDirectoryError(ComponentError):

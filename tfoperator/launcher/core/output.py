@@ -124,9 +124,10 @@ class ContainerEnd(msgspec.Struct, frozen=True):
     failed. `timed_out` means that the pod's deadline ended the container, and that it exited with 0. In both cases, the
     container has succeeded only if it has written output.json, which a program writes at the end of its work.
 
-    `message` is for people. `output` is the content of output.json, if it is not a file that the launcher can read, but
-    for example the termination message of a pod. With `output_cut`, a part of it may be missing. `by_message` means
-    that output.json can only be the termination message. `image_id` is the image that ran, with its digest, if known.
+    `message` is for people. `output` is the content of output.json if the launcher can't read output.json as a file.
+    For example, it is the termination message of a pod. With `output_cut`, the end of `output` may be missing.
+    `by_message` means that output.json can only be the termination message. `image_id` is the image that ran, with its
+    digest, if known.
     """
 
     exit_code: int | None = None
@@ -151,7 +152,8 @@ def read_output(
     try:
         data = store.read(tmp_path)
         if end is not None and end.by_message and not data:
-            # The kubelet mounts a file for the termination message. On a volume, the mount leaves an empty file.
+            # The kubelet mounts a file for the termination message. In a volume, this mount leaves an empty
+            # output.json.
             data = None
         if data is None and end is not None:
             if end.output_cut:

@@ -1,4 +1,4 @@
-"""The JSON document output.json: our members, and the members that programs of Kubeflow Pipelines write.
+"""The JSON document output.json: the members of tfoperator, and the members that Kubeflow Pipelines' programs write.
 
 The module does no I/O.
 """
@@ -23,7 +23,7 @@ class MalformedOutput(Exception):
 
 
 class ErrorStatus(msgspec.Struct, frozen=True):
-    """The member `error_status`: the component has failed. Only with the code RETRYABLE_ERROR a retry can help."""
+    """The member `error_status`: the component has failed. A retry can help only if the code is RETRYABLE_ERROR."""
 
     code: Literal["PERMANENT_ERROR", "RETRYABLE_ERROR"] = "PERMANENT_ERROR"
     message: str = ""

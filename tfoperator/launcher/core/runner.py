@@ -146,7 +146,7 @@ class BaseComponentRunner(abc.ABC):
     def _run(self, pipeline: Any, component_launcher_infos: Mapping[str, ComponentLaunchInfo]) -> Any:
         """Run the components of a pipeline.
 
-        The infos are by component. Their order is an order in which the components can run.
+        `component_launcher_infos` has the launchers by component name, in an order in which the components can run.
         """
 
     def _merged(self, name: str) -> list[PlatformConfig]:

@@ -164,8 +164,8 @@ class InProcessComponentLauncher(BaseComponentLauncher):
     """Accepts class specs without a platform config. Text that the class prints is its log.
 
     `cancel` raises KeyboardInterrupt in the code of the class. If this code is in a call of C code, such as
-    `time.sleep`, the exception is raised after the call. If the class runs in the main thread, `cancel` can't do this:
-    a signal handler may raise KeyboardInterrupt, but only while `busy` is set.
+    `time.sleep`, the exception is raised after the call. If the class runs in the main thread, `cancel` does not
+    interrupt it. A signal handler may then raise KeyboardInterrupt, but only while `busy` is true.
     """
 
     kind = "in-process"
@@ -269,7 +269,8 @@ class InProcessComponentLauncher(BaseComponentLauncher):
     def _with_what_it_set(self, output: Output | None, outputs: Mapping[str, list[ExecutorArtifact]]) -> Output | None:
         """Return output.json with the outputs whose ExecutorArtifacts the class has changed, added or removed.
 
-        An output in output.json itself wins. Raises PermanentFailure if a changed output can't be JSON.
+        If output.json itself contains an output, the change of its ExecutorArtifact is ignored. Raises PermanentFailure
+        if a changed output can't be JSON.
         """
         made: dict[str, Any] = {}
         try:

@@ -320,7 +320,7 @@ def _own_python(folder: Path) -> dict[str, str]:
     library = next(place.glob("lib/python*/site-packages"))
     (library / "shared.pth").write_text("".join(f"{path}\n" for path in (*packages, _INNER_IMPORT)), "utf-8")
     (library / f"{_INNER}.py").write_text(_INNER_CODE, "utf-8")
-    for name in ("pip", "pip3"):  # otherwise `pip` would be the next on the PATH, which installs for the launcher
+    for name in ("pip", "pip3"):  # otherwise `pip` would be the next pip on PATH, which belongs to the launcher
         command = place / "bin" / name
         command.write_text('#!/bin/sh\nexec "${0%/*}/python3" -m pip "$@"\n', "utf-8")
         command.chmod(0o700)

@@ -112,7 +112,7 @@ class Bucket(Place):
 
         Raises ObjectChanged if another process has written the record since this process read it as `old`.
         """
-        del when  # the names of the files contain it
+        del when  # the names of the log files contain this time
         data = (folder / RECORD).read_bytes()
         new, before = file_names(decode_record(data)), file_names(old)
         sizes = {PurePosixPath(entry.key).name: entry.size for entry in self._objects.all(_key(target))}
@@ -133,7 +133,7 @@ class Bucket(Place):
         pods: dict[PurePath, tuple[float, int]] = {}
         for entry in self._objects.all():
             path = PurePosixPath(entry.key)
-            if len(path.parts) != 4:  # not ours
+            if len(path.parts) != 4:  # not a file in the folder of a pod
                 continue
             named = _TIME.search(path.name)
             time, size = pods.get(path.parent, (0.0, 0))
@@ -151,9 +151,9 @@ def _key(path: PurePath) -> str:
 
 
 def _new_scratch() -> tuple[Path, int]:
-    """Return a new directory, and the handle that keeps its lock.
+    """Return a new temporary directory, and the file descriptor that holds its lock.
 
-    Remove the directories of processes that were killed.
+    Also remove such directories of processes that were killed: these directories have no lock.
     """
     for old in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         try:
@@ -169,6 +169,6 @@ def _new_scratch() -> tuple[Path, int]:
         made = Path(tempfile.mkdtemp(prefix=_SCRATCH))
         handle = os.open(made, os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(handle, fcntl.LOCK_EX)
-        if made.exists():  # another process may have found it before it was locked
+        if made.exists():  # another process may have removed the directory before it was locked
             return made, handle
         os.close(handle)

@@ -42,10 +42,10 @@ def save_log(
 ) -> SavedLog:
     """Write a log to `path`.
 
-    If the log has more than `limit` bytes, the file keeps at least its last `limit / 2` bytes. `in_time` is called
-    after each piece, and `room` is called before each piece. If there is no room, more bytes are left out at the
-    beginning of the log. Raises OSError, and all errors of the iterator `pieces`. The file then contains the pieces
-    that came before the error.
+    If the log has more than `limit` bytes, the file keeps at least its last `limit / 2` bytes. `in_time()` is called
+    after each piece. If it returns False, the rest of the log is not written. `room` is called before each piece. If it
+    returns False, bytes at the beginning of the log are dropped. Raises OSError, and all errors of the iterator
+    `pieces`. The file then contains the pieces that came before the error.
     """
     halves = _Halves(path, room)
     complete, full = True, False
@@ -65,10 +65,10 @@ def save_log(
 
 
 class _Halves:
-    """The last two parts of a log.
+    """The file of a log, while pieces are added to its end.
 
-    They are in two files until `close`. When a third part begins, the oldest part is dropped. So the end of the log is
-    always there.
+    Until `close`, the last two parts of the log are in two files. When a third part begins (`turn`), the oldest part is
+    dropped. So the end of the log is always kept.
     """
 
     def __init__(self, path: Path, room: Room) -> None:
@@ -107,7 +107,7 @@ class _Halves:
         self._stream.close()
         if not self._older.exists():
             return
-        twice = size_of(self._path)  # while the two parts are joined
+        twice = size_of(self._path)  # bytes that exist twice while the two parts are joined
         if self._room(twice):
             with self._older.open("ab") as whole, self._path.open("rb") as end:
                 shutil.copyfileobj(end, whole)

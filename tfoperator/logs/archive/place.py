@@ -43,7 +43,8 @@ class Place:
     def root(self) -> Path:
         """The directory in which folders are filled before `replace`.
 
-        It is the archive's directory, or a temporary directory of this process.
+        For a directory as archive, this is the archive itself. For a URL, this is a temporary directory of this
+        process.
         """
         return self._root
 

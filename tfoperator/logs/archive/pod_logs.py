@@ -208,8 +208,9 @@ class PodLogs:
             raise KubeError(f"the time limit of {self.bounds.timeout:.0f} s was over")
         meta = pod.metadata
         with self._client.pod_log(meta.namespace, meta.name, run.container, previous=run.previous) as stream:
-            # The API selects logs by the pod's name. A replacement pod is created after its predecessor's end was
-            # seen, so a cache that still has this pod, after the log was opened, proves that the log is this pod's.
+            # The API finds a log by the pod's name, which a replacement pod may have, too. The operator creates the
+            # replacement only after its cache has shown the end of this pod. So if the cache still has this pod now,
+            # after the log was opened, the log belongs to this pod.
             now = self._pod_now(pod)
             if now is None:
                 raise PodGone(f"pod {meta.name} has gone")
@@ -229,7 +230,7 @@ class PodLogs:
 def _end_of(pod: Pod, now: datetime) -> datetime:
     """Return the end of the pod's last run, or the current time if a container is running.
 
-    By this time, the archive decides which pods to remove first.
+    The archive removes the pods with the earliest ends first.
     """
     ends = [run.end.finished_at if run.end is not None else None for run in runs_of(pod)]
     times = [end for end in ends if end is not None]

@@ -62,7 +62,7 @@ class Retention:
         return folder
 
     def add(self, folder: Path, target: PurePath, when: datetime, old: ArchivedPod | None = None) -> None:
-        """Move a finished folder, made from `old`, to its final place.
+        """Move a finished folder to its final place. `old` is the record that the place had when the folder was made.
 
         Remove the oldest pods if the archive is too large. Raises OSError. `when` is the time at which the pod ended,
         and not the present time. After a restart, the operator may fetch logs of old pods again. These logs must not
@@ -72,8 +72,8 @@ class Retention:
         namespace = target.parts[0]
         with self._lock:
             self._measure()
-        # Not under the lock, because it may send requests. A scan meanwhile may count the folder twice, until the next
-        # scan.
+        # `replace` runs without the lock, because it may send requests. A scan at the same time may count the folder
+        # twice. The next scan corrects this.
         size = self._place.replace(target, folder, when, old)
         with self._lock:
             self._claimed.pop(folder, None)
@@ -178,7 +178,7 @@ def _giver(
     wanted = uses[namespace] + size
     oldest: dict[str, float] = {}
     for name, entries in pods.items():
-        if len(entries) > 1 and entries[-1][2] == spared:  # even if it is the oldest
+        if len(entries) > 1 and entries[-1][2] == spared:  # this pod stays, even if it is the oldest
             entries[-1], entries[-2] = entries[-2], entries[-1]
         if entries and entries[-1][2] != spared:
             oldest[name] = entries[-1][0]

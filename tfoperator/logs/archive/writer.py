@@ -72,8 +72,9 @@ class LogArchive:
     """Keeps the logs of pods in an archive.
 
     Thread-safe. Its threads start when a deletion first waits for a log. `close()` ends them. `report(job, message)` is
-    called from any thread, with a message about logs that could not be kept. `pod_now` distinguishes successive pods
-    with the same name. It also limits the archive's memory to pods that exist.
+    called from any thread, with a message about logs that could not be kept. `pod_now(pod)` returns the pod as the
+    cache has it now, or None if the pod is gone, even if another pod has its name. The archive forgets the runs of pods
+    that are gone.
     """
 
     def __init__(
@@ -257,7 +258,7 @@ class LogArchive:
             known_runs.kept |= kept
             known_runs.lost |= tried - known_runs.kept
             before, known_runs.told = known_runs.told, known_runs.told or reporting
-        if self._pod_now(pod) is None:  # then `forget` may have been called before
+        if self._pod_now(pod) is None:  # the pod is gone, and `forget` may have run before
             self.forget(pod)
         return before
 

@@ -38,8 +38,8 @@ class ResumableLines:
     """Finds the new lines of a log that is read again. Use it in only one thread.
 
     `position` is the time stamp of the last line that an earlier process read: lines up to this time are skipped. It is
-    "" if there was no earlier process. A log may have no times, and the first connection may have requested only the
-    last lines. Then older lines count as new after the connection broke, because they can't be distinguished.
+    "" if there was no earlier process. If the log has no times, and the first connection has requested only the last
+    lines (`tail_lines`), older lines count as new after the connection broke.
     """
 
     def __init__(self, position: str = "", *, keep_times: bool = False) -> None:
@@ -98,7 +98,8 @@ class ResumableLines:
     def _shortened(self, line: bytes, lines: list[str]) -> bytes:
         """Cut a line that is too long into pieces.
 
-        The pieces are always the same, however the line arrives. Return the part of the line that remains.
+        The line is always cut at the same positions, also if it arrives in several calls of `feed`. Return the part of
+        the line that remains.
         """
         while len(line) > MAX_LINE:
             lines += self._take(line[:MAX_LINE])
@@ -138,7 +139,7 @@ class ResumableLines:
         # A later line ends the catching up, too: the file with the seen lines may have been rotated away.
         later = self._latest is None or instant > self._latest
         if self._catching_up and not later:
-            return False  # older than requested, or no longer remembered: lines are repeated in order
+            return False  # a known line that is not in `_recent` any more: known lines come before new lines
         self._catching_up = False
         if later:
             self._latest, self.position = instant, stamp

@@ -27,8 +27,8 @@ class NoLog(Exception):
 class LogConnection(Protocol):
     """The bytes of a log from a given time on. If the server supports it, each line begins with the time of writing.
 
-    Iteration ends normally at the end of the response. It raises LogCut when the connection breaks, and NoLog if a new
-    connection would also fail.
+    Iteration ends normally at the end of the response. The iterator raises LogCut when the connection breaks, and NoLog
+    if a new connection would also fail.
     """
 
     def __iter__(self) -> Iterator[bytes]: ...

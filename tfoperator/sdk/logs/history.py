@@ -23,8 +23,8 @@ class ReplicaLog(msgspec.Struct, frozen=True):
     """The log of one run of a replica's container.
 
     `text` is None if there is no log, because the run has not started or never existed. If the log is from the archive,
-    `archived` is the record of its pod, and `container` is the run in this record. `pod` of an archived log has only a
-    name and labels.
+    `archived` is the record of its pod, and `container` describes the run in this record. `pod` of an archived log has
+    only a name and labels.
     """
 
     pod: Pod

@@ -1,6 +1,6 @@
 """Follows the logs of a job to its end.
 
-This includes containers that start or restart later, and pods that are created again.
+The stream also has the lines of containers that start or restart later, and of pods that are created again.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _Item = Callable[[], object] | list[LogLine]
 class JobLogStream:
     """An iterator over the `LogLine`s of a job's pods as they are written.
 
-    Iterate only once and in one thread. It is also a context manager. Iteration ends when the job has ended and its
-    logs are read, or when any thread calls `close()`. For a single replica, it ends when the replica's pod has
-    succeeded. It raises KubeError if the server refuses a request. `which` selects pods. While the stream waits, it
-    calls `on_wait` in the iterating thread with a description of the state for which it waits, for example `waiting for
-    pods`. When the wait is over, it calls `on_wait` with "". The lines of a container come in order and only once, even
-    if connections break.
+    Iterate only once and in one thread. The stream is also a context manager. Iteration ends when the job has ended and
+    its logs are read, or when any thread calls `close()`. For a single replica, iteration ends when the replica's pod
+    has succeeded. Iteration raises KubeError if the server refuses a request. `which` selects pods. While the stream
+    waits, it calls `on_wait` in the iterating thread with a description of the state for which it waits, for example
+    `waiting for pods`. When the wait is over, it calls `on_wait` with "". The lines of a container come in order and
+    only once, even if connections break.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[s
                 timestamps=wanted.timestamps,
             ) as stream:
                 return end_of(stream, wanted.tail_bytes).decode(errors="replace")
-        except (NotFoundError, BadRequestError) as error:  # deleted, or not started; no previous run
+        except (NotFoundError, BadRequestError) as error:  # the pod is deleted, or this run does not exist
             logger.debug("no log of %s: %s", meta.name, error)
             return None
 

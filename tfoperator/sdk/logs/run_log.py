@@ -145,7 +145,7 @@ class RunLogReader:
         return log
 
     def _read(self) -> bool:
-        """Read one response. Return False if it broke off or was refused, and a retry may succeed."""
+        """Read one response. Return False if it broke off or the server refused it, and a retry may succeed."""
         name = self._pod.metadata.name
         try:
             self._log.read()
@@ -183,6 +183,6 @@ class RunLogReader:
             self._stop.wait(self._clock, settle / 6)
 
     def _hand_on(self, lines: list[str]) -> None:
-        self._tail = self._since_seconds = None  # after a cut, all new lines are wanted
+        self._tail = self._since_seconds = None  # after a broken connection, all new lines are wanted
         name, replica = self._pod.metadata.name, replica_name(self._pod)
         self._sink([LogLine(name, replica, self._run.container, line) for line in lines])

@@ -92,12 +92,12 @@ def job_facts(
     events: Sequence[JobEvent] = (),
     place: LogPlace = kubectl_logs,
 ) -> JobFacts:
-    """Return the facts about the job. They include two runs of each current pod, and the runs in the archive.
+    """Return the facts about the job, with the current and the previous run of each pod, and the runs in the archive.
 
     For each pod, one or two logs are read. If `client` is None, no log is read. A log that is not available is empty,
     for example because the node is gone or this user may not read logs. `events` are the events of the job and its
-    pods. They show why a volume is not mounted, and why replicas were disrupted. If `now` is None, replicas that never
-    had a pod are left out. `place` returns where the logs of the current pods are.
+    pods. They show why a volume is not mounted, and why replicas were disrupted. If `now` is None, replicas without a
+    pod are left out, unless the archive has their runs. `place` returns where the logs of the current pods are.
     """
     present = {pod.metadata.uid for pod in pods}
     old: dict[str, list[ArchivedPod]] = {}
@@ -199,9 +199,9 @@ def _failed(status: ContainerStatus) -> bool:
 
 
 def _waits_again(status: ContainerStatus) -> bool:
-    """Return whether the container has run and waits for its next run.
+    """Return whether the container has run, and now waits for its next run or is in its next run.
 
-    This is never true for a pod that was stopped.
+    After a pod was stopped, its containers have ended for good, so the result is False.
     """
     ran = status.last_state is not None and status.last_state.terminated is not None
     return ran and _terminated(status) is None
@@ -221,7 +221,7 @@ def _state(pod: Pod) -> FinalState:
 def _was_stopped(pod: Pod) -> bool:
     """Return whether the pod was stopped while its replica was running.
 
-    The operator, the pod's own deadline or the end of the run may have ended it.
+    The operator, the pod's `activeDeadlineSeconds` or the end of the run (`tfoperator run`) may have stopped it.
     """
     if pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_RUN:
         return True

@@ -1,10 +1,10 @@
 """Brings a packed folder to the replicas of a job.
 
 The folder is in a ConfigMap. A larger folder is in an object store, and a Secret has a link to it. The job is created
-first. Its pods wait for the ConfigMap or the Secret, which this module then creates. The job owns it. So if the client
-dies at any moment, Kubernetes later deletes the ConfigMap or Secret together with the last job that owns it. `sweep`
-removes a folder from the object store when no job with its hash exists any more. Jobs with the same folder (the same
-hash) share these objects.
+first. Its pods wait for the ConfigMap or the Secret, which this module then creates. The job is an owner of this
+object. So if the client dies at any moment, Kubernetes later deletes the ConfigMap or Secret together with the last job
+that owns it. `sweep` removes a folder from the object store when no job with its hash exists any more. Jobs with the
+same folder (the same hash) share these objects.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Folder:
 
         Raises WorkdirError if a replica type has no command.
         """
-        job: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(manifest))  # in which replicas share nothing
+        job: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(manifest))  # a deep copy
         script, size = verbatim(inspect.getsource(in_replica)), str(len(self.package.content))
         start = ["python3", "-c", script, self.package.digest, size, verbatim(self._requirements)]
         source = {"secret": {"secretName": self.name}} if self._store else {"configMap": {"name": self.name}}
@@ -136,7 +136,7 @@ class Folder:
             body["stringData"] = {"link": link}
         else:
             body.update(binaryData={"archive": b64encode(self.package.content).decode()}, immutable=True)
-        # The patch merges owners, so other owners stay. An immutable archive has the same data, or the server refuses.
+        # The patch adds an owner, and keeps the other owners. The server refuses other data in an immutable ConfigMap.
         if existing.uid:
             meta["resourceVersion"] = existing.resource_version
             client.patch(resource, place, self.name, body, decode_metadata, patch_type=PatchType.STRATEGIC)
@@ -166,7 +166,7 @@ def sweep(client: Client, namespace: str, store: str = "") -> None:
     store = store or os.environ.get(STORE_VARIABLE, "")
     if store:
         objects = _objects(client, namespace, store)
-        keys = [info.key for info in objects.all()]  # before the jobs: what is written later stays
+        keys = [info.key for info in objects.all()]  # before the jobs: objects of later jobs stay
         living = {job.labels[LABEL_WORKDIR] for job in _jobs(client, namespace)}
         objects.delete(key for key in keys if key.partition("/")[0] not in living)
 

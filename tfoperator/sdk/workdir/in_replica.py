@@ -42,7 +42,7 @@ def main(digest: str, size: str, requirements: str, *command: str) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"), own)))
         if requirements:
             install(requirements)
-        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and a program would inherit that
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and the program would inherit this
             signal.signal(ignored, signal.SIG_DFL)
         os.execvp(command[0], command)
     except (OSError, http.client.HTTPException, tarfile.TarError) as error:
@@ -60,10 +60,10 @@ def unpack(digest: str, size: int) -> str:
             fail("the hash of the received folder differs from the hash of the folder that was sent")
         time.sleep(PAUSE)
     with tarfile.open(archive, "r:gz", encoding="utf-8", errors="surrogateescape") as tar:
-        for name in tar.getnames():  # Python's filter would rename some of them without a word
+        for name in tar.getnames():  # Python's filter would only remove a leading / from a name
             if os.path.isabs(name) or ".." in name.split("/"):
                 fail(f"the folder contains a file {name!r}, whose path is outside of the folder")
-        if hasattr(tarfile, "data_filter"):  # else the hash, which is in the job, vouches for who made it
+        if hasattr(tarfile, "data_filter"):  # older versions of Python have no filter
             tar.extraction_filter = tarfile.data_filter
         tar.extractall(fresh)
     os.remove(archive)
@@ -76,7 +76,8 @@ def copy(archive: str, size: int, until: float) -> str:
     """Copy the packed folder from the ConfigMap or the object store to `archive`, and return the hash of its bytes.
 
     The copy ends soon after `size` bytes, because a longer archive is not the folder that was sent. If the store does
-    not answer, return "" until the monotonic time `until`, so that the caller tries again, and then raise the error.
+    not answer, return "", so that the caller tries again. After the time `until` (of `time.monotonic()`), raise the
+    error instead.
     """
     link, hashed = Path(SOURCE, "link"), hashlib.sha256()
     try:

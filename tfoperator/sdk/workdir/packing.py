@@ -31,8 +31,8 @@ IGNORE_FILE = ".tfoperatorignore"
 MAX_BYTES = 100 << 20
 """The default limit of a folder's size before compression, in bytes."""
 
-_MAX_RULES = 1 << 20  # bytes of the file with the rules
-_HEADER = 512  # bytes of a file in an archive, beside its content
+_MAX_RULES = 1 << 20  # the maximum size of `.tfoperatorignore` in bytes
+_HEADER = 512  # bytes that a tar archive adds to each file's content
 _NEVER = {".git", ".tfoperator"}
 _OWN = Path(tfoperator.__file__).parent
 _SECRET = re.compile(r"(.*/)?(\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.pypirc|[^/]*\.(pem|key|p12|pfx))")
@@ -65,7 +65,7 @@ class _Entry(NamedTuple):
 
 
 def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
-    """Pack a folder. The archive contains all files in the state that they had at the same time.
+    """Pack a folder. The archive contains all files as they were at one moment.
 
     Raises WorkdirError. Raises OSError with the name of the file. A file is read only if its parent folders are real
     folders below `folder`, and not symbolic links.
@@ -147,7 +147,7 @@ that fetches.
 """
 
 _GIT_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
-"""These options prevent that git runs programs that the settings of a foreign repository name. The last option is for a
+"""These options keep git from running programs that the settings of a foreign repository name. The last option is for a
 bare repository that consists of files which another repository tracks.
 """
 
@@ -172,7 +172,7 @@ def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
         return None
     if done.returncode and b"not a git repository" in done.stderr:
         return None
-    # Git also goes on after an error, without the files that it could not look up.
+    # After an error, git may continue and exit with 0, but without the files that it could not read.
     if done.returncode or _GIT_ERROR.search(done.stderr):
         raise WorkdirError(f"{folder}: git can't list its files: {os.fsdecode(done.stderr).strip()}")
     names: set[str] = set()

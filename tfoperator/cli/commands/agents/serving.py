@@ -82,7 +82,7 @@ def mcp(
 
 
 def _place_of_pipelines(place: str) -> Path | str:
-    """Return the absolute path, or the URL. Raises CliError for a URL that can't be used."""
+    """Return the value of `--pipelines`: an absolute path, or a URL. Raises CliError for a URL that can't be used."""
     if "://" not in place:
         return Path(place).absolute()
     from tfoperator.cli.commands.pipeline.opening import in_words

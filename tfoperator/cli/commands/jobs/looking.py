@@ -58,7 +58,7 @@ def get(
     from tfoperator.cli.views.listing import JobPrinter, ListedJob, find_jobs, usage_of_jobs, watch_jobs
 
     of_runs = [word for word in wanted if of_run(word, cluster)[0] is not None]
-    groups = [[word] for word in wanted] if of_runs else [wanted]  # a run has an API of its own
+    groups = [[word] for word in wanted] if of_runs else [wanted]  # each run has its own API server
     listed_jobs: list[ListedJob] = []
     failures: list[Exception] = []
     usage: dict[tuple[str, str], PodUsage] = {}

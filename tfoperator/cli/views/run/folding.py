@@ -43,7 +43,7 @@ class Folding:
     def holds(self, prefix: str, text: str, now: float) -> bool:
         """Hold a line back if it is a line of TensorFlow itself.
 
-        Return whether it is held back: then do not show it now.
+        Return True if the line is held back: the caller must not show it now.
         """
         if text[:1] not in "IWT2" or not _OWN_LINE.match(text) or _BEGINS_MESSAGE.search(text):
             return False

@@ -111,7 +111,7 @@ class LiveView(View):
     def _detail(self, uid: str, row: ReplicaRow, url: str) -> Text:
         """Return the last cell of a replica's row.
 
-        It contains the time until the replica is killed, or else its progress bar, its problem, or its URL.
+        The cell contains the time until the replica is killed, or else its progress bar, its problem, or its URL.
         """
         if countdown := self.countdown(uid):
             return Text(countdown, style="yellow")

@@ -26,7 +26,7 @@ _COUNTDOWN_EVERY = 3.0
 class PlainView(View):
     """Prints plain lines such as `[worker-0] text`.
 
-    These are all log lines of all containers, and each change of a job or a replica.
+    The lines are all log lines of all containers, and a line for each change of a job or a replica.
     """
 
     shows_every_line = True

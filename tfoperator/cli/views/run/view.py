@@ -177,7 +177,7 @@ class View(RunListener, ABC):
         return not self._verbose and len(self._rows) > 1 and self._folding.holds(prefix, text, time.monotonic())
 
     def unfold(self, *, all_of_them: bool = False) -> None:
-        """Show the lines that were held back until several replicas had printed them."""
+        """Show the lines of TensorFlow that were held back for `folding.WAIT` seconds, or all held lines."""
         if lines := self._folding.due(math.inf if all_of_them else time.monotonic()):
             self.show(lines)
 

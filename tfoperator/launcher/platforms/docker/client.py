@@ -81,7 +81,7 @@ def read_file(container: Container, path: str) -> bytes:
     `parse_output` refuses both. Raises docker's NotFound.
     """
     stream, described = container.get_archive(path)
-    if described.get("linkTarget") or int(described.get("mode", 0)) & ~0o7777:  # Go's bits: a folder, a link, a pipe
+    if described.get("linkTarget") or int(described.get("mode", 0)) & ~0o7777:  # Go's bits of a folder, link or pipe
         return b""
     archive = bytearray()
     for chunk in stream:

@@ -1,6 +1,6 @@
 """Users' platform configs for pods, and `Pod`, which builds pod specs for them.
 
-A config consists of layers. They are merged in order over the pod that the launcher makes.
+A config consists of layers. The layers are merged in order over the pod that the launcher makes.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class PodWait(ObjectWait[PodView]):
     def deadline(self) -> float | None:
         """The time of `clock.monotonic()` until which the pod may wait, for example for a node (`PendingLimits`).
 
-        It is None while the pod doesn't wait.
+        The value is None while the pod doesn't wait.
         """
         if self._pending is None:
             return None
@@ -85,7 +85,7 @@ class PodWait(ObjectWait[PodView]):
         return lost_end(self._last, f"{self._calls.namespace}/{self._name}")
 
     def check_deadline(self) -> None:
-        """Raise NeverStarted if the pod has waited for too long, or can't start, because its image name is invalid."""
+        """Raise NeverStarted if the pod has waited for too long, or can never start (an invalid image name)."""
         waits, deadline = self._pending, self.deadline
         if waits is None or deadline is None:
             return

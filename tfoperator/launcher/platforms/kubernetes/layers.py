@@ -73,9 +73,10 @@ def _items(value: Any, key: str) -> list[Json]:
 
 
 def _prepared(base: Any, patch: Json, keys: Mapping[str, str], path: str) -> Json:
-    """Return the patch, with the directive `$retainKeys` in items whose new source replaces an old source.
+    """Return the patch, with `$retainKeys` added to each volume or variable whose source it changes.
 
-    Raises StrategicMergeError if the merge would lose an item of a list.
+    With this directive, the merge removes the old source. Raises StrategicMergeError if the merge would lose an item of
+    a list.
     """
     out: Json = {}
     for name, value in patch.items():

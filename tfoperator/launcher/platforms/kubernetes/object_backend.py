@@ -81,7 +81,7 @@ class ObjectWait(abc.ABC, Generic[V]):
 
 
 class ObjectBackend:
-    """The `container.Backend` for pods and TFJobs. `kind` waits for them. `manifest` is the object without its name."""
+    """The `container.Backend` for a pod or a TFJob. `kind` waits for its end. `manifest` has no name yet."""
 
     def __init__(
         self, launch: Launch, client: Client, namespace: str, kind: type[ObjectWait[Any]], manifest: Json

@@ -1,6 +1,6 @@
 """The answers of the tools, as types: their JSON Schemas are the output schemas of the tools.
 
-The tools return texts unchanged. Then `server` makes the texts safe for an agent, and shortens the answer.
+The tools return texts unchanged. Then `protocol.server` makes the texts safe for an agent, and shortens the answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 class StrangersAnswer(ToolAnswer, frozen=True, kw_only=True):
-    """An answer with texts from unknown authors, for example log lines. `as_data` puts the notice first."""
+    """An answer with texts from unknown authors, for example log lines. `notice` warns the agent about these texts."""
 
     notice: str = NOTICE
 

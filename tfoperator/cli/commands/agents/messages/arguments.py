@@ -1,7 +1,8 @@
 """The arguments of the tools, as types: their JSON Schemas are the input schemas of the tools.
 
-Texts that become parts of URLs and paths have patterns. So the name of a job can't be an option (`--all`) or a path
-(`../x`). A `$` of Python also matches before a line end at the end of the text, so a pattern ends with `$(?!\\n)`.
+Texts that become parts of URLs and paths must match patterns. So the name of a job can't be an option (`--all`) or a
+path (`../x`). In Python, `$` also matches before a line end at the end of the text. So each pattern ends with
+`$(?!\\n)`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class AboutJob(ToolArguments, frozen=True, kw_only=True):
 
 
 class ListJobs(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of list_jobs."""
+    """The arguments of the tool `list_jobs`."""
 
     namespace: Namespace | None = None
     all_namespaces: Annotated[bool, Meta(description="Jobs of every namespace.")] = False
@@ -87,13 +88,13 @@ class ListJobs(ToolArguments, frozen=True, kw_only=True):
 
 
 class Explain(AboutJob, frozen=True, kw_only=True):
-    """The arguments of explain."""
+    """The arguments of the tool `explain`."""
 
     whole: Annotated[bool, Meta(description="Return the whole report as data, too.")] = False
 
 
 class ReadLogs(AboutJob, frozen=True, kw_only=True):
-    """The arguments of logs."""
+    """The arguments of the tool `logs`."""
 
     replica: ReplicaWord | None = None
     all_replicas: Annotated[
@@ -113,11 +114,11 @@ class ReadLogs(AboutJob, frozen=True, kw_only=True):
 
 
 class Progressing(AboutJob, frozen=True, kw_only=True):
-    """The arguments of progress."""
+    """The arguments of the tool `progress`."""
 
 
 class TakeStacks(AboutJob, frozen=True, kw_only=True):
-    """The arguments of stacks."""
+    """The arguments of the tool `stacks`."""
 
     replica: ReplicaWord | None = None
 
@@ -129,19 +130,19 @@ class WithManifest(ToolArguments, frozen=True, kw_only=True):
 
 
 class Validate(WithManifest, frozen=True, kw_only=True):
-    """The arguments of validate_manifest."""
+    """The arguments of the tool `validate_manifest`."""
 
     strict: Annotated[bool, Meta(description="Treat warnings as errors.")] = False
 
 
 class ExplainField(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of explain_field."""
+    """The arguments of the tool `explain_field`."""
 
     field: FieldPath
 
 
 class Migrate(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of migrate."""
+    """The arguments of the tool `migrate`."""
 
     manifest: Manifest | None = None
     namespace: Namespace | None = None
@@ -149,7 +150,7 @@ class Migrate(ToolArguments, frozen=True, kw_only=True):
 
 
 class PipelineRunsAsked(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of pipeline_runs."""
+    """The arguments of the tool `pipeline_runs`."""
 
     run: RunId | None = None
     pipeline: Annotated[str, Meta(max_length=200, description="Only the runs of this pipeline.")] = ""
@@ -157,7 +158,7 @@ class PipelineRunsAsked(ToolArguments, frozen=True, kw_only=True):
 
 
 class LineageAsked(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of lineage."""
+    """The arguments of the tool `lineage`."""
 
     artifact: Annotated[str, Meta(min_length=1, max_length=2000, description="The URI or the id of an artifact.")]
     downstream: Annotated[
@@ -172,7 +173,7 @@ class ChangeJob(AboutJob, frozen=True, kw_only=True):
 
 
 class Scale(ChangeJob, frozen=True, kw_only=True):
-    """The arguments of scale."""
+    """The arguments of the tool `scale`."""
 
     replicas: Annotated[
         dict[str, Annotated[int, Meta(ge=0, le=10000)]],
@@ -181,7 +182,7 @@ class Scale(ChangeJob, frozen=True, kw_only=True):
 
 
 class Submit(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of submit: either a manifest's text, or a file that the user named when the server was started."""
+    """The arguments of the tool `submit`: a manifest's text, or a file that the user named at the server's start."""
 
     manifest: Manifest | None = None
     file: (
@@ -193,7 +194,7 @@ class Submit(ToolArguments, frozen=True, kw_only=True):
 
 
 class Run(ToolArguments, frozen=True, kw_only=True):
-    """The arguments of run. The numbers of replicas and `arguments` are for programs, not for manifests."""
+    """The arguments of the tool `run`. The numbers of replicas and `arguments` are for programs, not for manifests."""
 
     file: Annotated[str, Meta(max_length=4096, description="A file that the user named at the start of this server.")]
     workers: Annotated[int, Meta(ge=1, le=64)] | None = None

@@ -4,9 +4,9 @@ The client is the program in which the agent runs. If the client can't show ques
 use it without the user. If the client can show questions, the agent gets no token, so it can't make the change alone.
 How the client gets the question depends on the version of the protocol:
 
-- Since 2026-07-28 the result of the call is the question. The client asks the user, and calls the tool again with the
-  user's answer and the token, which the agent does not see.
-- Before, the server sends the question while the call is under way.
+- In version 2026-07-28 and later, the result of the call is the question. The client asks the user, and calls the tool
+  again with the user's answer and the token, which the agent does not see.
+- In earlier versions, the server sends the question during the call.
 
 Only a user who accepts confirms a change. If the user declines, closes the question or does not answer, nothing
 changes.

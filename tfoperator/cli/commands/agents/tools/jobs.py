@@ -123,7 +123,8 @@ def explained_by(report: Report, word: str, *, whole: bool = False) -> answers.E
 def cause_of(report: Report) -> str:
     """Return the cause of the job's state in one line.
 
-    This is the first failure. Without a failure, it is the stall, the job's message, and the reason why replicas wait.
+    If a replica has failed, the line describes the first failure. Otherwise, it describes the stall, the job's message,
+    and the reason why replicas wait.
     """
     failure = report.culprit
     if failure is not None:

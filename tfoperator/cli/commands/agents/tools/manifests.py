@@ -75,7 +75,7 @@ def migrate(scope: Scope, asked: arguments.Migrate, step: Step) -> answers.Migra
 
 @functools.cache
 def _schema() -> Schema:
-    """Return the schema of a TFJob, which takes some hundredths of a second to make. It is never changed."""
+    """Return the schema of a TFJob. To make it takes some hundredths of a second. Callers must not change it."""
     return openapi_schema()
 
 
