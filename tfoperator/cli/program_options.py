@@ -130,7 +130,10 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = 0
     restart_scope: Annotated[
         ScopeOption,
-        _option("--restart-scope", "Restart only the failed replica, or all replicas. Collective strategies need job."),
+        _option(
+            "--restart-scope",
+            "Restart after a failure only the failed replica (replica) or all replicas (job, for collective strategies).",
+        ),
     ] = ScopeOption.REPLICA
     env: Annotated[
         list[str] | None,

@@ -74,7 +74,7 @@ def run(
         str | None, typer.Option("--timeout", help="Stop after this time, e.g. 90s or 1h30m (exit code 124).")
     ] = None,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of objects that have no namespace.")
+        str, typer.Option("--namespace", "-n", help="Namespace for objects whose manifest names no namespace.")
     ] = "default",
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the jobs while they run.")] = False,
     verbose: Annotated[

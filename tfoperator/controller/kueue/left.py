@@ -71,7 +71,7 @@ class WorkloadsLeft:
         return set(filter(None, map(key_of, self._workloads.list())))
 
     def without_job(self, jobs: Lister[TFJob]) -> set[str]:
-        """Return the keys of Workloads that the operator handles and whose jobs no longer exist."""
+        """Return the keys of the jobs that no longer exist, but still have a Workload that the operator handles."""
         keys = set()
         for workload in self._workloads.list():
             key, owner = key_of(workload), workload.metadata.controller

@@ -290,7 +290,7 @@ class Setting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the option's flag without the leading dashes. It is also its key in the file."""
+        """The name of the option's flag without the leading dashes; files of options have the same name as a key."""
         return self.field.replace("_", "-")
 
     @property

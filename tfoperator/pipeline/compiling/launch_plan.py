@@ -120,8 +120,8 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     """A pipeline in the form that an orchestrator (Argo or Airflow) needs.
 
     `steps` maps each step to its predecessors, in an order in which the steps can run. `parameters` are JSON values;
-    None means that the parameter is optional. `others` are the parameters whose default JSON can't represent, such as a
-    tuple or NaN. An orchestrator can't pass them, so they keep the default in the pipeline's file.
+    None means that the parameter is optional. `others` are the parameters with a default that can't be written as JSON,
+    such as a tuple or NaN. An orchestrator can't pass them, so they keep the default in the pipeline's file.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Folds the log lines that TensorFlow prints in each replica: a line is shown once, under `4 replicas`.
+"""Folds log lines that TensorFlow prints in each replica: the output has one line, labelled with `4 replicas`.
 
 No I/O.
 """

@@ -64,7 +64,7 @@ _WITHOUT_POD = (DataServiceState.MISSING, DataServiceState.TAKEN)
 
 
 def see_data_service(observed: Observed, now: datetime, options: PlanOptions) -> DataServiceFacts:
-    """Return the members of the job's data service with their pods, and the pods that belong to no member."""
+    """Return the members of the job's data service with their pods, and the pods of former members."""
     job = observed.job
     of_member: defaultdict[DataServiceMember, list[Pod]] = defaultdict(list)
     for pod in observed.pods:
