@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Cli, CliProcess, container_process
+from tests.support.cli import Cli, CliProcess, container_process, lines_of
 from tests.support.eventually import eventually_holds
 from tests.support.keras_jax import HELD, ROOT, TRAIN, assert_trained_as_one_process, attempts, hold_of
 
@@ -16,16 +16,11 @@ pytestmark = pytest.mark.tensorflow
 LIMIT = 400  # seconds; a run takes some 15 on an idle machine of 2 cores
 
 
-def log_of(output: str, replica: str) -> str:
-    """The lines of a replica."""
-    return "\n".join(re.findall(rf"^\[{replica}\] (.*)$", output, re.MULTILINE))
-
-
 def run(checkpoints: Path, workers: int, epochs: int, *options: str) -> list[str]:
     """Train up to this epoch; return the log of each worker."""
     arguments = ["--workers", str(workers), "--checkpoint", str(checkpoints), "--logs-dir", f"{checkpoints}-{epochs}"]
     done = Cli(ROOT).run("run", TRAIN, *arguments, *options, "--", "--epochs", str(epochs), timeout=LIMIT, code=0)
-    return [log_of(done.stdout, f"worker-{index}") for index in range(workers)]
+    return [lines_of(done.stdout, f"worker-{index}") for index in range(workers)]
 
 
 @pytest.mark.timeout(600)
@@ -38,7 +33,7 @@ def test_one_process_two_and_one_again_train_as_one_does(tmp_path: Path) -> None
 
 def wait_for_epoch(process: CliProcess, worker: str, attempt: int, epoch: int) -> None:
     def trains() -> None:
-        found = attempts(log_of(process.output, worker))
+        found = attempts(lines_of(process.output, worker))
         assert len(found) > attempt, process.output
         assert f"Epoch {epoch}/" in found[attempt], process.output
 
@@ -63,7 +58,7 @@ def test_a_worker_that_is_killed_in_any_epoch_costs_that_epoch_only(tmp_path: Pa
             process.until(f"because of Worker-{victim} (exited with code 137)", within=LIMIT)
         assert process.wait(LIMIT) == 0, process.output
     for worker in ("worker-0", "worker-1"):
-        assert_trained_as_one_process(log_of(process.output, worker), [1], range(1, 4))
+        assert_trained_as_one_process(lines_of(process.output, worker), [1], range(1, 4))
 
 
 FITTING = """
