@@ -20,6 +20,7 @@ def run(checkpoints: Path, workers: int, epochs: int, *options: str) -> list[str
     """Train up to this epoch; return the log of each worker."""
     arguments = ["--workers", str(workers), "--checkpoint", str(checkpoints), "--logs-dir", f"{checkpoints}-{epochs}"]
     done = Cli(ROOT).run("run", TRAIN, *arguments, *options, "--", "--epochs", str(epochs), timeout=LIMIT, code=0)
+    assert "progress: 100%" in done.stdout, "Keras' own output shows the progress"
     return [lines_of(done.stdout, f"worker-{index}") for index in range(workers)]
 
 
