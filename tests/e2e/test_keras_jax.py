@@ -1,5 +1,6 @@
 """Keras 3 with the JAX backend over several processes: equal losses, other numbers of workers, and killed workers."""
 
+import inspect
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import pytest
 from tests.support.cli import Cli, CliProcess, container_process, lines_of
 from tests.support.eventually import eventually_holds
 from tests.support.keras_jax import HELD, ROOT, TRAIN, assert_trained_as_one_process, attempts, hold_of
+from tfoperator.notebook import run_locally
 
 pytestmark = pytest.mark.tensorflow
 
@@ -22,6 +24,34 @@ def run(checkpoints: Path, workers: int, epochs: int, *options: str) -> list[str
     done = Cli(ROOT).run("run", TRAIN, *arguments, *options, "--", "--epochs", str(epochs), timeout=LIMIT, code=0)
     assert "progress: 100%" in done.stdout, "Keras' own output shows the progress"
     return [lines_of(done.stdout, f"worker-{index}") for index in range(workers)]
+
+
+def connect() -> None:
+    import os
+
+    os.environ["KERAS_BACKEND"] = "jax"
+    import jax
+    import keras
+
+    keras.distribution.initialize()
+    print("connected as process", jax.process_index(), "of", jax.process_count(), flush=True)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("local_up")
+def test_initialize_needs_no_argument_in_a_notebook_and_in_a_submitted_program(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run_locally(connect, num_workers=2)
+    logs = [result.log(f"worker-{index}") for index in range(2)]
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/connects.py").write_text(f"{inspect.getsource(connect)}\n\nconnect()\n")
+    options = ("--workdir", "work", "--workers", "2", "--image", "tf:1")
+    done = cli.run("submit", "work/connects.py", *options, "--follow", timeout=LIMIT, code=0)
+    logs += [lines_of(done.stdout, f"worker-{index}") for index in range(2)]
+    for index, log in enumerate(logs):
+        assert f"connected as process {index % 2} of 2" in log
 
 
 @pytest.mark.timeout(600)
