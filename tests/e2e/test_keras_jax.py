@@ -62,28 +62,29 @@ def test_one_process_two_and_one_again_train_as_one_does(tmp_path: Path) -> None
         assert_trained_as_one_process("\n".join([*one, of_two, *again]), [1, 3], range(1, 5))
 
 
-def wait_for_epoch(process: CliProcess, worker: str, attempt: int, epoch: int) -> None:
-    def trains() -> None:
-        found = attempts(lines_of(process.output, worker))
-        assert len(found) > attempt, process.output
-        assert f"Epoch {epoch}/" in found[attempt], process.output
+def wait_for_epoch(process: CliProcess, attempt: int, epoch: int) -> None:
+    """Wait until both workers train this epoch in this attempt of the job."""
 
-    eventually_holds(trains, within=LIMIT, what=f"epoch {epoch} of attempt {attempt} of {worker}")
+    def train() -> None:
+        found = [attempts(lines_of(process.output, worker))[attempt:] for worker in ("worker-0", "worker-1")]
+        assert all(logs and f"Epoch {epoch}/" in logs[0] for logs in found), process.output
+
+    eventually_holds(train, within=LIMIT, every=0.1, what=f"epoch {epoch} in attempt {attempt}")
 
 
 @pytest.mark.timeout(600)
 def test_a_worker_that_is_killed_in_any_epoch_costs_that_epoch_only(tmp_path: Path) -> None:
     """The test on a node (tests/cluster/test_keras_jax.py) kills each worker in each epoch."""
     (tmp_path / "held.py").write_text(HELD)
-    checkpoints, kills = tmp_path / "checkpoints", ((1, 1), (2, 0))
-    checkpoints.mkdir()
+    checkpoints, kills = tmp_path / "checkpoints/default/held", ((1, 1), (2, 0))
+    checkpoints.mkdir(parents=True)
     for kill in kills:
         hold_of(checkpoints, *kill).touch()
     command = ["run", "held.py", "--workers", "2", "--max-restarts", "2", "--restart-scope", "job"]
-    command += ["--checkpoint", str(checkpoints), "--logs-dir", str(tmp_path / "kept")]
+    command += ["--checkpoint", str(tmp_path / "checkpoints"), "--resume", "--logs-dir", str(tmp_path / "kept")]
     with Cli(tmp_path).start(*command, "--", str(ROOT / TRAIN).removesuffix("/train.py"), "--epochs", "3") as process:
         for attempt, (epoch, victim) in enumerate(kills):
-            wait_for_epoch(process, f"worker-{victim}", attempt, epoch)
+            wait_for_epoch(process, attempt, epoch)
             os.kill(container_process(tmp_path / "kept", f"held-worker-{victim}"), signal.SIGKILL)
             hold_of(checkpoints, epoch, victim).unlink()
             process.until(f"because of Worker-{victim} (exited with code 137)", within=LIMIT)
