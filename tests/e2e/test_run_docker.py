@@ -119,7 +119,7 @@ def test_keras_on_jax_and_a_data_service_find_each_other_by_the_addresses_in_the
         with_this_python(template["spec"])
     workers[0]["spec"]["containers"][0]["command"] += ["--epochs", "2"]
     manifest = cli.write(*(yaml.safe_dump_all(documents) for documents in ([claim, jax], [journal, fed])))
-    done = cli.run("run", "--runtime", "docker", "--allow-privileged", manifest, timeout=3 * LIMIT, code=0)
+    done = cli.run("run", "--runtime", "docker", "--allow-privileged", manifest, timeout=4 * LIMIT, code=0)
     for worker in ("worker-0", "worker-1"):
         assert_trained_as_one_process(lines_of(done.stdout, f"keras-jax/{worker}"), [], range(1, 3))
     assert "400 elements were seen 1 times" in lines_of(done.stdout, "data-service/worker-0")
