@@ -101,6 +101,14 @@ class Pause(keras.callbacks.Callback):
         time.sleep(self.seconds)
 
 
+class Losses(keras.callbacks.Callback):
+    """Prints the loss of each epoch with more digits than Keras, when the epoch's checkpoint is complete."""
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        """Print it."""
+        print(f"epoch {epoch + 1} loss {(logs or {})['loss']:.7f}", flush=True)
+
+
 def main() -> None:
     """Train with the processes that the variables name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -122,7 +130,8 @@ def main() -> None:
     if done:
         print(f"goes on after epoch {done}", flush=True)
     images, labels, test_images, test_labels = share_of(process, processes)
-    history = model.fit(
+    checkpoints = [Checkpoints(folder, keeps=process == 0)] if folder.name else []
+    model.fit(
         images,
         labels,
         batch_size=BATCH // processes,
@@ -130,10 +139,8 @@ def main() -> None:
         initial_epoch=done,
         shuffle=False,
         verbose=2,
-        callbacks=[Pause(options.pause), *([Checkpoints(folder, keeps=process == 0)] if folder.name else [])],
+        callbacks=[Pause(options.pause), *checkpoints, Losses()],
     )
-    for epoch, loss in enumerate(history.history.get("loss", ()), done + 1):
-        print(f"epoch {epoch} loss {loss:.7f}", flush=True)
     print(f"accuracy on held-out samples: {model.evaluate(test_images, test_labels, verbose=0)[1]:.3f}", flush=True)
 
 

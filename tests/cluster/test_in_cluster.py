@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.support.eventually import eventually, eventually_holds
@@ -222,31 +221,6 @@ def test_two_workers_of_a_drained_node_go_on_where_they_were(namespace: InCluste
     assert len(first) == 1
     assert first.pop() >= done
     assert not set(before.values()) & set(namespace.pod_uids(name).values())
-
-
-@pytest.mark.tensorflow
-def test_keras_on_jax_trains_across_pods_and_goes_on_after_a_kill(namespace: InCluster, tmp_path: Path) -> None:
-    claim, job = examples("keras-jax/tfjob.yaml")
-    with_packages(job)
-    [container] = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
-    container["command"] += ["--epochs", "3", "--pause", "2"]
-    namespace.apply(volume_for(claim, namespace.namespace, tmp_path), claim, job)
-    namespace.wait_log("keras-jax-worker-1", "Epoch 2/3")
-    os.kill(process_of_jax(1), signal.SIGKILL)
-    namespace.wait("keras-jax", "Succeeded")
-    logs = [namespace.kubectl("logs", f"keras-jax-worker-{index}") for index in range(2)]
-    assert [re.findall(r"^goes on after epoch (\d)", log, re.MULTILINE) for log in logs] == [["1"], ["1"]]
-    losses = [re.findall(r"^epoch (\d) loss (\S+)$", log, re.MULTILINE) for log in logs]
-    assert [epoch for epoch, _ in losses[0]] == ["2", "3"]
-    assert losses[0] == losses[1]
-    assert namespace.get("tfjob", "keras-jax")["status"]["jobRestarts"] == 1
-
-
-def process_of_jax(number: int) -> int:
-    """The process of the example that JAX has given this number."""
-    found = [one for one in psutil.process_iter(["cmdline"]) if "examples/keras-jax/train.py" in (one.cmdline() or ())]
-    [process] = [one for one in found if one.environ().get("JAX_PROCESS_ID") == str(number)]
-    return int(process.pid)
 
 
 def test_a_killed_container_comes_back_unless_never(namespace: InCluster) -> None:

@@ -188,6 +188,28 @@ class GangTests:
         job.play("Succeeded", "worker-0", leads_to="Succeeded")
         gang.wait_no_pod_group("ten")
 
+    def test_the_pods_of_a_data_service_start_or_wait_with_the_processes_of_a_jax_job(
+        self, gang: Gang, gang_kind: GangKind
+    ) -> None:
+        manifest = gang_job("fed", Worker=2)
+        manifest["spec"]["dataService"] = {"workers": 2}
+        manifest["spec"]["runPolicy"]["restartScope"] = "Job"
+        job = gang.submit_manifest(manifest)
+        # The node has 4 CPUs, and there are a dispatcher, two data workers and two workers with 1 CPU each.
+        gang.wait_message(job, "Worker-0 and Worker-1 wait: the gang of 5 pods (cpu 5) waits")
+        gang.wait_pod_group("fed", **gang_kind.asks(5, "5"))
+        gang.operated.settle()
+        assert not any("nodeName" in pod["spec"] for pod in job.pods().values())
+        job.patch_spec(dataService={"workers": 1})
+        gang.wait_pod_group("fed", **gang_kind.asks(4, "4"))
+        pods = ("worker-0", "worker-1", "dispatcher-0", "dataworker-0")
+        job.wait_pods(*pods)
+        gang.wait_bound(job, 4)
+        job.play("Running", *pods, leads_to="Running")
+        assert "gang" not in job.conditions()["Running"]["message"]
+        job.play("Succeeded", "worker-0", leads_to="Succeeded")
+        gang.wait_no_pod_group("fed")
+
 
 class KubeSchedulerTests(GangTests):
     """The same tests where Kubernetes' scheduler knows gangs, and looks at the pods of a gang that has no room."""
@@ -219,3 +241,20 @@ class KubeSchedulerTests(GangTests):
         # The scheduler does not see pods that have ended: a gang of three would never come together again.
         gang.wait_pod_group("finishing", **gang_kind.asks(1, "1"))
         gang.wait_bound(job, 3)
+
+    def test_with_a_size_of_its_own_a_gang_is_scheduled_beside_the_pods_of_its_data_service(
+        self, gang: Gang, gang_kind: GangKind
+    ) -> None:
+        manifest = gang_job("beside", policy={"minAvailable": 2}, Worker=2)
+        manifest["spec"]["dataService"] = {"workers": 1}
+        job = gang.submit_manifest(manifest)
+        gang.wait_bound(job, 4)
+        gang.wait_pod_group("beside", **gang_kind.asks(2, "2"))
+        members = [name for name, pod in job.pods().items() if is_member(pod, "beside")]
+        assert sorted(members) == ["worker-0", "worker-1"]
+
+
+def is_member(pod: Json, group: str) -> bool:
+    """Whether a pod is a member of a PodGroup of a kube-scheduler."""
+    label = pod["metadata"]["labels"].get("scheduling.x-k8s.io/pod-group")
+    return group in (label, pod["spec"].get("schedulingGroup", {}).get("podGroupName"))

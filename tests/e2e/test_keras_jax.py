@@ -1,5 +1,6 @@
 """Keras 3 with the JAX backend over several processes: equal losses, other numbers of workers, and killed workers."""
 
+import inspect
 import os
 import re
 import signal
@@ -7,58 +8,89 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Cli, container_process
+from tests.support.cli import Cli, CliProcess, container_process, lines_of
+from tests.support.eventually import eventually_holds
+from tests.support.keras_jax import HELD, ROOT, TRAIN, assert_trained_as_one_process, attempts, hold_of
+from tfoperator.notebook import run_locally
 
 pytestmark = pytest.mark.tensorflow
 
-ROOT = Path(__file__).parents[2]
-TRAIN = "examples/keras-jax/train.py"
 LIMIT = 400  # seconds; a run takes some 15 on an idle machine of 2 cores
 
 
-def losses(output: str, replica: str = "worker-0") -> dict[int, float]:
-    """The loss of each epoch that a replica has printed at the end of `fit`."""
-    found = re.findall(rf"^\[{replica}\] epoch (\d+) loss (\S+)$", output, re.MULTILINE)
-    return {int(epoch): float(loss) for epoch, loss in found}
-
-
-def run(checkpoints: Path, workers: int, epochs: int, *options: str) -> dict[int, float]:
+def run(checkpoints: Path, workers: int, epochs: int, *options: str) -> list[str]:
+    """Train up to this epoch; return the log of each worker."""
     arguments = ["--workers", str(workers), "--checkpoint", str(checkpoints), "--logs-dir", f"{checkpoints}-{epochs}"]
     done = Cli(ROOT).run("run", TRAIN, *arguments, *options, "--", "--epochs", str(epochs), timeout=LIMIT, code=0)
-    if workers > 1:
-        assert losses(done.stdout, "worker-1") == losses(done.stdout)
-    return losses(done.stdout)
+    assert "progress: 100%" in done.stdout, "Keras' own output shows the progress"
+    return [lines_of(done.stdout, f"worker-{index}") for index in range(workers)]
 
 
-@pytest.fixture(scope="module")
-def of_one_process(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
-    """The losses of four epochs in one process."""
-    return run(tmp_path_factory.mktemp("one") / "checkpoints", 1, 4)
+def connect() -> None:
+    import os
 
+    os.environ["KERAS_BACKEND"] = "jax"
+    import jax
+    import keras
 
-@pytest.mark.timeout(600)
-def test_one_process_two_and_one_again_train_as_one_does(tmp_path: Path, of_one_process: dict[int, float]) -> None:
-    kept = tmp_path / "checkpoints"
-    found = run(kept, 1, 1) | run(kept, 2, 3, "--resume") | run(kept, 1, 4, "--resume")
-    assert found == pytest.approx(of_one_process, abs=1e-5)
+    keras.distribution.initialize()
+    print("connected as process", jax.process_index(), "of", jax.process_count(), flush=True)
 
 
 @pytest.mark.timeout(600)
-def test_a_worker_that_is_killed_in_any_epoch_costs_that_epoch_only(
-    tmp_path: Path, of_one_process: dict[int, float]
+@pytest.mark.usefixtures("local_up")
+def test_initialize_needs_no_argument_in_a_notebook_and_in_a_submitted_program(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["run", TRAIN, "--workers", "2", "--max-restarts", "5", "--restart-scope", "job"]
-    command += ["--checkpoint", str(tmp_path / "checkpoints"), "--logs-dir", str(tmp_path / "kept")]
-    with Cli(ROOT).start(*command, "--", "--epochs", "3", "--pause", "3") as process:
-        for epoch, victim in ((1, "worker-1"), (2, "worker-0")):
-            process.until(f"[{victim}] Epoch {epoch}/3", within=LIMIT)
-            os.kill(container_process(tmp_path / "kept", f"train-{victim}"), signal.SIGKILL)
-            process.until(f"because of {victim.capitalize()} (exited with code 137)", within=LIMIT)
+    monkeypatch.chdir(tmp_path)
+    result = run_locally(connect, num_workers=2)
+    logs = [result.log(f"worker-{index}") for index in range(2)]
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/connects.py").write_text(f"{inspect.getsource(connect)}\n\nconnect()\n")
+    options = ("--workdir", "work", "--workers", "2", "--image", "tf:1")
+    done = cli.run("submit", "work/connects.py", *options, "--follow", timeout=LIMIT, code=0)
+    logs += [lines_of(done.stdout, f"worker-{index}") for index in range(2)]
+    for index, log in enumerate(logs):
+        assert f"connected as process {index % 2} of 2" in log
+
+
+@pytest.mark.timeout(600)
+def test_one_process_two_and_one_again_train_as_one_does(tmp_path: Path) -> None:
+    kept = tmp_path / "checkpoints"
+    one, two, again = run(kept, 1, 1), run(kept, 2, 3, "--resume"), run(kept, 1, 4, "--resume")
+    for of_two in two:
+        assert_trained_as_one_process("\n".join([*one, of_two, *again]), [1, 3], range(1, 5))
+
+
+def wait_for_epoch(process: CliProcess, attempt: int, epoch: int) -> None:
+    """Wait until both workers train this epoch in this attempt of the job."""
+
+    def train() -> None:
+        found = [attempts(lines_of(process.output, worker))[attempt:] for worker in ("worker-0", "worker-1")]
+        assert all(logs and f"Epoch {epoch}/" in logs[0] for logs in found), process.output
+
+    eventually_holds(train, within=LIMIT, every=0.1, what=f"epoch {epoch} in attempt {attempt}")
+
+
+@pytest.mark.timeout(600)
+def test_a_worker_that_is_killed_in_any_epoch_costs_that_epoch_only(tmp_path: Path) -> None:
+    """The test on a node (tests/cluster/test_keras_jax.py) kills each worker in each epoch."""
+    (tmp_path / "held.py").write_text(HELD)
+    checkpoints, kills = tmp_path / "checkpoints/default/held", ((1, 1), (2, 0))
+    checkpoints.mkdir(parents=True)
+    for kill in kills:
+        hold_of(checkpoints, *kill).touch()
+    command = ["run", "held.py", "--workers", "2", "--max-restarts", "2", "--restart-scope", "job"]
+    command += ["--checkpoint", str(tmp_path / "checkpoints"), "--resume", "--logs-dir", str(tmp_path / "kept")]
+    with Cli(tmp_path).start(*command, "--", str(ROOT / TRAIN).removesuffix("/train.py"), "--epochs", "3") as process:
+        for attempt, (epoch, victim) in enumerate(kills):
+            wait_for_epoch(process, attempt, epoch)
+            os.kill(container_process(tmp_path / "kept", f"held-worker-{victim}"), signal.SIGKILL)
+            hold_of(checkpoints, epoch, victim).unlink()
+            process.until(f"because of Worker-{victim} (exited with code 137)", within=LIMIT)
         assert process.wait(LIMIT) == 0, process.output
-    output = process.output
     for worker in ("worker-0", "worker-1"):
-        assert re.findall(rf"\[{worker}\] goes on after epoch (\d)", output) == ["1"], output
-        assert losses(output, worker) == pytest.approx({epoch: of_one_process[epoch] for epoch in (2, 3)}, abs=1e-5)
+        assert_trained_as_one_process(lines_of(process.output, worker), [1], range(1, 4))
 
 
 FITTING = """

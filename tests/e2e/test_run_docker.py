@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
-from tests.support.cli import COMMAND, Cli, CliProcess, replica, tfjob
+from tests.support.cli import COMMAND, Cli, CliProcess, lines_of, replica, tfjob
 from tests.support.docker_engine import traces, with_this_python
 from tests.support.eventually import eventually
+from tests.support.keras_jax import assert_trained_as_one_process
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
@@ -48,10 +49,9 @@ def in_busybox(*command: str, **more: Any) -> dict[str, Any]:
     return replica(*command, image=BUSYBOX_IMAGE, **more)
 
 
-@pytest.mark.tensorflow
-def test_two_workers_train_under_their_services_names_beside_a_tensorboard(
-    cli: Cli, docker_engine: DockerEngine, engine: Any
-) -> None:
+@pytest.fixture
+def training_image(docker_engine: DockerEngine) -> None:
+    """The image that the examples name. It runs this machine's Python, which their pods mount."""
     programs = {"python": "", "tensorboard": "-m tensorboard.main"}
     docker_engine.load(
         "tfoperator/digits:latest",
@@ -59,9 +59,16 @@ def test_two_workers_train_under_their_services_names_beside_a_tensorboard(
             f"bin/{name}": f'#!/bin/sh\nexec {sys.executable} {options} "$@"\n'.encode()
             for name, options in programs.items()
         }
-        | {"app/examples/multi-worker/train.py": ROOT / "examples/multi-worker/train.py"},
+        | {"app/examples": ROOT / "examples"},
         workdir="/app",
     )
+
+
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("training_image")
+def test_two_workers_train_under_their_services_names_beside_a_tensorboard(
+    cli: Cli, docker_engine: DockerEngine, engine: Any
+) -> None:
     claim, job = yaml.safe_load_all((ROOT / "examples/multi-worker/tfjob.yaml").read_text())
     pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     with_this_python(pod)
@@ -96,6 +103,26 @@ def test_two_workers_train_under_their_services_names_beside_a_tensorboard(
     accuracies = [line.rpartition(": ")[2] for line in process.output.splitlines() if "accuracy on held-out" in line]
     assert len(accuracies) == 2
     assert float(accuracies[0]) == float(accuracies[1]) >= 0.90
+    assert traces(engine) == []
+
+
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("training_image")
+def test_keras_on_jax_and_a_data_service_find_each_other_by_the_addresses_in_their_variables(
+    cli: Cli, engine: Any
+) -> None:
+    (claim, jax), (journal, fed) = (
+        yaml.safe_load_all((ROOT / f"examples/{name}/tfjob.yaml").read_text()) for name in ("keras-jax", "data-service")
+    )
+    workers = [job["spec"]["tfReplicaSpecs"]["Worker"]["template"] for job in (jax, fed)]
+    for template in (*workers, fed["spec"]["dataService"]["template"]):
+        with_this_python(template["spec"])
+    workers[0]["spec"]["containers"][0]["command"] += ["--epochs", "2"]
+    manifest = cli.write(*(yaml.safe_dump_all(documents) for documents in ([claim, jax], [journal, fed])))
+    done = cli.run("run", "--runtime", "docker", "--allow-privileged", manifest, timeout=4 * LIMIT, code=0)
+    for worker in ("worker-0", "worker-1"):
+        assert_trained_as_one_process(lines_of(done.stdout, f"keras-jax/{worker}"), [], range(1, 3))
+    assert "400 elements were seen 1 times" in lines_of(done.stdout, "data-service/worker-0")
     assert traces(engine) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -148,6 +149,11 @@ class CliProcess:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._output.append(line)
+
+
+def lines_of(output: str, replica: str) -> str:
+    """The lines of a replica in the output of `tfoperator run`, without the replica's name."""
+    return "\n".join(re.findall(rf"^\[{replica}\] (.*)$", output, re.MULTILINE))
 
 
 def replica(

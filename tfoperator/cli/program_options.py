@@ -132,7 +132,7 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         ScopeOption,
         _option(
             "--restart-scope",
-            "Restart after a failure only the failed replica (replica) or all replicas (job, for collective strategies).",
+            "After a failure, restart only the failed replica (replica) or all (job, for collective strategies).",
         ),
     ] = ScopeOption.REPLICA
     env: Annotated[

@@ -175,7 +175,10 @@ CHECKS: dict[str, Check] = {
         "ttlSecondsAfterFinished", not planned(DONE, *pods("S"), now=after(10**7)).deletes_job
     ),
     "versions": lambda: [one["name"] for one in VERSIONS],
-    "`Eval`, in the draft `Local`": lambda: [f"`{v1_name('Eval')}`", f"becomes `{v1_name('Local')}`"],
+    "the replica type `Eval`; in the draft also the replica type `Local`": lambda: [
+        f"`Eval` is called `{v1_name('Eval')}`",
+        f"`Local` is called `{v1_name('Local')}`",
+    ],
     "`tfReplicaStatuses`": lambda: fields("status", "replicaStatuses"),
     "`Always`": lambda: [f"`{body(ALONE)['spec']['restartPolicy']}`"],
     "the template's `restartPolicy`": words(

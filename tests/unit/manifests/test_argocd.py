@@ -84,8 +84,10 @@ ROWS: dict[str, dict[str, Any]] = {
     "ran, and an edit made its spec invalid": job(conditions=["Created", "?Running"], operatorConditions=["?Ready"]),
     "has succeeded": job(conditions=["Created", "-Running", "Succeeded"], operatorConditions=["-Ready"]),
     "has failed": job(conditions=["Created", "-Running", "Failed"], operatorConditions=["-Ready", "-Stalled"]),
-    "was edited, and the operator has not seen it yet": job(1, conditions=RUNS, operatorConditions=["Ready"]),
-    "was edited after it had failed, and the operator has not seen it yet": job(1, conditions=["Created", "Failed"]),
+    "was edited, and the operator has not seen the edit yet": job(1, conditions=RUNS, operatorConditions=["Ready"]),
+    "was edited after the failure of the job, and the operator has not seen the edit yet": job(
+        1, conditions=["Created", "Failed"]
+    ),
 }
 
 

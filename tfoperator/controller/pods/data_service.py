@@ -78,6 +78,15 @@ def data_service_template(job: TFJob) -> msgspec.Raw:
     return msgspec.Raw()
 
 
+def is_in_gang(job: TFJob) -> bool:
+    """Return whether the pods of the data service are members of the job's gang, if the job has a gang.
+
+    With `minAvailable` they are not: the scheduler would count them instead of replicas.
+    """
+    policy = job.spec.policy.scheduling_policy
+    return policy is None or policy.min_available is None
+
+
 class DataServiceManifests:
     """Makes the manifests of a job's data service, for one plan.
 
@@ -88,7 +97,8 @@ class DataServiceManifests:
     def __init__(self, job: TFJob, wanted: DataService, options: PodOptions, gang: GangScheduler | None = None) -> None:
         """Initialize.
 
-        `options` contains the job's own naming and network. With `gang` the pods are members of the gang's PodGroup.
+        `options` contains the job's own naming and network. The scheduler of `gang` places the pods. They are members
+        of the gang's PodGroup if `is_in_gang`.
         """
         self._job = job
         self._wanted = wanted
@@ -105,8 +115,10 @@ class DataServiceManifests:
         template = Template(_PATH, data_service_template(self._job))
         if self._job.spec.checkpoint is not None:
             mount_checkpoint(template, self._job.spec.checkpoint, self._job.metadata)
-        if self._gang is not None:
+        if self._gang is not None and is_in_gang(self._job):
             self._gang.add_member(template, self._job, DataServiceRole.WORKER)
+        elif self._gang is not None:
+            self._gang.schedule(template)
         return template
 
     def pod(self, member: DataServiceMember, restarts: int) -> dict[str, Any]:

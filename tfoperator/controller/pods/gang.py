@@ -70,13 +70,14 @@ class GangScheduler(msgspec.Struct, frozen=True):
         """
         return self.kind is GangKind.KUBERNETES
 
-    def add_member(self, template: Template, job: TFJob, replica_type: str) -> None:
-        """Make the template's pods members of the job's PodGroup.
-
-        If the template already names a scheduler, that name stays.
-        """
+    def schedule(self, template: Template) -> None:
+        """Let this scheduler place the template's pods. If the template already names a scheduler, that name stays."""
         if not template.scheduler_name:
             template.spec = template.spec | {"schedulerName": self.name}
+
+    def add_member(self, template: Template, job: TFJob, replica_type: str) -> None:
+        """Make the template's pods members of the job's PodGroup, which this scheduler places."""
+        self.schedule(template)
         if self.is_kubernetes:
             template.spec = template.spec | {"schedulingGroup": {"podGroupName": job.metadata.name}}
         elif self.admits:

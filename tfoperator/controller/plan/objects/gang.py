@@ -22,30 +22,41 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from tfoperator.api.replicas.data_service import member_of
 from tfoperator.api.replicas.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.parts.run_policy import SchedulingPolicy
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import WaitingReplicas
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons
-from tfoperator.controller.plan.facts.facts import Facts, Gang
+from tfoperator.controller.plan.facts.facts import DataServiceState, Facts, Gang, Member
 from tfoperator.controller.plan.facts.proposal import Act, Want, event
 from tfoperator.controller.plan.replicas.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.values.actions import Create, Patch, PhaseName
 from tfoperator.controller.pods.bodies import owner_reference
-from tfoperator.controller.pods.data_service import DataServiceManifests
+from tfoperator.controller.pods.data_service import DataServiceManifests, is_in_gang
 from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler
 from tfoperator.controller.pods.manifests import ReplicaManifests, restarts_together
 from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupSpec
 from tfoperator.controller.pods.resources import ResourceAmounts, pod_requests
 from tfoperator.controller.pods.template import PodTemplateError, Template
+from tfoperator.kube.views.objects import Pod
 
 _NOT_ADMITTED_PHASES = ("", "Pending")
 _SCHEDULING_POLICY = "spec.runPolicy.schedulingPolicy"
 _MAX_REASONS = 3
 _MAX_REASON_LENGTH = 240
+_MOVING_MEMBERS = (DataServiceState.FAILED, DataServiceState.LEAVING)
+
+
+class _DataService(NamedTuple):
+    """A data service whose pods are members of the gang. Its manifests are read only if their requests are needed."""
+
+    members: Sequence[Member]
+    manifests: DataServiceManifests
 
 
 def with_gang(facts: Facts, scheduler: GangScheduler) -> Facts:
@@ -55,7 +66,8 @@ def with_gang(facts: Facts, scheduler: GangScheduler) -> Facts:
     job may not use.
     """
     job, groups, current = facts.job, facts.groups, facts.observed.pod_group
-    if current is None and not all(scheduler.is_member(pod, job) for pod in facts.observed.pods):
+    replicas = (pod for pod in facts.observed.pods if member_of(pod.metadata.labels) is None)
+    if current is None and not all(scheduler.is_member(pod, job) for pod in replicas):
         return facts
     manifests = ReplicaManifests(job, groups, facts.options, scheduler)
     gang = _gang(facts, scheduler, manifests)
@@ -79,7 +91,7 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
     if facts.size is not None and policy.min_available is None:
         # An elastic job can train with `minReplicas` workers, so its gang needs room for only that number of workers.
         least = sum(group.size for group in groups) - max(facts.size.workers - facts.size.least, 0)
-    beside = _data_service_size(facts)
+    beside = _data_service(facts)
     template = manifests.template
     members, resources = _gang_size(policy, least, groups, current, facts.observed.priorities, template, beside)
     wanted = scheduler.spec(policy, members, resources)
@@ -90,7 +102,7 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
         waits = not_admitted(job.metadata.name, wanted, current)
         is_stuck = current is not None and bool(current.status.phase)
     else:
-        waits = not_scheduled(wanted, groups, job.status.waiting)
+        waits = not_scheduled(wanted, groups, () if beside is None else beside.members, job.status.waiting)
         is_stuck = bool(waits)
     return Gang(scheduler, manifests, wanted, admitted, waits, is_stuck)
 
@@ -176,13 +188,13 @@ def _gang_size(
     current: PodGroup | None,
     priorities: Mapping[str, int],
     template: Callable[[ReplicaGroup], Template],
-    beside: tuple[int, Callable[[], Template]] | None,
+    beside: _DataService | None,
 ) -> tuple[int, Mapping[str, str | int] | None]:
     """Return the number of pods that need room at the same time, and the sum of their requests (None: no change).
 
-    `least` is the number of replicas with which an elastic job can train; it is None for any other job. `beside` has
-    the number of pods of the data service, and their template. All of these pods count, because the replicas wait for
-    their data, except if the job has a `minAvailable`.
+    `least` is the number of replicas with which an elastic job can train; it is None for any other job. `beside` is the
+    data service, if its pods are members of the gang. All of these pods count, because the replicas wait for their
+    data.
 
     Raises PodTemplateError if a template's requests can't be read.
 
@@ -190,7 +202,7 @@ def _gang_size(
     each replica that completes would cost a patch, and every sync would have to read templates.
     """
     total = sum(group.size for group in groups)
-    more = 0 if beside is None or policy.min_available is not None else beside[0]
+    more = 0 if beside is None else len(beside.members)
     asked = policy.min_available
     if asked is None:
         asked = total if least is None else least
@@ -198,7 +210,8 @@ def _gang_size(
     # A `minAvailable` above the number of pods stays: such a job waits, and its condition shows why.
     members = asked if asked > total else min(asked, len(todo))
     given = policy.min_resources
-    if current is not None and members + more <= current.spec.members <= asked + more and not _needs_room(todo):
+    is_large_enough = current is not None and members + more <= current.spec.members <= asked + more
+    if current is not None and is_large_enough and not _needs_room(todo, beside):
         return current.spec.members, current.spec.min_resources if given is None else given
     if given is not None:
         return members + more, given
@@ -213,26 +226,28 @@ def _gang_size(
     for group in groups:
         if counts[group.type]:
             resources.add(pod_requests(template(group)), counts[group.type])
-    if more and beside is not None:
-        resources.add(pod_requests(beside[1]()), more)
+    if beside is not None:
+        resources.add(pod_requests(beside.manifests.template), more)
     return members + more, resources.quantities()
 
 
-def _data_service_size(facts: Facts) -> tuple[int, Callable[[], Template]] | None:
-    """Return the number and the template of the pods of the job's data service; None without a data service."""
+def _data_service(facts: Facts) -> _DataService | None:
+    """Return the job's data service if its pods are members of the gang."""
     wanted, data_service = facts.job.spec.data_service, facts.data_service
-    if wanted is None or data_service is None:
+    if wanted is None or data_service is None or not is_in_gang(facts.job):
         return None
-    manifests = DataServiceManifests(facts.job, wanted, facts.options)
-    return len(data_service.members), lambda: manifests.template
+    return _DataService(data_service.members, DataServiceManifests(facts.job, wanted, facts.options))
 
 
 def _is_done(replica: Replica) -> bool:
     return replica.state in (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
-def _needs_room(todo: Sequence[tuple[ReplicaGroup, Replica]]) -> bool:
-    return any(replica.pod is None or not replica.pod.spec.node_name or _must_move(replica) for _, replica in todo)
+def _needs_room(todo: Sequence[tuple[ReplicaGroup, Replica]], beside: _DataService | None) -> bool:
+    members = () if beside is None else beside.members
+    return any(_must_move(replica) or not _has_node(replica.pod) for _, replica in todo) or any(
+        member.state in _MOVING_MEMBERS or not _has_node(member.pod) for member in members
+    )
 
 
 def _must_move(replica: Replica) -> bool:
@@ -256,26 +271,31 @@ def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> s
 
 
 def not_scheduled(
-    wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], before: Sequence[WaitingReplicas]
+    wanted: PodGroupSpec,
+    groups: Sequence[ReplicaGroup],
+    data_service: Sequence[Member],
+    before: Sequence[WaitingReplicas],
 ) -> str | None:
     """Return why too few of the gang's pods have a node.
 
-    It returns "" if no scheduler gives a reason, None if enough pods have a node. `before` has the reasons in the job's
-    status. A scheduler that tries again may for a short time report only the new attempt. Then the earlier reason stays
-    until the scheduler gives another reason.
+    It returns "" if no scheduler gives a reason, None if enough pods have a node. `data_service` has the members of the
+    data service, if they are members of the gang. `before` has the reasons in the job's status. A scheduler that tries
+    again may for a short time report only the new attempt. Then the earlier reason stays until the scheduler gives
+    another reason.
     """
     replicas = [replica for group in groups for replica in group.replicas]
-    placed = sum(1 for replica in replicas if _is_placed(replica))
-    if placed >= wanted.min_member:
+    pods = [*(r.pod for r in replicas if r.state is not ReplicaState.SUCCEEDED), *(m.pod for m in data_service)]
+    succeeded = len(replicas) + len(data_service) - len(pods)
+    if succeeded + sum(map(_has_node, pods)) >= wanted.min_member:
         return None
     gang = _called(wanted)
-    if wanted.min_member > len(replicas):
+    if wanted.min_member > len(replicas) + len(data_service):
         # Kubernetes' own scheduler does not try to schedule such pods, so it reports no reason.
         return (
             f"{gang} can never start: it needs more pods (schedulingPolicy.minAvailable) than the job's "
             f"{len(replicas)} replicas"
         )
-    refusals = [message for replica in replicas if (message := _refusal(replica)) is not None]
+    refusals = [message for pod in pods if (message := _refusal(pod)) is not None]
     if not refusals:
         return ""
     waits = f"{gang} waits for room"
@@ -286,15 +306,15 @@ def not_scheduled(
     return next((text for text in of_gang if text.startswith(f"{waits}: ")), "")
 
 
-def _is_placed(replica: Replica) -> bool:
-    return replica.state is ReplicaState.SUCCEEDED or (replica.pod is not None and bool(replica.pod.spec.node_name))
+def _has_node(pod: Pod | None) -> bool:
+    return pod is not None and bool(pod.spec.node_name)
 
 
-def _refusal(replica: Replica) -> str | None:
+def _refusal(pod: Pod | None) -> str | None:
     """Return the reason why the scheduler has not found a node for a pod."""
-    if replica.pod is None or _is_placed(replica):
+    if pod is None or pod.spec.node_name:
         return None
-    for condition in replica.pod.status.conditions:
+    for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition.message
     return None

@@ -364,5 +364,5 @@ def test_below_the_least_number_the_condition_has_the_number_and_what_the_job_wa
     assert made.status.elastic is not None
     assert (made.status.elastic.workers, made.deleted_pods) == (2, [])
     message = made.condition("Running").message
-    assert "it does not train with fewer than 2 workers (minReplicas)" in message
+    assert "the job does not train with fewer than 2 workers (minReplicas)" in message
     assert "Insufficient cpu" in message
