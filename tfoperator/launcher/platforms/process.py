@@ -73,7 +73,7 @@ class ProcessPlatformConfig(PlatformConfig):
                 )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the variables, and the mounts if there are any."""
+        """Return the environment variables, and the mounts if there are any."""
         mounts = {"mounts": msgspec.to_builtins(self.mounts)} if self.mounts else {}
         return {"environment": self.environment, **mounts}
 
@@ -244,7 +244,7 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         return fits and isinstance(executor_spec, ExecutorContainerSpec)
 
     def dry_run(self) -> str:
-        """Return the words, the variables, and the mounts if there are any."""
+        """Return the words of the command, the environment variables, and the mounts if there are any, as YAML."""
         mounts = {"mounts": msgspec.to_builtins(self._config.mounts)} if self._config.mounts else {}
         shown = {"process": self._words(), "environment": self._config.environment, **mounts}
         return yaml.safe_dump(shown, sort_keys=False)
