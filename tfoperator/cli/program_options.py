@@ -1,6 +1,6 @@
 """The options of `run` and `submit`: for the runtime of pods, and for a program.
 
-It also contains the checks that combine these options.
+The module also contains the checks that combine these options.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def await_conditions(
 class QueueLooks:
     """Calls `show` with a job and its queue, each time the job changes and each time the queue was read (every 3 s).
 
-    Use it as a context manager. It sends no request for a job without a queue.
+    Use it as a context manager. The object sends no request for a job without a queue.
     """
 
     def __init__(

@@ -61,7 +61,10 @@ class CorrelatedEvent(msgspec.Struct, frozen=True):
 
 
 class Correlator:
-    """The state of all three steps. Each step keeps at most the 4096 keys that were used last. Not thread-safe."""
+    """The state of the steps aggregate, count and filter. Not thread-safe.
+
+    Each step keeps at most the 4096 keys that were used last.
+    """
 
     def __init__(self) -> None:
         self._now = 0.0  # the monotonic time of the last occurrence

@@ -102,9 +102,10 @@ class LeaderElector:
     def run(self, stop: StopSignal, on_started_leading: Callable[[StopSignal], None]) -> None:
         """Wait for the lease, then lead. Return after `stop` was set, or when the lease is lost.
 
-        `on_started_leading(stop)` runs in its own thread once this process holds the lease. It must end its work when
-        `stop` is set, and must return only after its work has ended: the elector renews the lease until it returns, and
-        only then releases the lease. If it raises, the lease is released and `run` raises the same error.
+        `on_started_leading(stop)` runs in its own thread once this process holds the lease. The function must end its
+        work when `stop` is set, and must return only after its work has ended: the elector renews the lease until the
+        function returns, and only then releases the lease. If it raises, the lease is released and `run` raises the
+        same error.
 
         The call blocks. When `stop` is set, it returns as soon as the work has ended. If a request hangs, this can take
         `renew_deadline` longer. If the lease was lost, the process should exit, because work that it could not stop in

@@ -1,7 +1,7 @@
 """The result of a command that prints the stacks of the Python threads in a pod's container. The module does no I/O.
 
-The command is a part of the users' library (`tfoperator.progress.stacks`). It sends a signal to the programs that have
-registered for it, and prints their output.
+The command is a part of the users' library (`tfoperator.progress.stacks`). The command sends a signal to the programs
+that have registered for it, and prints their output.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Distributed training on this machine from a notebook, or from any Python program.
 
-It needs no cluster, no terminal, and no manifest or program file.
+The training needs no cluster, no terminal, and no manifest or program file.
 
 >>> from tfoperator.notebook import run_locally >>> run_locally(train, num_workers=2) # doctest: +SKIP
 

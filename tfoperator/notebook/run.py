@@ -134,9 +134,9 @@ def run_locally(
     """Run a function in several processes of this machine, and return the result.
 
     The processes find each other by TF_CONFIG. `train_func` must be self-contained: it uses no names from outside of
-    it, and contains its own imports. It is called with `parameters`, a dictionary, as its only argument, or without
-    arguments if there are no `parameters`. The processes start in the current directory. `packages_to_install` are
-    installed in an environment of this run, and never in your own environment. With `restart_together`, each of the
+    it, and contains its own imports. The function is called with `parameters`, a dictionary, as its only argument, or
+    without arguments if there are no `parameters`. The processes start in the current directory. `packages_to_install`
+    are installed in an environment of this run, and never in your own environment. With `restart_together`, each of the
     `max_restarts` restarts starts all processes again. Collective communication needs this. `timeout` is a number of
     seconds. The logs are kept in `logs_dir`. Its default is `.tfoperator/runs`.
 

@@ -17,7 +17,7 @@ without a lock.
 def keep_reporting(**metrics: object) -> None:
     """Add metrics to every later report, for example the step that was saved.
 
-    They must be in every report, because a new report replaces a report that was not sent yet.
+    The metrics must be in every report, because a new report replaces a report that was not sent yet.
     """
     global _kept
     _kept = {**_kept, **metrics}

@@ -1,8 +1,8 @@
 """Sends reports from its own thread.
 
-It sends only the newest report, at most one every few seconds, and the last report at the end. A training step must not
-wait for the network. So `put` only stores the report for the thread. If a report has not been sent, the next report
-replaces it. Each error is logged once, and has no other effect.
+The thread sends only the newest report, at most one report in five seconds, and the last report at the end. A training
+step must not wait for the network. So `put` only stores the report for the thread. If a report has not been sent, the
+next report replaces it. Each error is logged once, and has no other effect.
 """
 
 from __future__ import annotations

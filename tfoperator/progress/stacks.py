@@ -178,8 +178,8 @@ def _take(pid: int, path: Path, timeout: float) -> str:
 def _has_registered(pid: int, path: Path) -> bool:
     """Return whether this process has the file open, which means that this process has registered.
 
-    If the open files of the process are not readable, accept the process, unless it is process 1 or younger than the
-    file.
+    If the open files of the process are not readable, accept the process, unless its ID is 1, or it started after the
+    file was created.
     """
     try:
         own, opened = path.stat(), _open_files(pid)

@@ -12,8 +12,8 @@ The resync handler decides whether a job is due. It uses `status.lastReconcileTi
 process that is not in the status) and the job's interval. So a new leader continues where the old leader stopped
 (`last_comparison`). After a restart of the operator, quiet jobs are compared when they are due, and not all of them
 after 15 s. The caches of a restarted operator are fresh lists, so they have missed nothing. If a standby replica
-becomes the leader after a long time, its caches may have missed changes. It compares all jobs once after the shortest
-interval. After that, each job continues with its previous interval.
+becomes the leader after a long time, its caches may have missed changes. The new leader compares all jobs once after
+the shortest interval. After that, each job continues with its previous interval.
 
 The cost does not depend on the number of idle jobs: at most one look per `base` (15 s), and one look per `cap` (5 min)
 when all jobs have been quiet for ten minutes. If the last full list is older than about `cap`, a look consists of three
@@ -21,9 +21,9 @@ paged lists of metadata (TFJobs, pods, services), one more list with gang schedu
 TensorBoards. Otherwise, large collections are read by a short watch in place of a list. The cost of a watch grows with
 the number of changes. `status.lastReconcileTime` of each active job is written together with other changes of the job's
 status. If there are none, it is written after the first comparison, and later before the record is older than `cap`. At
-most five statuses a second are written only for this record. With more than 1,500 jobs, this rate is too low for `cap`,
-so all records become older to the same degree. With more than 75 jobs, there is a look for each 75 writes. After a job
-has finished, its record is not written any more.
+most five statuses a second, and so at most 75 statuses between two looks (15 s), are written only for this record. With
+more than 1,500 jobs, this rate is too low for `cap`, so all records become older to the same degree. With more than 75
+jobs, there is a look for each 75 writes. After a job has finished, its record is not written any more.
 """
 
 from tfoperator.reconciler.metrics import ReconcilerMetrics

@@ -5,14 +5,14 @@ if there is a gang scheduler. The lists are paged, contain only metadata, and se
 Each page is compared when it arrives, and then dropped.
 
 Between whole looks, a collection of more than one page is not listed. Instead, a short watch from the last version on
-reads the changes since the last look. It has its own connection, so it is independent of the watch that fills the
-cache. The changes are compared with the cache like a page of a list. The server ends such a watch after a few seconds.
-If there is a newer version, it first sends a bookmark. (It sends no bookmark for a version that the watch has already
-reached.) If a server is behind etcd, it sends the changes at the next look. If the watch can't be opened, ends early or
-breaks (because the version is too old, for example), the look becomes a whole look. So the cost of a look grows with
-the number of changes, and not with the number of objects. Each state that the server sent is compared. A look at the
-changes can't find objects that the cache lost without a change on the server, and it can't find changes that the server
-omits from a watch. The whole looks find both.
+reads the changes since the last look. This watch has its own connection, so it is independent of the watch that fills
+the cache. The changes are compared with the cache like a page of a list. The server ends such a watch after a few
+seconds. If there is a newer version, it first sends a bookmark. (It sends no bookmark for a version that the watch has
+already reached.) If a server is behind etcd, it sends the changes at the next look. If the watch can't be opened, ends
+early or breaks (because the version is too old, for example), the look becomes a whole look. So the cost of a look
+grows with the number of changes, and not with the number of objects. Each state that the server sent is compared. A
+look at the changes can't find objects that the cache lost without a change on the server, and it can't find changes
+that the server omits from a watch. The whole looks find both.
 
 If a list is older than the version that the cache had before the request, the server was restored from a backup.
 Otherwise a list is never older than the events of a watch. After a restore, the server's versions continue from the

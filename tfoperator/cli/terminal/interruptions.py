@@ -18,7 +18,7 @@ def in_thread(cancel: Callable[[], object]) -> Callable[[], None]:
 
 
 class Interruptions:
-    """While this block runs, SIGINT, SIGTERM and SIGHUP call `interrupt`.
+    """While the `with` block runs, SIGINT, SIGTERM and SIGHUP call `interrupt`.
 
     The first call must stop the run gracefully, the second call at once. The third signal ends this process with
     `os._exit`. The guardian process of the run then stops its processes and containers. A signal that this process

@@ -159,7 +159,7 @@ class BaseComponentLauncher(abc.ABC):
 
     @property
     def record(self) -> LaunchRecord:
-        """The progress of the launch, as recorded. It exists only while the component is launched."""
+        """The progress of the launch, as recorded. The record exists only while the component is launched."""
         assert self._record is not None
         return self._record
 
@@ -197,7 +197,7 @@ class BaseComponentLauncher(abc.ABC):
         return self.context.repeated(attempt, self.context.retry, worth_it, cancelled=self.cancelled, what=what)
 
     def _judged(self, end: ContainerEnd) -> ExecutionVerdict:
-        """Return the outcome of one execution. It depends on the exit of the container and on its output.json.
+        """Return the outcome of one execution. The outcome depends on the exit of the container and on its output.json.
 
         With `any_failure` in the retry policy, a permanent failure becomes a retryable failure.
         """

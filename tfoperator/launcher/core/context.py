@@ -158,8 +158,8 @@ class LaunchContext:
     raises OwnershipLost if another launcher has taken over.
 
     `mount` makes folders visible to a process at other paths. The function returns the words to put before the
-    process's command, or None if this machine can't do it. Its second argument has folders that must stay visible. It
-    may raise PermanentFailure.
+    process's command, or None if this machine can't do it. The second argument of the function has folders that must
+    stay visible. The function may raise PermanentFailure.
     """
 
     work_dir: Path | None = None

@@ -79,7 +79,7 @@ class LocalMetadata:
             raise WorkDirectoryError(f"{error.filename}: {error.strerror}") from None
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """Return a new execution, or an earlier success with the same cache key. Its inputs are the component's inputs.
+        """Return a new execution with the component's inputs, or an earlier success with the same cache key.
 
         IDs count from 1 for each component.
         """

@@ -124,8 +124,8 @@ def new_run() -> str:
 class WorkDirectory:
     """The working directory of a launch. In a `with` block, other launchers can't use the directory. Not thread-safe.
 
-    With a keeper, the launch record and the positions of logs are outside of the directory. All data in the directory
-    may then be lost.
+    With a keeper, the launch record and the positions of logs are outside of the directory. Then the launch can
+    continue even if all data in the directory are lost.
     """
 
     def __init__(self, path: Path, keeper: RecordKeeper | None = None) -> None:

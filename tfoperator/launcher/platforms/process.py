@@ -1,11 +1,12 @@
-"""Runs a component's container as a process on this machine. It uses the command and the arguments, but not the image.
+"""Runs a component's container as a process on this machine, with the command and the arguments, but not in the image.
 
 A shell starts the command in a new process group, and writes the command's exit code to a file. The command and its
 children inherit the descriptor of a locked file. So a later launcher can check with the lock whether any of them still
 runs. A process ID does not prove this, because another process may have the same ID meanwhile.
 
-In the command, `python3` and `pip` belong to a virtual environment that only this execution uses. It has all packages
-of this Python. The launcher removes it after the execution, with all packages that a program has installed there.
+In the command, `python3` and `pip` belong to a virtual environment that only this execution uses. This environment has
+all packages of the launcher's Python. The launcher removes the environment after the execution, with all packages that
+a program has installed in it.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class ProcessPlatformConfig(PlatformConfig):
                 )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the variables, and the mounts if there are any."""
+        """Return the environment variables, and the mounts if there are any."""
         mounts = {"mounts": msgspec.to_builtins(self.mounts)} if self.mounts else {}
         return {"environment": self.environment, **mounts}
 
@@ -243,7 +244,7 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         return fits and isinstance(executor_spec, ExecutorContainerSpec)
 
     def dry_run(self) -> str:
-        """Return the words, the variables, and the mounts if there are any."""
+        """Return the words of the command, the environment variables, and the mounts if there are any, as YAML."""
         mounts = {"mounts": msgspec.to_builtins(self._config.mounts)} if self._config.mounts else {}
         shown = {"process": self._words(), "environment": self._config.environment, **mounts}
         return yaml.safe_dump(shown, sort_keys=False)

@@ -1,4 +1,4 @@
-"""Stops the container of a killed launcher. It needs only the launch record, not the component and its config."""
+"""Stops the container of a killed launcher. This needs only the launch record, not the component and its config."""
 
 from __future__ import annotations
 

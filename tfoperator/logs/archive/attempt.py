@@ -1,5 +1,6 @@
-"""One attempt to write the folder of a pod in the archive. It fills a new folder: it fetches the logs of each
-container, and takes files from the present folder.
+"""One attempt to write the folder of a pod in the archive.
+
+The attempt fills a new folder: it fetches the logs of each container, and takes files from the present folder.
 """
 
 from __future__ import annotations

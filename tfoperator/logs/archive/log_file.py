@@ -1,4 +1,4 @@
-"""Writes a log from the API server to a file. It streams the log, and limits its bytes and the time.
+"""Writes a log from the API server to a file. The module streams the log, and limits its bytes and the time.
 
 If a log is too long, the file keeps the end of the log, because a program reports there why it failed.
 """

@@ -1,7 +1,7 @@
 """Keeps the stacks of a container's threads in the folder of its pod.
 
-They are appended to a file whose size has a limit. In the record (`pod.json`), the fields about logs stay unchanged.
-Stacks are taken while the pod runs, so they do not belong to a run that has ended.
+The stacks are appended to a file whose size has a limit. In the record (`pod.json`), the fields about logs stay
+unchanged. Stacks are taken while the pod runs, so they do not belong to a run that has ended.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ to `keep()`. This call never blocks: threads of the archive fetch the missing lo
 seconds. If a log is not kept by then, the archive reports the log as lost, and the operator deletes the pod: a restart
 of a replica must not wait forever for a log.
 
-The archive remembers the ended runs of a pod while the pod exists. After a restart, it reads them from the archive's
-records. So it fetches an ended run only once, and most deletions don't wait.
+The archive remembers the ended runs of a pod while the pod exists. After a restart, the archive reads these runs from
+its records. So the log of an ended run is fetched only once, and most deletions don't wait.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Folder:
     def _carry(self, client: Client, job: ObjectMeta) -> None:
         """Create the ConfigMap or Secret with the folder.
 
-        If it exists, add this job as an owner. Raises ConflictError or NotFoundError.
+        If the object exists, add this job as an owner. Raises ConflictError or NotFoundError.
         """
         resource, place = SECRETS if self._store else CONFIG_MAPS, job.namespace
         try:

@@ -332,8 +332,8 @@ def _explained(error: Exception) -> str:
 def serve(scope: Scope, tools: tuple[Tool, ...], finish: Callable[[], None]) -> None:
     """Serve one client over stdin and stdout until the client closes stdin; then call `finish`.
 
-    After SIGINT or SIGTERM it calls `finish` and ends the process at once. It can't exit normally: a thread waits for a
-    line on stdin as long as the client lives, and the interpreter would wait for that thread.
+    After SIGINT or SIGTERM the function calls `finish` and ends the process at once. The process can't exit normally: a
+    thread waits for a line on stdin as long as the client lives, and the interpreter would wait for that thread.
     """
     # Only messages of the protocol may go to standard output. So logs go to standard error.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")

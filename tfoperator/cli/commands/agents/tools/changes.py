@@ -1,7 +1,7 @@
 """The tools that change jobs.
 
-They exist only with `--allow-changes`, and show the effect of a change before they make it. Each tool makes its changes
-through `_changed`: without a token, it returns the effect and a new token; with the token, it makes the change.
+These tools exist only with `--allow-changes`, and show the effect of a change before they make it. Each tool makes its
+changes through `_changed`: without a token, it returns the effect and a new token; with the token, it makes the change.
 """
 
 from __future__ import annotations
