@@ -16,7 +16,7 @@ from tfoperator.api.v1.parts.elastic import ElasticPolicy, ElasticStatus, Resize
 from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
-from tfoperator.controller.plan.facts.elastic_size import Room, Size, decide
+from tfoperator.controller.plan.facts.elastic_size import Allowed, Room, Size, decide
 from tfoperator.controller.plan.values.observed import Observed, QueueGate
 from tfoperator.controller.pods.gang import gang_scheduler
 from tfoperator.kube.views.objects import Pod
@@ -31,8 +31,17 @@ def record(workers: int, wanted: int = 6, since: float = 0, lacking: float | Non
     return ElasticStatus(workers, wanted, after(since), "a test", None if lacking is None else after(lacking), 1)
 
 
-def decided(recorded: ElasticStatus | None, wanted: int, room: Room | None, at: float, limit: int = 99) -> Size:
-    return decide(POLICY, recorded, wanted, room, limit, after(at))
+def decided(
+    recorded: ElasticStatus | None,
+    wanted: int,
+    room: Room | None,
+    at: float,
+    *,
+    limit: int = 99,
+    admitted: int | None = None,
+) -> Size:
+    allowed = Allowed(wanted, wanted if admitted is None else admitted, limit)
+    return decide(POLICY, recorded, allowed, room, after(at))
 
 
 def test_a_new_job_begins_with_the_wanted_number() -> None:
@@ -102,6 +111,26 @@ def test_no_more_room_is_asked_for_than_there_is_quota() -> None:
     assert decided(record(3), 6, FULL, 700, limit=4).probes == 1
     grown = decided(record(3), 6, replace(FULL, found=3, is_answered=True), 700, limit=4)
     assert grown.workers == 4, "a probe from before may be one too many"
+
+
+def test_a_job_of_which_kueue_admits_a_part_begins_with_that_part_and_records_the_number_in_its_spec() -> None:
+    size = decided(None, 6, Room(), 0, admitted=3)
+    assert (size.workers, size.changes, size.record) == (3, False, ElasticStatus(3, 6, after(0)))
+    assert size.record.text() == "3 of 6 wanted (0 changes)"
+    full = decided(size.record, 6, FULL, 700, admitted=3)
+    assert (full.workers, full.probes, full.look_again) == (3, 0, None), "it needs more quota first"
+    assert decided(size.record, 6, FULL, 700, admitted=6).probes == 3
+    assert decided(size.record, 6, FULL, 10, admitted=6).look_again == 590, "it waits for growAfterSeconds"
+
+
+def test_a_least_number_above_the_admitted_number_takes_no_quota_that_the_job_has_not() -> None:
+    assert decided(record(1), 6, FULL, 1, admitted=1).workers == 1
+
+
+def test_a_job_that_was_admitted_again_while_no_operator_ran_continues_with_the_admitted_number() -> None:
+    size = decided(record(5), 6, FULL, 10, admitted=3)
+    assert (size.workers, size.record.wanted) == (3, 6)
+    assert size.change == "from 5 to 3 workers, because Kueue admitted 3 of the 6 requested workers"
 
 
 def test_a_least_number_that_was_raised_holds_at_once() -> None:
@@ -323,6 +352,25 @@ def test_a_job_in_a_queue_makes_no_probe_beyond_its_quota() -> None:
     seen = Observed(job, (running(0, 2), running(1, 2)), services_of(job)[:2], gate=gate)
     made = plan_for(seen, after(1000))
     assert [one for one in made.actions if not one.required] == []
+
+
+def in_queue(job: TFJob, admitted: int, *pods: Pod) -> Observed:
+    """The job, of which Kueue has admitted this number of workers, as the plan gets it."""
+    spec = job.spec.tf_replica_specs["Worker"]
+    assert spec is not None
+    gate = QueueGate("Admitted", "research", admitted=True, quota={"worker": admitted}, workers=spec.desired)
+    specs = {"Worker": replace(spec, replicas=admitted)}
+    return Observed(replace(job, spec=replace(job.spec, tf_replica_specs=specs)), pods, services_of(job), gate=gate)
+
+
+def test_a_job_with_quota_for_some_of_its_workers_shows_how_many_its_spec_has() -> None:
+    job = elastic_job(3)
+    made = plan_for(in_queue(job, 1), NOW)
+    assert made.created_pods == ["Worker-0"]
+    assert made.status.elastic == ElasticStatus(1, 3, NOW)
+    running_now = plan_for(in_queue(with_status(job, made.status), 1, running(0, 1)), after(5))
+    assert "it has 1 of the 3 requested workers" in running_now.condition("Running").message
+    assert running_now.is_true(ConditionType.READY)
 
 
 def test_the_last_changes_are_kept_with_their_costs() -> None:
