@@ -7,7 +7,8 @@ new leader shows pods that are newer than the status, the number in these pods c
 
 If the number changes, all replicas restart together (`job_restart`); this does not count as a failure. The new number
 is written before anything is deleted, and all old pods are gone before the first new pod is created. So the number of
-running workers is never larger than the larger of the two numbers.
+running workers is never larger than the larger of the two numbers. A job that Kueue has preempted has no pods. If Kueue
+admits it with another number, this is a change without such a restart.
 
 `elastic_size` has the rules. This file reads the facts for these rules from the replicas and their pods.
 """
@@ -107,8 +108,8 @@ def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
 def _recorded(observed: Observed) -> ElasticStatus | None:
     """Return the recorded state of the number of workers; None if there is none yet.
 
-    If the status was lost, or is older than the pods, it has an old number: then the number in the pods counts. A
-    suspended job has no recorded number, because after it is resumed it has the number in its spec.
+    If the status was lost, or is older than the pods, it has an old number: then the number in the pods counts. A job
+    that is suspended or waits in its queue has no number, because it starts with the number that its queue admits.
     """
     status = observed.job.status
     recorded = status.elastic

@@ -14,6 +14,10 @@ These are the rules; the first rule that applies decides:
   for which there is room.
 
 So the number of workers grows at most once in `growAfterSeconds`, unless a user scales the job.
+
+A job starts with the number of workers that its queue admits (without a queue, with the number in its spec). If the
+queue had stopped the job, and now admits another number than before, this is a change, too. After a suspension by a
+user, the job starts anew.
 """
 
 from __future__ import annotations
@@ -102,10 +106,10 @@ def decide(
     `room` is None while pods are being deleted or restarted.
     """
     wanted, admitted = allowed.wanted, allowed.admitted
-    record, before = _record(recorded, allowed, now), admitted
-    if recorded is not None and recorded.workers > 0:
-        before = recorded.workers
+    record, before = _record(recorded, allowed, now), _before(recorded, admitted)
     size = Size(before, before, wanted, min(policy.least, admitted), record, is_new=recorded is None)
+    if recorded is not None and recorded.workers <= 0 and before != admitted:
+        return _changed(size, admitted, _why_admitted(allowed, is_scaled=wanted != recorded.wanted), now)
     if room is None:
         return size
     if admitted < before:
@@ -118,6 +122,14 @@ def decide(
         size = msgspec.structs.replace(size, record=msgspec.structs.replace(record, lacking_since=None))
     most = min(admitted, allowed.quota)
     return _growing(policy, size, room, most, now) if room.is_complete and before < most else size
+
+
+def _before(recorded: ElasticStatus | None, admitted: int) -> int:
+    """Return the number of workers that the job has, or had until its queue stopped it; else the admitted number."""
+    if recorded is None:
+        return admitted
+    number = recorded.workers if recorded.workers > 0 else recorded.workers_before
+    return number if number > 0 else admitted
 
 
 def _record(recorded: ElasticStatus | None, allowed: Allowed, now: datetime) -> ElasticStatus:
