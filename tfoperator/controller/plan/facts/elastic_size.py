@@ -113,7 +113,7 @@ def decide(
     if room is None:
         return size
     if admitted < before:
-        return _changed(size, admitted, _why_admitted(allowed, is_scaled=wanted < before), now)
+        return _changed(size, admitted, _why_admitted(allowed, is_scaled=True), now)
     if before < size.least:
         return _changed(size, size.least, f"minReplicas is {policy.least}", now)
     if room.lacking:
