@@ -98,7 +98,7 @@ BROKEN_JOBS = (
     ),
     BrokenJob(
         "no-cluster",
-        "a job of one replica reads TF_CONFIG, which it does not have",
+        "the program reads `TF_CONFIG`, which does not exist in a job with only one replica",
         "cluster = json.loads(os.environ['TF_CONFIG'])['cluster']",
         "KeyError: 'TF_CONFIG'",
         "has no TF_CONFIG",
