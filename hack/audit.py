@@ -48,14 +48,14 @@ class Audit(msgspec.Struct, frozen=True):
 def read(report: dict[str, Any]) -> Audit:
     """Read pip-audit's JSON."""
     known, vulnerable, unknown = 0, [], []
-    for one in report["dependencies"]:
-        if "skip_reason" in one:
-            unknown.append(str(one["name"]))
+    for dependency in report["dependencies"]:
+        if "skip_reason" in dependency:
+            unknown.append(str(dependency["name"]))
             continue
         known += 1
-        for found in one["vulns"]:
+        for found in dependency["vulns"]:
             fixed = ", ".join(found["fix_versions"]) or "no version"
-            vulnerable.append(f"{one['name']} {one['version']}: {found['id']}, fixed in {fixed}")
+            vulnerable.append(f"{dependency['name']} {dependency['version']}: {found['id']}, fixed in {fixed}")
     return Audit(known, tuple(vulnerable), tuple(sorted(unknown)))
 
 

@@ -52,7 +52,7 @@ _COLUMNS = """
 
 def conditions_markdown() -> str:
     """Return the text of the page."""
-    troubles = ", ".join(f"`{one}`" for one in TROUBLES)
+    troubles = ", ".join(f"`{trouble}`" for trouble in TROUBLES)
     parts = (
         _HEAD,
         _table(("condition", "in `status`", "is true", "when the job is held", "when it has ended"), _conditions()),
@@ -81,7 +81,7 @@ def _reasons() -> Iterator[Sequence[str]]:
     for reason in JobReason:
         conditions = dict.fromkeys(reason.traits.conditions)
         if conditions:
-            yield f"`{reason}`", ", ".join(f"`{one}`" for one in conditions), reason.traits.meaning
+            yield f"`{reason}`", ", ".join(f"`{condition}`" for condition in conditions), reason.traits.meaning
 
 
 def _events() -> Iterator[Sequence[str]]:

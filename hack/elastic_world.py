@@ -111,7 +111,7 @@ class ElasticWorld(SimulatedObjects):
         if made.write_status and not made.write_status_first:
             self._may_die()
             self.write_status(made, self.job.status)
-        self.events += [f"{one.reason}: {one.message}" for one in made.events]
+        self.events += [f"{event.reason}: {event.message}" for event in made.events]
 
     def _may_die(self) -> None:
         if self.deaths is not None and self.deaths.random() < 0.2:

@@ -154,7 +154,7 @@ class _OperatorClient(Client):
         requests = [one for chain in chains for one in chain]
         with self._count:
             self._latest = time.monotonic()
-            self._pods += sum(isinstance(one, Creation) and one.resource == PODS for one in requests)
+            self._pods += sum(isinstance(request, Creation) and request.resource == PODS for request in requests)
             if self._pods >= self._awaited:
                 self._profiler.on = False
         return answers

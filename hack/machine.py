@@ -79,7 +79,7 @@ class Machine:
         if self.keeper is not None:
             self.keeper.wait(STOP_SECONDS)
         traces = (Path("/sys/class/net", LINK), Path("/proc", str(self.init_pid)))
-        if not comes_true(lambda: not any(one.exists() for one in traces), STOP_SECONDS):
+        if not comes_true(lambda: not any(trace.exists() for trace in traces), STOP_SECONDS):
             raise MachineError(f"the node's processes do not end (the first is {self.init_pid})")
 
     def command(self, *arguments: str | Path) -> list[str]:

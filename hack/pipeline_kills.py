@@ -214,9 +214,9 @@ def left_over(kubeconfig: str) -> list[str]:
     with Client(load_config(kubeconfig)) as client:
         while True:
             there = [
-                f"{resource.kind} {one['metadata']['name']} is left"
+                f"{resource.kind} {item['metadata']['name']} is left"
                 for resource in (TFJOBS, PODS)
-                for one in client.list(resource, "default", json.loads, ListOptions()).items
+                for item in client.list(resource, "default", json.loads, ListOptions()).items
             ]
             if not there or time.monotonic() > end:
                 return there

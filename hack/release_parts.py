@@ -21,7 +21,7 @@ def chart_package(files: Mapping[str, bytes], name: str, epoch: int) -> bytes:
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as target,
     ):
         # Helm reads a stream and wants to know first of all what chart it is.
-        for path in sorted(files, key=lambda one: (one != "Chart.yaml", one)):
+        for path in sorted(files, key=lambda file: (file != "Chart.yaml", file)):
             member = tarfile.TarInfo(f"{name}/{path}")
             member.size, member.mtime, member.mode = len(files[path]), epoch, 0o644
             target.addfile(member, io.BytesIO(files[path]))

@@ -301,7 +301,7 @@ class World(SimulatedObjects):
         return sum(map(self._trains, self.pods.values())) == wanted
 
     def _ended(self) -> bool:
-        return any(one.type in ("Succeeded", "Failed") for one in self.job.status.conditions)
+        return any(condition.type in ("Succeeded", "Failed") for condition in self.job.status.conditions)
 
     def _truth(self, report: int | None) -> Second:
         wanted = sum(spec.desired for spec in self.job.spec.tf_replica_specs.values() if spec is not None)
@@ -421,11 +421,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     arguments = parser.parse_args(argv)
     outcomes = [play(seed) for seed in range(arguments.seed, arguments.seed + arguments.count)]
-    wrong = [one for one in outcomes if not one.agrees]
+    wrong = [outcome for outcome in outcomes if not outcome.agrees]
     for one in wrong[:10]:
         print(f"seed {one.seed}: off by {one.error:.0f}, {one.held:.0f}, {one.trained:.0f} s: {one.told}")
     for name in ("error", "held", "trained"):
-        values = sorted(getattr(one, name) for one in outcomes)
+        values = sorted(getattr(outcome, name) for outcome in outcomes)
         median, most = values[len(values) // 2], values[len(values) * 99 // 100]
         print(f"{name}: median {median:.1f} s, 99 % {most:.1f} s, most {values[-1]:.1f} s")
     print(f"{len(outcomes) - len(wrong)} of {len(outcomes)} plans agree within 2 % of the time or 2 s")

@@ -114,7 +114,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     def numbers(self) -> Counter[tuple[str, Kind]]:
         """Return the number of findings of each file and kind."""
-        return Counter((one.path, one.kind) for one in self.findings)
+        return Counter((finding.path, finding.kind) for finding in self.findings)
 
 
 # Sentences ------------------------------------------------------------------------------------------------------------
@@ -451,7 +451,7 @@ def gone(found: Numbers, allowed: Numbers) -> int:
 
 def table(reading: Reading) -> str:
     """Return the findings per 100 sentences of each source, for people."""
-    numbers = Counter((one.kind, one.source) for one in reading.findings)
+    numbers = Counter((finding.kind, finding.source) for finding in reading.findings)
     lines = [f"{'per 100 sentences':20}" + "".join(f"{source:>12}" for source in Source)]
     lines.append(f"{'sentences':20}" + "".join(f"{reading.sentences.get(source, 0):>12,}" for source in Source))
     for kind in Kind:
@@ -479,7 +479,7 @@ def check(reading: Reading, allowed: Numbers) -> list[str]:
         lines.append(
             f"{path}: {reading.numbers()[place]} times {ADVICE[kind]}; hack/words.txt allows {allowed.get(place, 0)}"
         )
-        lines += [f"  {one.describe()}" for one in reading.findings if (one.path, one.kind) == place]
+        lines += [f"  {finding.describe()}" for finding in reading.findings if (finding.path, finding.kind) == place]
     return [*lines, 'write the new sentences by CONTRIBUTING.md, "How we write"'] if lines else []
 
 
@@ -496,7 +496,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         print(table(reading))
         return 0
     if only:
-        print("\n".join(one.describe() for one in reading.findings))
+        print("\n".join(finding.describe() for finding in reading.findings))
         return 0
     file = root / ALLOWED.relative_to(ROOT)
     allowed = parse_allowed(file.read_text(encoding="utf-8"))

@@ -55,7 +55,9 @@ def schedule(
     order = []
     for repetition in range(repetitions):
         for load in loads:
-            able = [one for one in contestants if all_of_them or not (load.heavy and one.rate_limited)]
+            able = [
+                contestant for contestant in contestants if all_of_them or not (load.heavy and contestant.rate_limited)
+            ]
             if load.reports_seconds:
                 able = [one for one in able if one.name == OURS]  # only our operator takes reports for TFJobs
             shift = repetition % max(len(able), 1)
@@ -136,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         "--quick",
         action="store_true",
         help="rough ratios within five minutes on two cores, of small loads, once: "
-        f"{', '.join(one.name for one in QUICK_LOADS)}; contestants {', '.join(_QUICK_CONTESTANTS)}",
+        f"{', '.join(load.name for load in QUICK_LOADS)}; contestants {', '.join(_QUICK_CONTESTANTS)}",
     )
     parser.add_argument(
         "--exempt",

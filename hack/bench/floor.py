@@ -88,14 +88,16 @@ def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: 
 
 def _finish(environment: Environment, load: Load, watcher: Watcher, pool: ThreadPoolExecutor, timeout: float) -> None:
     def end(name: str) -> None:
-        for one in replicas(load, name):
-            if one.kind == "PS":
-                environment.contestant.request("DELETE", f"{pods_path(NAMESPACE)}/{one.name}")
+        for replica in replicas(load, name):
+            if replica.kind == "PS":
+                environment.contestant.request("DELETE", f"{pods_path(NAMESPACE)}/{replica.name}")
                 if not load.per_job:
-                    environment.contestant.request("DELETE", f"{services_path(NAMESPACE)}/{one.name}")
+                    environment.contestant.request("DELETE", f"{services_path(NAMESPACE)}/{replica.name}")
         _write_status(environment, name, status_manifest(load))
 
-    waiting = {name: {one.name for one in replicas(load, name) if one.kind == "Worker"} for name in job_names(load)}
+    waiting = {
+        name: {replica.name for replica in replicas(load, name) if replica.kind == "Worker"} for name in job_names(load)
+    }
     futures: list[Future[None]] = []
     until = time.monotonic() + timeout
     while waiting and time.monotonic() < until:

@@ -88,7 +88,9 @@ def read_usage(pid: int) -> Usage:
 def total_usage(pids: Sequence[int]) -> Usage:
     """Return the sum of the usage of several processes until now. Raises OSError if a process does not exist."""
     usages = [read_usage(pid) for pid in pids]
-    return Usage(sum(one.cpu for one in usages), sum(one.rss for one in usages), sum(one.peak_rss for one in usages))
+    return Usage(
+        sum(usage.cpu for usage in usages), sum(usage.rss for usage in usages), sum(usage.peak_rss for usage in usages)
+    )
 
 
 def median_and_p99(seconds: Sequence[float]) -> tuple[float, float]:

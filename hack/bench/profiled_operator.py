@@ -91,7 +91,7 @@ def _name(code: Any) -> str:
 
 def table(threads: dict[str, list[Function]]) -> str:
     """Calls by thread, and of each thread the functions that took most."""
-    calls = {thread: sum(one.calls for one in functions) for thread, functions in threads.items()}
+    calls = {thread: sum(function.calls for function in functions) for thread, functions in threads.items()}
     order = sorted(threads, key=lambda thread: -calls[thread])
     lines = [f"{sum(calls.values()):10,} calls", *(f"{calls[thread]:10,} {thread}" for thread in order)]
     for thread in order:

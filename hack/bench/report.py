@@ -167,7 +167,7 @@ def table(results: Sequence[Result]) -> str:
         lines += ["", f"**{load}**: {of_load[0].title}", "", _row(["", *(CONTESTANTS[name].title for name in columns)])]
         lines.append(_row(["---"] * (len(columns) + 1)))
         for name, figure in FIGURES.items():
-            cells = [REFUSED if (load, one) in bad else _cell(found, load, one, name) for one in columns]
+            cells = [REFUSED if (load, column) in bad else _cell(found, load, column, name) for column in columns]
             if any(cell not in ("", REFUSED) for cell in cells):
                 lines.append(_row([f"{figure.title}{f', {figure.unit}' if figure.unit else ''}", *cells]))
         if of_load[0].jobs > 1:

@@ -63,7 +63,9 @@ class Reporters:
             thread.start()
         for thread in threads:
             thread.join()
-        return {one.job: one.sent for one in self._programs}, sum(one.failures for one in self._programs)
+        return {program.job: program.sent for program in self._programs}, sum(
+            program.failures for program in self._programs
+        )
 
     def _run(self, programs: list[_Program], begins: float, ends: float) -> None:
         step = 0

@@ -70,7 +70,7 @@ class _Costs:
         """Create, change and watch everything once in each form, and delete it all."""
         forms = list(_FORMS) if number % 2 else list(reversed(_FORMS))
         jobs = job_names(self._load)
-        ones = [one for name in jobs for one in replicas(self._load, name)]
+        ones = [replica for name in jobs for replica in replicas(self._load, name)]
         encode = msgspec.json.encode
         for form in forms:
             pods = [encode(pod_manifest(self._load, one, _UID)) for one in ones]

@@ -178,7 +178,7 @@ def _run_pods(client: Client) -> None:
         client.patch(PODS, meta.namespace, meta.name, {"status": status}, decode_nothing, subresource="status")
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(run, [one.metadata for one in client.list(PODS, "", decode_metadata).items]))
+        list(pool.map(run, [item.metadata for item in client.list(PODS, "", decode_metadata).items]))
 
 
 def _log_requests(plane: ControlPlane, operator: int) -> dict[str, float]:

@@ -105,7 +105,7 @@ def _about_job_service(service: Json, uids: Mapping[str, str]) -> list[str]:
 
 def _kept(load: Load, job: str) -> list[Replica]:
     """The replicas whose objects are there at the end: after a success, those that finished by themselves."""
-    return [one for one in replicas(load, job) if not load.finishes or one.kind == "Worker"]
+    return [replica for replica in replicas(load, job) if not load.finishes or replica.kind == "Worker"]
 
 
 def _missing_or_too_many(kind: str, wanted: Iterable[str], there: Iterable[str]) -> list[str]:
@@ -181,8 +181,8 @@ def cluster(load: Load, replica: Replica) -> Json:
 @lru_cache(64)
 def _whole_cluster(load: Load, job: str) -> dict[str, list[str]]:
     hosts: dict[str, list[str]] = {}
-    for one in replicas(load, job):
-        hosts.setdefault(one.kind.lower(), []).append(host(load, one))
+    for replica in replicas(load, job):
+        hosts.setdefault(replica.kind.lower(), []).append(host(load, replica))
     return hosts
 
 
@@ -205,7 +205,7 @@ def _about_headless(service: Json, labels: Mapping[str, str]) -> list[str]:
 
 def _about_job(load: Load, job: Json) -> list[str]:
     name, status = job["metadata"]["name"], job.get("status") or {}
-    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     expected = {"Succeeded": "True"} if load.finishes else {"Running": "True"}
     complaints = [
         f"TFJob {name}: condition {kind} is {conditions.get(kind)}, not {value}"

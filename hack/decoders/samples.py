@@ -27,7 +27,9 @@ def manifests() -> tuple[bytes, ...]:
 def jobs() -> tuple[bytes, ...]:
     """The TFJobs of the examples."""
     documents = (one for text in manifests() for one in yaml.safe_load_all(text) if isinstance(one, dict))
-    return tuple(json.dumps(one, default=str).encode() for one in documents if one.get("kind") == "TFJob")
+    return tuple(
+        json.dumps(document, default=str).encode() for document in documents if document.get("kind") == "TFJob"
+    )
 
 
 _META: dict[str, Any] = {

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=0, help="play this many random plans, each twice, instead")
     parser.add_argument("--play-seeds", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--states", type=float, default=0, help="explore states for about this many seconds, instead")
-    named = [one.name for one in SETTINGS]
+    named = [setting.name for setting in SETTINGS]
     parser.add_argument(
         "--setting", default="", choices=named, metavar="NAME", help="explore the states of this one only"
     )

@@ -234,7 +234,7 @@ class SeededWorld(World):
             case Act.PAUSE_OPERATOR | Act.CUT_NETWORK:
                 seconds = (step.value[1] if step.act is Act.PAUSE_OPERATOR else step.value) * SPEED
                 self._cut_until = self.clock.monotonic() + seconds
-                for feed in (feed for one in self._operators for feed in one.feeds):
+                for feed in (feed for operator in self._operators for feed in operator.feeds):
                     self._hold_back(feed.kind, seconds)
                 return f"cut for {seconds:.0f} s"
             case Act.STEP_CLOCK:
@@ -242,7 +242,7 @@ class SeededWorld(World):
                 self.simulator.interventions.clock_stepped = True
                 return "stepped"
             case Act.COMPACT:
-                for feed in (feed for one in self._operators for feed in one.feeds):
+                for feed in (feed for operator in self._operators for feed in operator.feeds):
                     feed.list_again()
                 return "compacted"
             case _:
@@ -276,7 +276,7 @@ class SeededWorld(World):
         until = max(self._quiet_until.get(kind, -math.inf), self.clock.monotonic() + seconds)
         self._quiet_until[kind] = until
         self._released_at = math.inf, min(self._quiet_until.values())
-        self._hold([feed for one in self._operators for feed in one.feeds if feed.kind == kind])
+        self._hold([feed for operator in self._operators for feed in operator.feeds if feed.kind == kind])
 
     def _hold(self, feeds: list[Any]) -> None:
         for feed in feeds:
@@ -286,5 +286,5 @@ class SeededWorld(World):
         now = self.clock.monotonic()
         self._quiet_until = {kind: until for kind, until in self._quiet_until.items() if until > now}
         self._released_at = math.inf, min(self._quiet_until.values(), default=math.inf)
-        for feed in (feed for one in self._operators for feed in one.feeds):
+        for feed in (feed for operator in self._operators for feed in operator.feeds):
             feed.held = feed.kind in self._quiet_until

@@ -15,7 +15,7 @@ def line(entry: Entry) -> str:
     if entry.kind == "TFJob":
         sizes = {kind: spec.get("replicas") for kind, spec in obj["spec"]["tfReplicaSpecs"].items()}
         suspended = " suspended" if (obj["spec"].get("runPolicy") or {}).get("suspend") else ""
-        conditions = [f"{one['type']}={one['status']}" for one in conditions_in(status)]
+        conditions = [f"{condition['type']}={condition['status']}" for condition in conditions_in(status)]
         replicas = {
             kind: {name: value for name, value in one.items() if value not in (0, "", {})}
             for kind, one in (status.get("replicaStatuses") or {}).items()
@@ -28,7 +28,7 @@ def line(entry: Entry) -> str:
     elif entry.kind == "PodGroup":
         detail = f"{obj.get('spec')} {status.get('phase') or ''}"
     elif entry.kind == "Workload":
-        told = [one["type"] for one in status.get("conditions") or () if one["status"] == "True"]
+        told = [condition["type"] for condition in status.get("conditions") or () if condition["status"] == "True"]
         sizes = {one["name"]: one["count"] for one in obj["spec"]["podSets"]}
         detail = f"{obj['spec']['queueName']} {sizes} {told} reclaimed {status.get('reclaimablePods') or []}"
     elif entry.kind == "Deployment":

@@ -159,7 +159,7 @@ def _going_on(rng: random.Random, pod: Pod, now: datetime) -> Pod:
             return replace(pod, status=replace(pod.status, phase="Succeeded", container_statuses=(ended,)))
         case 4:
             again = _container(rng, {"running": {"startedAt": now}}, last={"terminated": _end(rng, now)})
-            before = max((one.restart_count for one in pod.status.container_statuses), default=0)
+            before = max((status.restart_count for status in pod.status.container_statuses), default=0)
             again = replace(again, restart_count=before + rng.choice((1, 1, 2)), ready=chance(rng, 0.5))
             return replace(pod, status=replace(pod.status, container_statuses=(again,)))
         case 5:

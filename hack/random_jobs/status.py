@@ -97,8 +97,8 @@ def _spoil_rest(rng: random.Random, fields: Json, now: datetime) -> None:
             fields["startTime"] = rng.choice((None, _time(rng, now)))
         case 2:
             fields["completionTime"] = rng.choice((None, _time(rng, now)))
-            for one in fields.get("conditions", ()):  # the Go operator can leave out either
-                one.pop("lastTransitionTime", None)
+            for condition in fields.get("conditions", ()):  # the Go operator can leave out either
+                condition.pop("lastTransitionTime", None)
         case 3:
             fields["network"] = rng.choice(("", *Network))
         case 4:

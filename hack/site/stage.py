@@ -43,7 +43,7 @@ def stage(target: Path) -> None:
         linked |= found
         _write(target / place, text)
     for folder in _examples(files):
-        _write(target / f"{folder}.md", example_page(folder, [one for one in files if one.startswith(f"{folder}/")]))
+        _write(target / f"{folder}.md", example_page(folder, [file for file in files if file.startswith(f"{folder}/")]))
     for path in linked:
         _copy(path, target / "files" / path)
     shutil.copytree(STATIC, target / "static")

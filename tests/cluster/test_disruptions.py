@@ -60,7 +60,7 @@ def start_eight(stage: Stage) -> None:
 def disrupted(stage: Stage, name: str) -> Json | None:
     """The status of a job, once it counts what was taken from it: each worker, or all of them once; maybe again."""
     status = stage.status(name)
-    true = {one["type"] for one in status["conditions"] if one["status"] == "True"}
+    true = {condition["type"] for condition in status["conditions"] if condition["status"] == "True"}
     assert not {"Failed", "Succeeded"} & true, status
     number = status.get("disruptions", 0)
     assert number == status.get("restarts", 0), status

@@ -111,7 +111,7 @@ def test_a_job_that_loses_a_device_goes_on_with_one_worker_and_comes_back_withou
     eventually(lambda: notes.trains_with(2, 3), within=LIMIT, what="two workers train again")
     assert notes.lost() == [0, 0], "what is announced costs no step"
     status = namespace.get("tfjob", "elastic")["status"]
-    assert [(one["before"], one["workers"]) for one in status["elastic"]["resizes"]] == [(2, 1), (1, 2)]
+    assert [(resize["before"], resize["workers"]) for resize in status["elastic"]["resizes"]] == [(2, 1), (1, 2)]
     assert status["restarts"] == status["disruptions"]
     namespace.kubectl("delete", "tfjob", "elastic", "--wait=false")
     eventually(lambda: not namespace.list("pods"), within=LIMIT, what="the devices are free")

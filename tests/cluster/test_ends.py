@@ -74,7 +74,7 @@ def seen(namespace: InCluster) -> Mapping[str, str]:
     found = {}
     for job in namespace.list("tfjobs"):
         name, status = job["metadata"]["name"], job.get("status", {})
-        true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
+        true = {condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"}
         replicas = (
             f"{word} {counts(status, kind)} {rest(pods.get(f'{name}-{kind.lower()}-0'))}"
             for word, kind in (("worker", "Worker"), ("PS", "PS"))

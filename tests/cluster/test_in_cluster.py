@@ -241,7 +241,7 @@ def test_a_killed_container_comes_back_unless_never(namespace: InCluster) -> Non
 
     def is_told(name: str, said: Sequence[str]) -> bool:
         events = [one for one in namespace.list("events") if one["involvedObject"]["name"] == name]
-        return [one["message"] for one in events if one["reason"] == "RestartedInPlace"] == [*said]
+        return [event["message"] for event in events if event["reason"] == "RestartedInPlace"] == [*said]
 
     for policy, marker in markers.items():
         name = policy.lower()

@@ -94,14 +94,14 @@ def test_a_killed_runner_is_followed_by_one_that_goes_on_and_no_step_runs_twice(
     assert states(pipeline, run) == dict.fromkeys(STEPS, "succeeded")
 
     report = lineage(namespace, pipeline, run)
-    made_by = {one["artifact"]["type"]: one["executions"] for one in report["artifacts"]}
-    assert [one["parameters"] for one in made_by["Examples"]] == [{"seed": 1}]
-    models = [one for one in report["artifacts"] if one["artifact"]["type"] == "Model"]
-    assert [one["artifact"]["properties"] for one in models] == [
+    made_by = {artifact["artifact"]["type"]: artifact["executions"] for artifact in report["artifacts"]}
+    assert [example["parameters"] for example in made_by["Examples"]] == [{"seed": 1}]
+    models = [artifact for artifact in report["artifacts"] if artifact["artifact"]["type"] == "Model"]
+    assert [model["artifact"]["properties"] for model in models] == [
         {"replicas": 1, "alpha": 0.0001},
         {"replicas": 2, "alpha": 0.001},
     ]
-    assert {execution["run"] for one in report["artifacts"] for execution in one["executions"]} == {run}
+    assert {execution["run"] for artifact in report["artifacts"] for execution in artifact["executions"]} == {run}
     accuracies = json.loads((pipeline.volume / f"root/Evaluate/report/{run}").read_text())
     assert min(accuracies.values()) > 0.85, accuracies
     assert report["artifact"]["properties"] == accuracies
@@ -121,8 +121,8 @@ def test_a_killed_runner_is_followed_by_one_that_goes_on_and_no_step_runs_twice(
     }
     assert pipeline.notes("begins", other) == pipeline.notes("ends", other) == Counter(CHANGED)
     of = {}
-    for one in lineage(namespace, pipeline, other)["artifacts"]:
-        of[one["artifact"]["uri"]] = {execution["run"] for execution in one["executions"]}
+    for artifact in lineage(namespace, pipeline, other)["artifacts"]:
+        of[artifact["artifact"]["uri"]] = {execution["run"] for execution in artifact["executions"]}
     assert of[f"/data/root/Train.distributed/model/{other}"] == {other}
     assert run in of[f"/data/root/Train.single/model/{run}"]
     only_runners_are_left(namespace, 4)

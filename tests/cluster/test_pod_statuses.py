@@ -32,7 +32,7 @@ def phase(wanted: str) -> Milestone:
     """The pod is in this phase, and its sandbox is gone if it has ended."""
 
     def reached(status: Json) -> bool:
-        conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+        conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
         over = wanted in ("Succeeded", "Failed")
         return status["phase"] == wanted and (not over or conditions["PodReadyToStartContainers"] == "False")
 
@@ -56,7 +56,7 @@ def initialising(status: Json) -> bool:
 
 
 def _of_type(status: Json, kind: str) -> Json:
-    return next((one for one in status.get("conditions") or () if one["type"] == kind), {})
+    return next((condition for condition in status.get("conditions") or () if condition["type"] == kind), {})
 
 
 FOR_EVER = "trap 'exit 0' TERM; sleep 100000 & wait"

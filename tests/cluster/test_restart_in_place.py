@@ -79,7 +79,11 @@ def test_a_container_is_back_in_a_part_of_the_time(
             assert namespace.kubectl("logs", names[0]) == "run 2\n"
             assert namespace.kubectl("logs", "--previous", names[0]) == "run 1\n"
         events = {one["reason"] for one in namespace.list("events") if one["involvedObject"]["name"] == job}
-        true = {one["type"]: one["reason"] for one in status["conditions"] if one["status"] == "True"}
+        true = {
+            condition["type"]: condition["reason"]
+            for condition in status["conditions"]
+            if condition["status"] == "True"
+        }
         accounts.append((events, true, status["replicaStatuses"]["Worker"]["restartCounts"]))
         print(f"from exit to running again, {mode}, {together=}: {', '.join(f'{one:.2f}' for one in seconds[mode])} s")
     (tmp_path / "over").touch()

@@ -202,7 +202,7 @@ class Seen:
     def everything(self, name: str) -> str:
         """The conditions and events of a job, for the message of a failure."""
         client = self.clients[CASES[name].where]
-        told = [f"{one.reason}: {one.message}" for one in client.get_job_events(name)]
+        told = [f"{event.reason}: {event.message}" for event in client.get_job_events(name)]
         return "\n".join([str(client.get_job(name).status.conditions), *told])
 
     def general(self, text: str) -> str:

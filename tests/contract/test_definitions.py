@@ -25,7 +25,10 @@ def test_the_definition_has_what_a_client_looks_for(space: Space) -> None:
     schema = versions["v1"]["schema"]["openAPIV3Schema"]
     assert "tfReplicaSpecs" in schema["properties"]["spec"]["properties"]
     assert versions["v1"]["subresources"]["scale"]["specReplicasPath"] == ".spec.tfReplicaSpecs.Worker.replicas"
-    conditions = {one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]}
+    conditions = {
+        condition["type"]: (condition["status"], condition["reason"], condition["message"])
+        for condition in status["conditions"]
+    }
     assert conditions == {
         "NamesAccepted": ("True", "NoConflicts", "no conflicts found"),
         "Established": ("True", "InitialNamesAccepted", "the initial names have been accepted"),
@@ -37,7 +40,7 @@ def test_the_definition_has_what_a_client_looks_for(space: Space) -> None:
 
 def test_definitions_are_listed_watched_shown_as_a_table_and_discovered(space: Space) -> None:
     listed = space.http("GET", CRDS).body
-    assert (listed["kind"], [one["metadata"]["name"] for one in listed["items"]]) == (
+    assert (listed["kind"], [item["metadata"]["name"] for item in listed["items"]]) == (
         "CustomResourceDefinitionList", ["tfjobs.kubeflow.org"],
     )  # fmt: skip
     table = space.http("GET", CRDS, accept=TABLE).body
@@ -49,7 +52,7 @@ def test_definitions_are_listed_watched_shown_as_a_table_and_discovered(space: S
     watched = space.http("GET", f"{CRDS}?watch=true&timeoutSeconds=1&fieldSelector={SELECTOR}").body
     first: Json = json.loads(watched.splitlines()[0])
     assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "tfjobs.kubeflow.org")
-    resources = {one["name"]: one for one in space.http("GET", GROUP).body["resources"]}
+    resources = {resource["name"]: resource for resource in space.http("GET", GROUP).body["resources"]}
     crds = resources["customresourcedefinitions"]
     assert crds["shortNames"] == ["crd", "crds"]
     assert {"get", "list", "watch"} <= set(crds["verbs"])
@@ -65,7 +68,7 @@ def test_a_definition_that_is_not_there_is_a_status(space: Space) -> None:
 
 def test_priority_classes(space: Space) -> None:
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    found = {one["metadata"]["name"]: one for one in space.http("GET", path).body["items"]}
+    found = {item["metadata"]["name"]: item for item in space.http("GET", path).body["items"]}
     values = {name: found[name]["value"] for name in ("system-cluster-critical", "system-node-critical")}
     assert values == {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
     name = space.namespace  # the classes of a server are in no namespace
@@ -75,7 +78,13 @@ def test_priority_classes(space: Space) -> None:
         changed = space.http("PUT", f"{path}/{name}", {**made.body, "value": 8})
         assert (changed.code, changed.body["details"]["causes"][0]["field"]) == (422, "value")
         table = space.http("GET", f"{path}/{name}", accept=TABLE).body
-        cells = dict(zip((one["name"] for one in table["columnDefinitions"]), table["rows"][0]["cells"], strict=True))
+        cells = dict(
+            zip(
+                (definition["name"] for definition in table["columnDefinitions"]),
+                table["rows"][0]["cells"],
+                strict=True,
+            )
+        )
         assert (cells["Name"], cells["Value"], cells["Global-Default"]) == (name, 7, False)
     finally:
         space.http("DELETE", f"{path}/{name}")

@@ -97,8 +97,8 @@ def test_the_events_of_a_pod_are_printed_alike(space: Space) -> None:
         space.http("GET", space.path(resource), accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
         for resource in (EVENTS, NEWER)
     ]
-    rows = [[[cell for cell in row["cells"] if "ago" not in str(cell)] for row in one["rows"]] for one in tables]
-    names = [[column["name"] for column in one["columnDefinitions"]] for one in tables]
+    rows = [[[cell for cell in row["cells"] if "ago" not in str(cell)] for row in table["rows"]] for table in tables]
+    names = [[column["name"] for column in table["columnDefinitions"]] for table in tables]
     assert names[0] == names[1]
     assert [row[1:] for row in rows[0]] == [row[1:] for row in rows[1]]
     assert rows[0][0][1:4] == ["Normal", "Started", "pod/p"]

@@ -189,7 +189,11 @@ def test_what_took_a_pod_stays_in_its_status_when_its_node_reports_its_end(
 ) -> None:
     killed(start, monkeypatch, shards(tmp_path))
     name = taken_and_kept(take, player, space, tmp_path)
-    shown = {one["type"]: one["reason"] for one in space.get(PODS, name)["status"]["conditions"] if "reason" in one}
+    shown = {
+        condition["type"]: condition["reason"]
+        for condition in space.get(PODS, name)["status"]["conditions"]
+        if "reason" in condition
+    }
     assert shown["DisruptionTarget"] == "EvictionByEvictionAPI"
     assert shown["Ready"] == "PodCompleted"
 

@@ -88,7 +88,7 @@ def test_a_status_has_an_owner_of_its_own(space: Space) -> None:
     assert space.http("PATCH", f"{path}?fieldManager=somebody", pod("p"), content_type=apply).code == 201
     status = {"status": {"phase": "Running"}}
     changed = space.http("PATCH", f"{path}/status?fieldManager=somebody", status, content_type=merge).body
-    owners = {one.get("subresource", ""): one for one in changed["metadata"]["managedFields"]}
+    owners = {field.get("subresource", ""): field for field in changed["metadata"]["managedFields"]}
     assert {name: (one["manager"], one["operation"]) for name, one in owners.items()} == {
         "": ("somebody", "Apply"), "status": ("somebody", "Update"),
     }  # fmt: skip

@@ -50,7 +50,7 @@ def test_a_job_lives_and_is_deleted(sdk: TFJobClient, space: Space) -> None:
 
 def test_a_folder_belongs_to_all_jobs_that_were_sent_with_it(sdk: TFJobClient, space: Space, tmp_path: Path) -> None:
     def owners() -> list[list[str]]:
-        found = [one["metadata"] for one in space.client.list(CONFIG_MAPS, space.namespace, decode).items]
+        found = [item["metadata"] for item in space.client.list(CONFIG_MAPS, space.namespace, decode).items]
         owned = [meta["ownerReferences"] for meta in found if meta["name"].startswith("workdir-")]
         return [sorted(owner["name"] for owner in one) for one in owned]
 

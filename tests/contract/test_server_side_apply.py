@@ -91,7 +91,7 @@ def test_items_of_lists_are_merged_by_their_keys(space: Space) -> None:
     changed = apply(space, DEPLOYMENTS, deployment({"name": "one", "image": "one:2", "ports": [port]}), "one")
 
     assert changed.code == 200, changed.body
-    containers = {one["name"]: one for one in changed.body["spec"]["template"]["spec"]["containers"]}
+    containers = {container["name"]: container for container in changed.body["spec"]["template"]["spec"]["containers"]}
     assert {name: one["image"] for name, one in containers.items()} == {"one": "one:2", "two": "two:1"}
     assert "env" not in containers["one"]
     assert containers["one"]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
@@ -149,7 +149,7 @@ def test_what_a_manager_writes_to_the_status_has_an_entry_of_its_own_with_the_su
         "PATCH", f"{path}/status{query}", {"status": {"ready": "1/1"}}, content_type=PatchType.MERGE
     ).body
     for written in (job, again):
-        entries = [(one["manager"], one.get("subresource")) for one in written["metadata"]["managedFields"]]
+        entries = [(field["manager"], field.get("subresource")) for field in written["metadata"]["managedFields"]]
         assert sorted(entries, key=str) == [("one", None), ("operator", "status"), ("operator", None)]
     other = apply(space, TFJOBS, tfjob("mnist", Worker=2), "two")
     assert other.body["details"]["causes"][0]["message"].startswith('conflict with "one"')

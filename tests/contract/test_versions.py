@@ -34,7 +34,9 @@ def test_both_versions_are_discovered_and_v1_is_preferred(space: Space) -> None:
     group = space.http("GET", "/apis/kubeflow.org").body
     assert group["preferredVersion"]["version"] == "v1"
     assert {version["version"] for version in group["versions"]} == {"v1", "v1alpha2"}
-    resources = {one["name"]: one for one in space.http("GET", "/apis/kubeflow.org/v1alpha2").body["resources"]}
+    resources = {
+        resource["name"]: resource for resource in space.http("GET", "/apis/kubeflow.org/v1alpha2").body["resources"]
+    }
     assert {"tfjobs", "tfjobs/status", "tfjobs/scale"} == set(resources)
     assert (resources["tfjobs"]["kind"], resources["tfjobs"]["shortNames"]) == ("TFJob", ["tfj"])
 

@@ -90,7 +90,7 @@ class DeletedJobs:
             self._do_due()
             self._look()
             pods = self._queues.client.list(PODS, self._queues.namespace, decode).items
-            running = [one for one in pods if one["status"].get("phase") == "Running"]
+            running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
             assert all(sum(uid in _owners(one) for one in running) == 2 for uid in uids), len(running)
 
         self._pods_end = False
@@ -194,7 +194,7 @@ class DeletedJobs:
             if uid not in self._planned:
                 self._planned.add(uid)
                 self.seen["pods"] += 1
-                for act in [self._when_it_has_a_pod.pop(one, None) for one in _owners(pod)]:
+                for act in [self._when_it_has_a_pod.pop(owner, None) for owner in _owners(pod)]:
                     if act is not None:
                         act()
                 begins = rng.uniform(0, 0.6)
@@ -213,16 +213,16 @@ class DeletedJobs:
             for one in (WORKLOADS, COSCHEDULING_POD_GROUPS, PODS, TFJOBS)
         )
         self._kubelet(pods)
-        there = {str(one["metadata"]["uid"]) for one in jobs}
+        there = {str(job["metadata"]["uid"]) for job in jobs}
         running = [one for one in pods if one["status"].get("phase") not in _ENDED]
         now = time.monotonic()
         for uid in [one for one in self._living if one in self._deleted and one not in there]:
-            mine = [one for one in workloads if one["metadata"]["labels"].get(JOB_UID_LABEL) == uid]
+            mine = [workload for workload in workloads if workload["metadata"]["labels"].get(JOB_UID_LABEL) == uid]
             names = {one["metadata"]["name"] for one in mine}
             if any(uid in _owners(pod) or _workload_of(pod) in names for pod in running):
                 self._free_since.pop(uid, None)
                 continue
-            left = [*_described(mine), *_described(one for one in groups if uid in _owners(one))]
+            left = [*_described(mine), *_described(group for group in groups if uid in _owners(group))]
             since = self._free_since.setdefault(uid, now)
             self.longest = max(self.longest, now - since) if left else self.longest
             if not left:
@@ -239,17 +239,17 @@ class DeletedJobs:
             return
         queues = self._queues
         for resource in (PODS, SERVICES, COSCHEDULING_POD_GROUPS):
-            for one in queues.client.list(resource, queues.namespace, decode).items:
-                if one["metadata"]["name"] == name or one["metadata"]["name"].startswith(f"{name}-"):
+            for item in queues.client.list(resource, queues.namespace, decode).items:
+                if item["metadata"]["name"] == name or item["metadata"]["name"].startswith(f"{name}-"):
                     with suppress(NotFoundError):
-                        queues.client.delete(resource, queues.namespace, one["metadata"]["name"])
+                        queues.client.delete(resource, queues.namespace, item["metadata"]["name"])
 
     def _check_quota(self) -> None:
         assert self._reserved() == [0], self._reserved()
 
     def _reserved(self) -> list[int]:
         status = self._queues.client.get(CLUSTER_QUEUES, "", self._queue, decode)["status"]
-        return [int(one["total"]) for each in status["flavorsReservation"] for one in each["resources"]]
+        return [int(resource["total"]) for each in status["flavorsReservation"] for resource in each["resources"]]
 
 
 def _owners(one: Json) -> list[str]:

@@ -60,7 +60,7 @@ def replicas_of(job: JobOnCluster) -> list[str]:
 
 def active(job: JobOnCluster) -> int:
     """How many replicas run, as the job's status has it."""
-    return sum(one.get("active", 0) for one in (job.status().get("replicaStatuses") or {}).values())
+    return sum(status.get("active", 0) for status in (job.status().get("replicaStatuses") or {}).values())
 
 
 def play_all_running(job: JobOnCluster) -> None:
@@ -171,7 +171,7 @@ class Migration:
         """Take the webhook for TFJobs out of the Go operator's configuration, which has other kinds' webhooks, too."""
         kind = ("validatingwebhookconfiguration", WEBHOOKS)
         configuration = json.loads(self.kubectl("get", *kind, "--output=json"))
-        number = [one["name"].split(".")[1] for one in configuration["webhooks"]].index("tfjob")
+        number = [webhook["name"].split(".")[1] for webhook in configuration["webhooks"]].index("tfjob")
         change = [{"op": "remove", "path": f"/webhooks/{number}"}]
         self.kubectl("patch", *kind, "--type=json", "--patch", json.dumps(change))
 

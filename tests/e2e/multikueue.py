@@ -97,7 +97,7 @@ class Joined:
         def gone() -> None:
             where = (self.worker.client, self.worker.namespace)
             assert find(where[0], TFJOBS, where[1], job.name) is None
-            names = [one["metadata"]["name"] for one in where[0].list(WORKLOADS, where[1], decode).items]
+            names = [item["metadata"]["name"] for item in where[0].list(WORKLOADS, where[1], decode).items]
             assert not [name for name in names if job.name in name], names
 
         eventually_holds(gone, within=PATIENCE, every=0.1, what=f"nothing of {job.name} in the worker")
@@ -107,7 +107,9 @@ class Joined:
 
         def gave_back() -> None:
             conditions = self.workload(job)["status"]["conditions"]
-            assert any((one["type"], one["status"]) == ("QuotaReserved", "False") for one in conditions), conditions
+            assert any(
+                (condition["type"], condition["status"]) == ("QuotaReserved", "False") for condition in conditions
+            ), conditions
 
         eventually_holds(gave_back, within=PATIENCE, every=0.1, what=f"the quota of {job.name}")
         self.wait_remote_gone(job)

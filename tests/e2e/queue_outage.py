@@ -50,8 +50,8 @@ class Outage:
             where: [self._submit(f"late-{where}-{number}", "deadline", where) for number in range(jobs)]
             for where in ("queue", "alone")
         }
-        for one in (job for found in self._deadlines.values() for job in found):
-            self._run(one)
+        for deadline in (job for found in self._deadlines.values() for job in found):
+            self._run(deadline)
 
     def _submit(self, name: str, what: str, where: str) -> JobOnCluster:
         queue = self._queue if where == "queue" else ""

@@ -151,7 +151,7 @@ class Judge:
 
 def _true(workload: Json) -> list[str]:
     conditions = workload.get("status", {}).get("conditions", ())
-    return [one["type"] for one in conditions if one["status"] == "True"]
+    return [condition["type"] for condition in conditions if condition["status"] == "True"]
 
 
 def _is_partial(workload: Json) -> bool:
@@ -167,8 +167,11 @@ def _in_words(obj: Json) -> str:
     if "podSets" not in spec:
         return str(status.get("phase", "Pending"))
     counts = {one["name"]: one["count"] for one in spec["podSets"]}
-    admitted = [(one["name"], one.get("count")) for one in status.get("admission", {}).get("podSetAssignments", ())]
-    reclaimed = {one["name"]: one["count"] for one in status.get("reclaimablePods", ())}
+    admitted = [
+        (assignment["name"], assignment.get("count"))
+        for assignment in status.get("admission", {}).get("podSetAssignments", ())
+    ]
+    reclaimed = {pod["name"]: pod["count"] for pod in status.get("reclaimablePods", ())}
     active = "" if spec.get("active") is not False else " inactive"
     return (
         f"{counts} admitted {admitted} reclaimed {reclaimed} {_true(obj)}{active} {obj['metadata'].get('finalizers')}"
@@ -366,10 +369,14 @@ class Plan:
             assert not alive, alive
             for job in jobs:
                 conditions = job.get("status", {}).get("conditions", ())
-                final = [one for one in conditions if one["type"] in _ENDED and one["status"] == "True"]
+                final = [
+                    condition
+                    for condition in conditions
+                    if condition["type"] in _ENDED and condition["status"] == "True"
+                ]
                 assert final, (job["metadata"]["name"], conditions, self._workload_of(job))
             status = queues.client.get(CLUSTER_QUEUES, "", self._queue, decode)["status"]
-            kept = [int(one["total"]) for each in status["flavorsReservation"] for one in each["resources"]]
+            kept = [int(resource["total"]) for each in status["flavorsReservation"] for resource in each["resources"]]
             left = queues.client.list(WORKLOADS, queues.namespace, decode).items
             assert kept == [0], [(one["metadata"]["name"], one["metadata"].get("deletionTimestamp")) for one in left]
 

@@ -96,7 +96,9 @@ class Queues:
         def is_active() -> None:
             found = find(self.client, LOCAL_QUEUES, self.namespace, name) or {}
             conditions = found.get("status", {}).get("conditions", ())
-            assert any(one["type"] == "Active" and one["status"] == "True" for one in conditions), conditions
+            assert any(condition["type"] == "Active" and condition["status"] == "True" for condition in conditions), (
+                conditions
+            )
 
         if active:
             eventually_holds(is_active, within=PATIENCE, every=0.05, what=f"{name} is active")
@@ -168,7 +170,9 @@ class Queues:
 
         def reserved() -> None:
             status = self.client.get(CLUSTER_QUEUES, "", queue, decode).get("status") or {}
-            usage = [one["total"] for each in status.get("flavorsReservation") or () for one in each["resources"]]
+            usage = [
+                resource["total"] for each in status.get("flavorsReservation") or () for resource in each["resources"]
+            ]
             assert [int(one) for one in usage] == [cpu], usage
 
         eventually_holds(reserved, within=PATIENCE, every=0.1, what=f"{cpu} CPUs of {queue} are given away")
@@ -180,7 +184,7 @@ class Queues:
 def _apply_with_gangs(plane: ControlPlane, admin: Client, folder: Path) -> None:
     """Give the operator the rights of both components, and the cluster the CRD of the coscheduling plugin."""
     parts = {"resources": ["base"], "components": ["components/kueue", "components/scheduler-plugins"]}
-    paths = {kind: [os.path.relpath(MANIFESTS / one, folder) for one in names] for kind, names in parts.items()}
+    paths = {kind: [os.path.relpath(MANIFESTS / name, folder) for name in names] for kind, names in parts.items()}
     (folder / "kustomization.yaml").write_text(json.dumps(paths))
     Kubectl(plane.kubeconfig)("apply", "--server-side", "-k", str(folder))
     install_coscheduling_crds(admin)

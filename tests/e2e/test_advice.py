@@ -226,8 +226,10 @@ for step in range(1, 81):  # a busy machine takes several lines for one report
     assert f"[train] Diverged: {said}" in done.stdout
     assert f"\n{said}" in done.stdout.partition("TFJob train succeeded")[2]
     status = yaml.safe_load((cli.folder / "kept/default.train.yaml").read_text())["status"]
-    assert [one["status"] for one in status["operatorConditions"] if one["type"] == "Diverged"] == ["True"]
-    assert "Diverged" not in [one["type"] for one in status["conditions"]]
+    assert [condition["status"] for condition in status["operatorConditions"] if condition["type"] == "Diverged"] == [
+        "True"
+    ]
+    assert "Diverged" not in [condition["type"] for condition in status["conditions"]]
 
 
 @pytest.mark.parametrize(("name", "content", "said"), [("x.ipynb", "{}", "nbconvert"), ("x.sh", "", "[sh, x.sh]")])

@@ -213,12 +213,14 @@ def test_a_certificate_is_renewed_again_and_again_without_a_failed_request(deplo
 
 def test_operators_that_start_together_agree_on_one_certificate(deployed: Deployed) -> None:
     operators = [deployed.start(*ELECT), *(deployed.start(*ELECT, port=free_port()) for _ in range(2))]
-    for one in operators:
-        one.wait_ready()
+    for operator in operators:
+        operator.wait_ready()
     wait_served(deployed.client)
     secret = deployed.secret()
     assert secret is not None
-    eventually(lambda: len({one.metrics()[EXPIRY] for one in operators}) == 1, what="all show the same certificate")
+    eventually(
+        lambda: len({operator.metrics()[EXPIRY] for operator in operators}) == 1, what="all show the same certificate"
+    )
     assert base64.b64decode(secret["data"]["ca.crt"]) == deployed.trusted()
-    assert sum(one.log.read_text().count("created a certificate") for one in operators) == 1
+    assert sum(operator.log.read_text().count("created a certificate") for operator in operators) == 1
     deployed.submit_older("agreed", Worker=1)

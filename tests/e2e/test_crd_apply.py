@@ -34,7 +34,7 @@ def kubectl(plane: ControlPlane) -> Iterator[Kubectl]:
 def established(kubectl: Kubectl) -> None:
     def served() -> None:
         status = json.loads(kubectl("get", "crd", CRD_NAME, "-o", "json")).get("status") or {}
-        conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+        conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
         assert conditions.get("Established") == "True"
         kubectl("get", "tfjobs")
 

@@ -45,7 +45,7 @@ def test_a_pod_that_is_deleted_is_made_again_also_where_no_restart_is_allowed(st
     stage.client.create(TFJOBS, "default", yaml.safe_load(TAKEN), decode)
     stage.take("taken")
     status = stage.until("taken", "Running", restarts=1, disruptions=1)
-    assert "Failed" not in {one["type"] for one in status["conditions"]}
+    assert "Failed" not in {condition["type"] for condition in status["conditions"]}
 
 
 @pytest.mark.journey

@@ -260,7 +260,7 @@ def test_a_link_is_not_followed_either_if_it_is_put_there_while_the_container_st
 
     def is_done(status: Json) -> bool:
         containers = status.get("containerStatuses") or ()
-        return sum(one["restartCount"] for one in containers) >= 8
+        return sum(container["restartCount"] for container in containers) >= 8
 
     pods.until("raced", is_done, "eight starts")
     seen = [pods.log("raced", f"look-{n}", attempt) for n in range(4) for attempt in range(3)]
@@ -276,7 +276,7 @@ def test_what_a_container_uses_is_measured(pods: Pods) -> None:
     def measured() -> None:
         usage = pods.meter.read()
         assert usage is not None
-        one = next((one for one in usage.containers if one.name.pod == "busy"), None)
+        one = next((container for container in usage.containers if container.name.pod == "busy"), None)
         assert one is not None
         assert one.cpu > 0.05, one
         assert one.memory > 25 << 20, one

@@ -58,7 +58,7 @@ def test_scaling_a_running_job_gives_all_workers_the_new_number(
     )
     shown = cli.run("describe", "scaled", code=0).stdout
     assert "from 1 to 3 workers, because there are nodes for 2 more" in shown
-    costs = [(one.before, one.workers, one.untrained_seconds) for one in status.elastic.resizes]
+    costs = [(resize.before, resize.workers, resize.untrained_seconds) for resize in status.elastic.resizes]
     assert [cost[:2] for cost in costs] == [(1, 3), (3, 2)]
     assert all(cost is not None and 0 <= cost < 60 for *_, cost in costs), "each change shows its seconds"
     assert re.search(

@@ -70,7 +70,7 @@ def at_work(process: CliProcess) -> None:
 def guardian(process: CliProcess) -> int:
     """The process that ends what the run has started when the run is killed."""
     children = psutil.Process(process.process.pid).children()
-    (found,) = [one.pid for one in children if any("guardian_main" in word for word in one.cmdline())]
+    (found,) = [child.pid for child in children if any("guardian_main" in word for word in child.cmdline())]
     return found
 
 
@@ -203,9 +203,11 @@ def command(ended: Ended, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def final(job: dict[str, Any]) -> dict[str, Any]:
-    (found,) = [one for one in job["status"]["conditions"] if one["type"] in ("Failed", "Succeeded")]
+    (found,) = [condition for condition in job["status"]["conditions"] if condition["type"] in ("Failed", "Succeeded")]
     assert found["status"] == "True"
-    assert all(one["status"] == "False" for one in job["status"]["conditions"] if one["type"] == "Running")
+    assert all(
+        condition["status"] == "False" for condition in job["status"]["conditions"] if condition["type"] == "Running"
+    )
     return dict(found)
 
 
@@ -245,7 +247,7 @@ def test_commands_and_the_client_agree_about_its_end(ended: Ended, command: Call
 
     report = json.loads(command("report", "latest", "-o", "json"))
     assert report["outcome"] == end.state
-    assert [one["replica"] for one in report["failures"]] == (["worker-0"] if end.program == "fail" else [])
+    assert [failure["replica"] for failure in report["failures"]] == (["worker-0"] if end.program == "fail" else [])
     said = command("report", "latest")
     assert "kubectl" not in said
     assert not re.search(r"out of memory|memory ran out", said)

@@ -68,7 +68,7 @@ def test_the_stock_parameter_servers_serve_until_the_job_is_over(tmp_path: Path)
     assert accuracies("chief-0", output)
     assert {states["ps-0"], states["ps-1"]} == {"Stopped"}
     replicas = json.loads((tmp_path / "result.json").read_text())["jobs"][0]["replicas"]
-    assert {one["exitCode"] for one in replicas if one["name"].startswith("ps-")} == {143}
+    assert {replica["exitCode"] for replica in replicas if replica["name"].startswith("ps-")} == {143}
 
 
 def test_an_evaluator_measures_the_checkpoints_of_a_chief(tmp_path: Path) -> None:
@@ -112,7 +112,10 @@ def test_two_mirrored_workers_resume_together_when_one_is_killed(tmp_path: Path)
         assert re.search(rf"\[{worker}\] resumed from step 100", process.output), process.output
     assert accuracies("worker-0", process.output) == accuracies("worker-1", process.output)
     result = json.loads((tmp_path / "kept/result.json").read_text())
-    assert {one["name"]: one["restarts"] for one in result["jobs"][0]["replicas"]} == {"worker-0": 1, "worker-1": 1}
+    assert {replica["name"]: replica["restarts"] for replica in result["jobs"][0]["replicas"]} == {
+        "worker-0": 1,
+        "worker-1": 1,
+    }
 
 
 @pytest.mark.timeout(400)

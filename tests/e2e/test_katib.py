@@ -45,7 +45,7 @@ def judged(job: TFJob) -> str:
     """
     conditions = msgspec.to_builtins(job.status).get("conditions", ())
     for kind in ("Failed", "Succeeded"):
-        if [one for one in conditions if (one["type"], one["status"]) == (kind, "True")]:
+        if [condition for condition in conditions if (condition["type"], condition["status"]) == (kind, "True")]:
             return kind
     return "Running"
 
@@ -62,14 +62,14 @@ def test_the_experiment_is_one_that_katib_takes() -> None:
     # experiment/validator/validator.go; names and references of trial parameters, and what the template asks for.
     assert re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", EXPERIMENT["metadata"]["name"])
     assert len(EXPERIMENT["metadata"]["name"]) <= 40
-    known = {one["name"] for one in EXPERIMENT["spec"]["parameters"]} | {"${trialSpec.Name}"}
-    given = {one["name"]: one["reference"] for one in TEMPLATE["trialParameters"]}
+    known = {parameter["name"] for parameter in EXPERIMENT["spec"]["parameters"]} | {"${trialSpec.Name}"}
+    given = {parameter["name"]: parameter["reference"] for parameter in TEMPLATE["trialParameters"]}
     assert set(given.values()) <= known
     asked = re.findall(r"\$\{trialParameters\.(.+?)\}", json.dumps(TEMPLATE["trialSpec"]))
     assert set(asked) == set(given)
     assert not {"metadata", "status"} & set(TEMPLATE["trialSpec"])
     replicas = TEMPLATE["trialSpec"]["spec"]["tfReplicaSpecs"].values()
-    containers = [one["template"]["spec"]["containers"] for one in replicas]
+    containers = [replica["template"]["spec"]["containers"] for replica in replicas]
     assert {one["name"] for [one] in containers} == {TEMPLATE["primaryContainerName"]}
     # Katib's additions to a template of a TFJob are not written here, so its defaults apply.
     assert not {"successCondition", "failureCondition", "primaryPodLabels"} & set(TEMPLATE)

@@ -49,7 +49,10 @@ def test_a_job_is_admitted_with_the_selectors_of_its_flavor(queues: Queues) -> N
 
 
 def _is_finished(workload: Json) -> bool:
-    return any(one["type"] == "Finished" and one["status"] == "True" for one in workload["status"]["conditions"])
+    return any(
+        condition["type"] == "Finished" and condition["status"] == "True"
+        for condition in workload["status"]["conditions"]
+    )
 
 
 def test_a_job_without_quota_waits_says_why_and_runs_when_there_is_room(queues: Queues, tell: Commands) -> None:
@@ -186,7 +189,7 @@ def test_a_job_whose_pods_do_not_run_in_time_gives_its_quota_back_and_tries_agai
 ) -> None:
     def evicted() -> None:
         stats = queues.workload(never_ready)["status"].get("schedulingStats") or {}
-        assert any(one["reason"] == "PodsReadyTimeout" for one in stats.get("evictions") or ()), stats
+        assert any(eviction["reason"] == "PodsReadyTimeout" for eviction in stats.get("evictions") or ()), stats
 
     eventually_holds(evicted, within=PATIENCE, every=0.2, what="Kueue has lost its patience")
 

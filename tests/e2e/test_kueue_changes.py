@@ -162,7 +162,7 @@ def test_readiness_is_of_all_replicas_or_of_one(queues: Queues) -> None:
 
     def ready() -> bool:
         conditions = queues.workload(job)["status"]["conditions"]
-        return any(one["type"] == "PodsReady" and one["status"] == "True" for one in conditions)
+        return any(condition["type"] == "PodsReady" and condition["status"] == "True" for condition in conditions)
 
     if queues.ours:
         assert not ready()
@@ -280,7 +280,9 @@ def test_an_admission_check_decides_and_says_what_pods_get(queues: Queues, contr
 
     def is_told() -> None:
         conditions = queues.workload(job)["status"]["conditions"]
-        assert any((one["type"], one["reason"]) == ("Finished", "FailedToStart") for one in conditions), conditions
+        assert any(
+            (condition["type"], condition["reason"]) == ("Finished", "FailedToStart") for condition in conditions
+        ), conditions
 
     eventually_holds(is_told, within=PATIENCE, every=0.1, what="the Workload can't start")
     assert not job.pods()

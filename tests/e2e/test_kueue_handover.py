@@ -35,7 +35,7 @@ def identities(queues: Queues, *jobs: JobOnCluster) -> list[set[str]]:
 
 
 def written(trail: AuditTrail, resource: str, *verbs: str) -> set[str]:
-    found = [(one["verb"], one.get("objectRef") or {}) for one in trail.entries()]
+    found = [(entry["verb"], entry.get("objectRef") or {}) for entry in trail.entries()]
     return {str(ref.get("name")) for verb, ref in found if verb in verbs and ref.get("resource") == resource}
 
 

@@ -104,7 +104,7 @@ def test_a_failure_is_permanent_and_remembered(start: Start, containers: Any) ->
     (kept,) = containers()
     with pytest.raises(AlreadyFailed):
         start("exit 1", clean_up=CleanUp.ON_SUCCESS).done()
-    assert [one.id for one in containers()] == [kept.id]
+    assert [container.id for container in containers()] == [kept.id]
 
 
 def test_output_json_says_permanent_or_retryable(start: Start, tmp_path: Path) -> None:

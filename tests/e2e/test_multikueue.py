@@ -95,7 +95,9 @@ def test_a_job_runs_in_the_worker_and_the_manager_tells_of_it(either: Joined) ->
     either.wait_remote_gone(job)
     either.manager.wait_queue(job, QueueState.FINISHED)
     assert (job.pods(), job.services()) == ({}, {})
-    wrote = {one["manager"] for one in job.get()["metadata"]["managedFields"] if one.get("subresource") == "status"}
+    wrote = {
+        field["manager"] for field in job.get()["metadata"]["managedFields"] if field.get("subresource") == "status"
+    }
     assert wrote == {"kueue"}, "an operator in the manager leaves it alone"
     job.delete()
     eventually(job.is_gone, within=PATIENCE, every=0.05, what="it is deleted")

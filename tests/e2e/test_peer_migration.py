@@ -49,7 +49,7 @@ def here(there: Migration) -> Here:
 def findings(told: Json, name: str) -> dict[str, str]:
     """The effort of each finding of a job by its field."""
     [job] = [one for one in told["jobs"] if one["name"] == name]
-    return {one["field"]: one["effort"] for one in job["findings"]}
+    return {finding["field"]: finding["effort"] for finding in job["findings"]}
 
 
 def pod_fields(version: Json) -> set[str]:
@@ -77,7 +77,7 @@ def test_what_migrate_finds(there: Migration) -> None:
         "RBAC": "note",
     }
     assert first["actions"] == 3
-    assert {one["name"] for one in first["jobs"]} == set(there.jobs)
+    assert {job["name"] for job in first["jobs"]} == set(there.jobs)
     assert findings(first, "plain") == {
         "spec.tfReplicaSpecs[Chief].restartPolicy": "change", POLICY: "change", "status": "note",
     }  # fmt: skip
@@ -104,9 +104,9 @@ def test_our_crd_leaves_nothing_of_the_other_and_one_owner(there: Migration) -> 
     [version] = applied["spec"]["versions"]
     assert pod_fields(version) == pod_fields(crd()["spec"]["versions"][0])
     managers = [
-        one["manager"]
-        for one in applied["metadata"]["managedFields"]
-        if "f:versions" in one["fieldsV1"].get("f:spec", {})
+        field["manager"]
+        for field in applied["metadata"]["managedFields"]
+        if "f:versions" in field["fieldsV1"].get("f:spec", {})
     ]
     assert managers == ["kubectl"]
     assert "annotations" not in applied["metadata"]

@@ -43,7 +43,7 @@ PLATFORMS = {"pods": {"default": [KubernetesPodPlatformConfig({"terminationGrace
 
 
 def objects(cluster: ControlPlane, resource: Any = PODS) -> list[str]:
-    return [one["metadata"]["name"] for one in cluster.client.list(resource, "default", decode).items]
+    return [item["metadata"]["name"] for item in cluster.client.list(resource, "default", decode).items]
 
 
 def states(report: str) -> dict[str, str]:
@@ -71,9 +71,15 @@ def test_the_example_runs_once_is_cached_and_then_runs_what_another_parameter_ch
     uri = report["outputs"]["report"][0]["uri"]
     assert json.loads(Path(uri).read_text()) == report["outputs"]["report"][0]["properties"]
     tree = json.loads(cli.run("pipeline", "lineage", uri, "-o", "json", code=0).stdout)
-    made_by = {one["artifact"]["type"]: [e["parameters"] for e in one["executions"]] for one in tree["artifacts"]}
+    made_by = {
+        artifact["artifact"]["type"]: [e["parameters"] for e in artifact["executions"]]
+        for artifact in tree["artifacts"]
+    }
     assert made_by["Examples"] == [{"seed": 1}]
-    assert {e["parameters"]["alpha"] for one in tree["artifacts"][1:] for e in one["executions"]} == {0.0001, 0.01}
+    assert {e["parameters"]["alpha"] for artifact in tree["artifacts"][1:] for e in artifact["executions"]} == {
+        0.0001,
+        0.01,
+    }
     log = cli.run("pipeline", "logs", "latest", "Evaluate", code=0)
     assert "accuracy" in log.stdout
 

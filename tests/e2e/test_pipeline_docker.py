@@ -111,18 +111,18 @@ def test_four_steps_run_once_then_are_used_again_and_then_only_what_has_changed_
 def test_a_killed_runner_is_resumed_with_the_containers_that_it_has_left(bench: Bench, engine: DockerClient) -> None:
     wait = Path(f"{bench.journal}.wait")
     wait.touch()
-    bench.killed(lambda: any(one.status == "running" for one in launches(engine)))
+    bench.killed(lambda: any(launch.status == "running" for launch in launches(engine)))
     (before,) = launches(engine)
     wait.unlink()
     assert bench.run(resume="latest").state == "succeeded"
     assert bench.ended() == Counter(["Data", "First", "Second", "Evaluate"])
-    assert before.id not in [one.id for one in launches(engine)]
+    assert before.id not in [launch.id for launch in launches(engine)]
 
 
 def test_what_a_killed_runner_has_left_is_stopped_and_the_next_run_is_whole(bench: Bench, engine: DockerClient) -> None:
     wait = Path(f"{bench.journal}.wait")
     wait.touch()
-    bench.killed(lambda: any(one.status == "running" for one in launches(engine)))
+    bench.killed(lambda: any(launch.status == "running" for launch in launches(engine)))
     home = Home(bench.folder / "home")
     with home.store() as store:
         run = home.find(store, "latest")

@@ -95,9 +95,9 @@ def run(folder: Path, file: Path, **given: str) -> PipelineResult:
 def calls(folder: Path, file: Path) -> dict[str, Any]:
     """Return, by output, what the programs of the last run got."""
     found: dict[str, Any] = {}
-    for one in sorted((folder / "root" / file.stem).rglob("call.json")):
-        step, output, _ = one.parts[-4:-1]
-        found[f"{step}.{output}"] = json.loads(one.read_text())
+    for path in sorted((folder / "root" / file.stem).rglob("call.json")):
+        step, output, _ = path.parts[-4:-1]
+        found[f"{step}.{output}"] = json.loads(path.read_text())
     return found
 
 

@@ -129,7 +129,7 @@ def test_the_strangest_report_that_is_taken_is_one_that_the_api_server_takes(
     reporters.accepted(pod, most)
     found = reporters.wait_percentage("strange", 7)
     assert (found["estimatedRemainingSeconds"], found["step"]) == (2**63 - 1, 2**53)
-    assert [one["name"] for one in found["metrics"][: len(texts)]] == list(texts)
+    assert [metric["name"] for metric in found["metrics"][: len(texts)]] == list(texts)
     assert len(found["metrics"]) == 16
     for refused in ({"progressPercentage": 10**400}, {"metrics": [*metrics, {"name": "one", "value": "too many"}]}):
         assert reporters.post(pod, refused)[0] == 422

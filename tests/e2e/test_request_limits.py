@@ -66,7 +66,10 @@ def squeezed(admin: Client, cluster: Cluster) -> Iterator[Cluster]:
 
     def in_force() -> bool:
         status = admin.get(FLOW_SCHEMAS, "", "narrow", decode).get("status", {})
-        return any(one["type"] == "Dangling" and one["status"] == "False" for one in status.get("conditions") or ())
+        return any(
+            condition["type"] == "Dangling" and condition["status"] == "False"
+            for condition in status.get("conditions") or ()
+        )
 
     eventually(in_force, what="the flow has its priority level")
     wait_allowed(admin, SQUEEZED_USER, Right("", "pods", "create"), namespace=cluster.namespace)

@@ -46,7 +46,9 @@ def account(folder: Path, name: str) -> dict[str, Any]:
     logs = sorted((folder / "logs" / "default" / f"{name}-worker-0" / "tensorflow").iterdir())
     # Others are false in the end, if they were ever seen to be true.
     conditions = {
-        one["type"]: (one["reason"], one["message"]) for one in status["conditions"] if one["status"] == "True"
+        condition["type"]: (condition["reason"], condition["message"])
+        for condition in status["conditions"]
+        if condition["status"] == "True"
     }
     return {
         "conditions": conditions,

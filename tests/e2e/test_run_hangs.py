@@ -159,7 +159,9 @@ def test_a_throttled_worker_is_found_and_made_anew(cli: Cli, tmp_path: Path) -> 
     final = decode_tfjob(json.dumps(yaml.safe_load((tmp_path / "kept/default.slow.yaml").read_text())).encode())
     assert final.status.restarts == 1
     assert [key.partition("/")[0] for key in final.status.node_failures] == ["worker-2"]
-    assert [one.status for one in final.status.operator_conditions if one.type == "Straggling"] == ["False"]
+    assert [condition.status for condition in final.status.operator_conditions if condition.type == "Straggling"] == [
+        "False"
+    ]
     events = (tmp_path / "kept/events.txt").read_text()
     assert events.count(" Straggling ") == events.count(" NodeAvoided ") == 1, events
     print(f"found after {took:.0f} s")

@@ -48,7 +48,9 @@ class Size:
     def now(cls) -> Size:
         gc.collect()
         process = psutil.Process()
-        connections = [one for one in process.net_connections("tcp") if one.status == psutil.CONN_ESTABLISHED]
+        connections = [
+            connection for connection in process.net_connections("tcp") if connection.status == psutil.CONN_ESTABLISHED
+        ]
         return cls(len(gc.get_objects()), threading.active_count(), len(connections), process.memory_info().rss)
 
 

@@ -49,7 +49,7 @@ def test_a_leader_that_slept_past_its_lease_doubles_nothing(
         assert leader.process is not None
         leader.process.send_signal(signal.SIGSTOP)
         assert len(pods_of(recorder, name)) < REPLICAS, "the pause came too late to prove anything"
-        others = [one for one in operators if one is not leader]
+        others = [operator for operator in operators if operator is not leader]
         eventually(lambda rest=others: leading(rest), what="the standby leads")
         eventually(lambda n=name: len(pods_of(recorder, n)) == REPLICAS, what="all pods")
         # While the first leader sleeps a pod fails, another is deleted, and the older jobs go on.
@@ -78,7 +78,7 @@ def test_a_leader_that_slept_past_its_lease_doubles_nothing(
 
 
 def leading(operators: Iterable[OperatorProcess]) -> OperatorProcess | None:
-    return next((one for one in operators if one.metrics().get("tfoperator_leader") == 1), None)
+    return next((operator for operator in operators if operator.metrics().get("tfoperator_leader") == 1), None)
 
 
 def pods_of(recorder: JournalRecorder, job: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ SDKS = {"kfp": {"kfp", "kfp-kubernetes", "kfp-server-api"}, "tfx": {"tfx", "ml-m
 def test_what_is_resolved_beside_a_strangers_sdk_is_what_setup_cfg_asks_for(name: str) -> None:
     lines = (ROOT / f"hack/strangers/beside/{name}.txt").read_text().splitlines()
     pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
-    versions = {canonicalize_name(one.name): next(iter(one.specifier)).version for one in pins}
+    versions = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins}
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     wanted = [config["options"]["install_requires"], config["options.extras_require"]["pipeline"]]

@@ -173,7 +173,7 @@ def test_what_is_asked_for_twice_or_is_not_told_is_noticed(monkeypatch: pytest.M
     )
     for module, function, result, fault, noticed in ways:
         monkeypatch.setattr(module, function, lambda *_, result=result: result)
-        assert any(noticed in one for one in play(SMALL, fault).violations)
+        assert any(noticed in violation for violation in play(SMALL, fault).violations)
 
 
 def test_a_restart_in_place_that_is_not_told_of_or_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +185,7 @@ def test_a_restart_in_place_that_is_not_told_of_or_twice_is_noticed(monkeypatch:
             "report_restarts_in_place",
             lambda *of, times=times: [want for _ in range(times) for want in report(*of)],
         )
-        assert any(noticed in one for one in play(scenario, NO_FAULT).violations)
+        assert any(noticed in violation for violation in play(scenario, NO_FAULT).violations)
 
 
 def test_every_state_of_a_job_is_tried_and_a_wrong_rule_is_told_by_the_shortest_path_to_it(

@@ -24,7 +24,10 @@ def asked_for(lock: Lock) -> list[Requirement]:
             continue
         setup = ConfigParser()
         setup.read(ROOT / source)
-        chosen = [setup["options"]["install_requires"], *(setup["options.extras_require"][one] for one in lock.extras)]
+        chosen = [
+            setup["options"]["install_requires"],
+            *(setup["options.extras_require"][extra] for extra in lock.extras),
+        ]
         lines += [line for text in chosen for line in text.splitlines() if line]
     return [Requirement(line) for line in lines]
 

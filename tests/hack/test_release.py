@@ -132,12 +132,12 @@ def test_the_bill_of_materials_is_valid_and_lists_the_lock(dist: Path, name: str
     bill = json.loads(text)
     main = bill["metadata"]["component"]
     assert (main["name"], main["version"]) == ("tfoperator", tfoperator.__version__)
-    listed = {canonical(one["name"]): one["version"] for one in bill["components"]}
+    listed = {canonical(component["name"]): component["version"] for component in bill["components"]}
     locked = versions((FOLDER / "operator.lock").read_text())
     if name == "run":
         locked |= versions((FOLDER / "run.lock").read_text())
     assert listed == locked
-    assert all(one["externalReferences"][0]["hashes"] for one in bill["components"])
+    assert all(component["externalReferences"][0]["hashes"] for component in bill["components"])
 
 
 def test_the_provenance_names_what_was_made_and_of_what(dist: Path) -> None:

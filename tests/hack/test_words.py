@@ -60,7 +60,7 @@ NOT_FOUND = [
 
 
 def kinds(text: str) -> set[Kind]:
-    return {one.kind for one in find([("docs/page.md", text)]).findings}
+    return {finding.kind for finding in find([("docs/page.md", text)]).findings}
 
 
 @pytest.mark.parametrize(("kind", "sentence"), FOUND)
@@ -97,7 +97,7 @@ commented out -->
 
 
 def texts(passages: Any) -> list[tuple[int, str]]:
-    return [(sentence.line, sentence.text) for one in passages for sentence in sentences_of(one)]
+    return [(sentence.line, sentence.text) for passage in passages for sentence in sentences_of(passage)]
 
 
 def test_a_page_is_read_without_headings_code_and_comments() -> None:

@@ -36,7 +36,11 @@ class HealthCheck:
         status = job.get("status") or {}
         conditions = conditions_in(status)
         observed = status.get("observedGeneration", 0) == job["metadata"]["generation"]
-        state = frozenset((one["type"], one["status"]) for one in conditions), observed, status.get("phase")
+        state = (
+            frozenset((condition["type"], condition["status"]) for condition in conditions),
+            observed,
+            status.get("phase"),
+        )
         if state in self._known:
             return
         self._known.add(state)
@@ -51,7 +55,7 @@ def expected(status: Json, *, observed: bool) -> str:
     phase = status.get("phase")
     if phase in ("Failed", "Succeeded"):
         return "Degraded" if phase == "Failed" else "Healthy"
-    told = {one["type"]: one["status"] for one in conditions_in(status)}
+    told = {condition["type"]: condition["status"] for condition in conditions_in(status)}
     if not told or not observed:
         return "Progressing"
     if told.get("Suspended") == "True" or told.get("Admitted") == "False":

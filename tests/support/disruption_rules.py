@@ -111,13 +111,13 @@ class Stage:
     def messages(self, name: str, reason: str) -> list[str]:
         """The messages of the job's events with this reason."""
         events = self.client.list(EVENTS, self.namespace, decode).items
-        about = [one for one in events if one["involvedObject"]["name"] == name and one["reason"] == reason]
+        about = [event for event in events if event["involvedObject"]["name"] == name and event["reason"] == reason]
         return [one["message"] for one in about for _ in range(one.get("count") or 1)]
 
 
 def _fails(stage: Stage, name: str, why: str, **fields: Any) -> None:
     status = stage.until(name, "Failed", **fields)
-    [message] = [one["message"] for one in status["conditions"] if one["type"] == "Failed"]
+    [message] = [condition["message"] for condition in status["conditions"] if condition["type"] == "Failed"]
     assert why in message, message
 
 
@@ -204,7 +204,11 @@ def _progress(stage: Stage) -> None:
     stage.take("talks")
     stage.take("talks")
     status = stage.until("talks", "Running", disruptions=2)
-    assert not [one for one in conditions_in(status) if one["type"] == "Stalled" and one["status"] == "True"]
+    assert not [
+        condition
+        for condition in conditions_in(status)
+        if condition["type"] == "Stalled" and condition["status"] == "True"
+    ]
 
 
 def _stalled(stage: Stage) -> None:
@@ -248,7 +252,7 @@ def _is_held_when_taken(stage: Stage, name: str) -> bool:
     seen: list[str] = []
 
     def replaced() -> bool:
-        conditions = {one["type"]: one["message"] for one in stage.status(name)["conditions"]}
+        conditions = {condition["type"]: condition["message"] for condition in stage.status(name)["conditions"]}
         held = "its pods were deleted or evicted repeatedly; the operator will create the next pod at"
         if held in conditions.get("Running", ""):
             seen.append(conditions["Running"])

@@ -192,7 +192,7 @@ def _wait_discovered(kubectl: Kubectl, folder: Path) -> None:
         for version in versions:
             done = kubectl.run("get", "--raw", f"/apis/{_GROUP}/{version}")
             assert done.returncode == 0, done.stderr
-            listed |= {(version, one["name"]) for one in json.loads(done.stdout)["resources"]}
+            listed |= {(version, resource["name"]) for resource in json.loads(done.stdout)["resources"]}
         assert wanted <= listed, wanted - listed
 
     eventually_holds(are_listed, every=0.1, what="Kueue's kinds are listed")
@@ -212,7 +212,7 @@ def _register(client: Client, manifests: Path, webhooks: _Webhooks) -> None:
     wanted = {f"{prefix}{name}.kb.io" for name in _WEBHOOKS for prefix in "mv"}
     resources = {one.kind: one for one in (MUTATING, VALIDATING)}
     for document in yaml.safe_load_all(manifests.read_text()):
-        chosen = [one for one in document["webhooks"] if one["name"] in wanted]
+        chosen = [webhook for webhook in document["webhooks"] if webhook["name"] in wanted]
         for one in chosen:
             one["clientConfig"] = webhooks.client_config(one["clientConfig"]["service"]["path"])
         body = {"metadata": {"name": "kueue"}, "webhooks": chosen}

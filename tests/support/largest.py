@@ -34,14 +34,14 @@ def largest(view: type[msgspec.Struct], size: int, *, without: tuple[str, ...] =
     fields = inspect.type_info(view)
     assert isinstance(fields, inspect.StructType)
     made = {
-        one.encode_name: _filled(one.type, size, one.encode_name)
-        for one in fields.fields
-        if one.name not in without and one.encode_name != _COMPUTED
+        field.encode_name: _filled(field.type, size, field.encode_name)
+        for field in fields.fields
+        if field.name not in without and field.encode_name != _COMPUTED
     }
     metadata = made["metadata"]
     metadata |= _BOUNDED_BY_SERVERS
     # API servers let at most one owner be the controller: the caller adds it.
-    metadata["ownerReferences"] = [one | {"controller": False} for one in metadata["ownerReferences"]]
+    metadata["ownerReferences"] = [reference | {"controller": False} for reference in metadata["ownerReferences"]]
     return made
 
 
@@ -58,10 +58,10 @@ def _filled(kind: inspect.Type, size: int, name: str) -> Any:
             return [_filled(of, 12, f"{number}") for number in range(max(size // one, 1))]
         case inspect.StructType(fields=fields):
             each = max(size // max(len(fields), 1), 1)
-            named = (one for one in fields if one.encode_name != _COMPUTED)
+            named = (field for field in fields if field.encode_name != _COMPUTED)
             return {one.encode_name: _filled(one.type, each, one.encode_name) for one in named}
         case inspect.UnionType(types=types):
-            return _filled(next(one for one in types if not isinstance(one, inspect.NoneType)), size, name)
+            return _filled(next(type_ for type_ in types if not isinstance(type_, inspect.NoneType)), size, name)
         case inspect.AnyType() | inspect.RawType():
             return {f"{_KEY}{number}": "x" * 20 for number in range(max(size // 60, 1))}
         case inspect.DateTimeType():

@@ -69,7 +69,7 @@ class PrometheusApi:
     def firing(self) -> dict[str, Mapping[str, str]]:
         """The annotations of the alerts that fire, by name."""
         alerts = self.get("alerts")["alerts"]
-        return {one["labels"]["alertname"]: one["annotations"] for one in alerts if one["state"] == "firing"}
+        return {alert["labels"]["alertname"]: alert["annotations"] for alert in alerts if alert["state"] == "firing"}
 
     def families(self) -> set[str]:
         """The names of the metrics that the target exports, also of those that have no sample yet."""

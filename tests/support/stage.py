@@ -179,7 +179,7 @@ class Stage(FakeApi):
         if not self.metrics:
             raise api_error(404, "NotFound", "the server could not find the requested resource")
         _, decode = arguments[:2]
-        return ListPage(tuple(decode(msgspec.json.encode(one)) for one in self.metrics.values()), "1")
+        return ListPage(tuple(decode(msgspec.json.encode(metric)) for metric in self.metrics.values()), "1")
 
 
 def condition(kind: str, message: str, status: str = "True") -> dict[str, str]:

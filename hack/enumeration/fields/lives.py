@@ -163,7 +163,11 @@ def plain(obj: Json) -> Json:
 def _kept(value: Any) -> Any:
     if isinstance(value, Mapping):
         if "conditions" in value:
-            true = {one["type"]: one.get("reason") for one in conditions_in(value) if one["status"] == "True"}
+            true = {
+                condition["type"]: condition.get("reason")
+                for condition in conditions_in(value)
+                if condition["status"] == "True"
+            }
             return _kept({**{name: one for name, one in value.items() if name not in _CONDITIONS}, "true": true})
         return {name: _kept(one) for name, one in value.items() if name not in _DROPPED}
     return [_kept(one) for one in value] if isinstance(value, list) else value

@@ -52,5 +52,5 @@ def table(done: Sequence[Tried]) -> str:
         those = [one.changed for one in done if one.life is life]
         counts = Counter(one.outcome for one in those)
         left = sum(bool(one.left) for one in those)
-        rows.append([life, str(len(those)), *(str(counts[one]) for one in outcomes), str(left)])
+        rows.append([life, str(len(those)), *(str(counts[outcome]) for outcome in outcomes), str(left)])
     return markdown_table(["state", "changes", *outcomes, "not undone by changing it back"], rows)

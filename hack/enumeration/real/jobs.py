@@ -157,8 +157,8 @@ class ManyJobs:
     def events(self) -> dict[str, dict[str, str]]:
         """All events, by namespace, and by UID and version."""
         found: dict[str, dict[str, str]] = defaultdict(dict)
-        for one in self.client.list(EVENTS, "", _decode).items:
-            meta = one["metadata"]
-            said = f"{one.get('reason')}: {one.get('message')}"
+        for item in self.client.list(EVENTS, "", _decode).items:
+            meta = item["metadata"]
+            said = f"{item.get('reason')}: {item.get('message')}"
             found[meta["namespace"]][f"{meta['uid']} {meta['resourceVersion']}"] = said
         return found

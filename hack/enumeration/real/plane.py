@@ -46,8 +46,8 @@ def jobs_beside(operator: str, gang: str = "") -> Iterator[ManyJobs]:
         environment = Environment(plane)
         stack.callback(environment.close)
         client = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
-        for one in pod_group_crds():
-            environment.create(_CRDS, one)
+        for crd in pod_group_crds():
+            environment.create(_CRDS, crd)
         environment.install_crd(contestant.crd())
         # The garbage collector asks for new kinds twice a minute, and at its start.
         plane.stop_controller_manager()

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _journals(names: Sequence[str]) -> dict[str, list[str]]:
     """Return the journals of plays; a play that is not there is left out."""
-    wanted = [one for one in plays() if one.name in names]
+    wanted = [play for play in plays() if play.name in names]
     return {one.name: [line for seen in one.steps() for line in (*seen.journal, seen.wrong) if line] for one in wanted}
 
 

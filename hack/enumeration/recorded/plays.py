@@ -114,5 +114,5 @@ def _walk(setting: Setting, number: int) -> Iterator[Seen]:
 
 
 def _seen(world: World, violations: Sequence[Violation]) -> Seen:
-    jobs = [one.obj for one in world.recorder.entries() if one.kind == "TFJob" and one.what != "DELETED"]
+    jobs = [entry.obj for entry in world.recorder.entries() if entry.kind == "TFJob" and entry.what != "DELETED"]
     return Seen("; ".join(map(str, violations)), list(journal(world)), jobs)

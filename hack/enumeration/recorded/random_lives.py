@@ -110,7 +110,7 @@ class _Life(SimulatedObjects):
         if self.job.spec.policy.ttl_seconds_after_finished is not None and final_condition(self.job) is not None:
             return
         status: Json = msgspec.json.decode(msgspec.json.encode(self.job.status))
-        known = [one for one in status.get("conditions", ()) if one["type"] in PEER_TYPES]
+        known = [condition for condition in status.get("conditions", ()) if condition["type"] in PEER_TYPES]
         for client, rule in RULES.items():
             assert rule(status) == rule({**status, "conditions": known}), (client, status)
 

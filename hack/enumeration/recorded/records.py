@@ -53,7 +53,7 @@ def record_of(play: Play, look: Look = lambda _: None) -> str:
 
 def records_of(plays: Iterable[Play], look: Look = lambda _: None) -> dict[str, str]:
     """Play these; return the hash of each one's journal, by its name. Raises RuleBroken."""
-    return {one.name: record_of(one, look) for one in plays}
+    return {play.name: record_of(play, look) for play in plays}
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -85,7 +85,11 @@ def _has_stalled(world: World) -> str:
     """Check the state of a job that runs and is silent for more than twice its deadline. Raises RuntimeError."""
     [job] = world.recorder.current("TFJob")
     status = job["status"]
-    since = {one["type"]: one["lastTransitionTime"] for one in conditions_in(status) if one["status"] == "True"}
+    since = {
+        condition["type"]: condition["lastTransitionTime"]
+        for condition in conditions_in(status)
+        if condition["status"] == "True"
+    }
     runs = "Ready" in since and world.clock.now() - datetime.fromisoformat(since["Ready"]) > timedelta(minutes=1)
     if runs and "Stalled" not in since and not status.get("restarts"):
         raise RuntimeError("a job that runs and is silent for more than twice its deadline has not stalled")

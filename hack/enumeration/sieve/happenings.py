@@ -174,11 +174,11 @@ def unheard(*happenings: Happening) -> Happening:
 
     def happen(world: World) -> str:
         before = world.recorder.current("TFJob")
-        for one in happenings:
-            one(world)
+        for happening in happenings:
+            happening(world)
         world.run_for(2.5)
         then, now = (
-            [conditions_in(one["status"]) for one in jobs] for jobs in (before, world.recorder.current("TFJob"))
+            [conditions_in(job["status"]) for job in jobs] for jobs in (before, world.recorder.current("TFJob"))
         )
         if then != now and world.is_prompt:
             raise RuntimeError(f"a condition was written for what is no news: {now}")

@@ -60,7 +60,7 @@ def _deletions(recorded: Played) -> Iterator[Fault]:
     among the others. The operator is killed at the first of them; the job is made again at once.
     """
     there = [kind for kind in _OF_DELETIONS if any(kind == one for one, _ in recorded.events)]
-    parts = ["+".join(one) for size in range(1, len(there)) for one in combinations(there, size)]
+    parts = ["+".join(combination) for size in range(1, len(there)) for combination in combinations(there, size)]
     for revision in sorted({revision for kind, revision in recorded.events if kind in there}):
         for policy in ("", "Foreground", "Orphan"):
             yield Fault(How.DELETED_JOB, revision=revision, policy=policy)

@@ -148,7 +148,7 @@ def table(found: Sequence[Explored]) -> str:
 def counterexamples(found: Explored) -> list[str]:
     """The shortest paths to what is wrong, as lines for people, each with a test to paste."""
     lines: list[str] = []
-    for path, why in sorted(found.violations.items(), key=lambda one: len(one[0]))[:_SHOWN]:
+    for path, why in sorted(found.violations.items(), key=lambda item: len(item[0]))[:_SHOWN]:
         lines += [f"{found.setting.name}: {'; '.join(why)}", *(f"  {move}" for move in path)]
         lines.append(f"  assert play_path(find_setting({found.setting.name!r}), {path!r}) == []")
     lines += [f"{found.setting.name}: what follows differs from what was known: {path!r}" for path in found.differing]

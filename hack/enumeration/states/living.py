@@ -84,7 +84,7 @@ class LivingWorld(World):
     def key(self) -> bytes:
         """The state: all objects without times and UIDs, events that caches have not shown, and possible moves."""
         found = [plain(obj) for kind in KINDS for obj in self.recorder.current(kind)]
-        shown = [[feed.held, len(feed._pending)] for one in self._operators for feed in one.feeds]
+        shown = [[feed.held, len(feed._pending)] for operator in self._operators for feed in operator.feeds]
         beside = [self._left, self._lag, self._waits, shown, self._armed]
         return hashlib.blake2b(without_times([found, beside]), digest_size=16).digest()
 
@@ -179,12 +179,12 @@ class LivingWorld(World):
 
     def _be_late(self, kind: str) -> None:
         self._lag = 1
-        for feed in (feed for one in self._operators for feed in one.feeds if feed.kind == kind):
+        for feed in (feed for operator in self._operators for feed in operator.feeds if feed.kind == kind):
             feed.held = True
 
     def _show_late(self) -> None:
         self._lag = 0
-        for feed in (feed for one in self._operators for feed in one.feeds):
+        for feed in (feed for operator in self._operators for feed in operator.feeds):
             feed.held = False
 
 

@@ -77,7 +77,11 @@ def replay(jobs: ManyJobs, paths: Sequence[Path]) -> list[str]:
         for place, path in zip(places, paths, strict=True):
             if at < len(path.states) and place not in found:
                 now = _state(jobs.objects.of(place.namespace, KINDS))
-                if differs := [one for one in differences(path.states[at], now) if not one.endswith(_WRITTEN_LATER)]:
+                if differs := [
+                    difference
+                    for difference in differences(path.states[at], now)
+                    if not difference.endswith(_WRITTEN_LATER)
+                ]:
                     found[place] = f"{path.setting.name}: {path.moves[:at]}: {'; '.join(differs)}"
         for place, path in zip(places, paths, strict=True):
             if at < len(path.steps) and place not in found:

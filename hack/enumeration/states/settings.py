@@ -38,4 +38,4 @@ SETTINGS: tuple[Setting, ...] = (
 
 def find_setting(name: str) -> Setting:
     """The setting of this name. Raises KeyError."""
-    return {one.name: one for one in SETTINGS}[name]
+    return {setting.name: setting for setting in SETTINGS}[name]

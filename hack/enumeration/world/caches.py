@@ -75,7 +75,7 @@ class CacheFeed:
     @property
     def due(self) -> float:
         """When the handlers get their next resync."""
-        times = [one.next_resync for one in self._informer._deliveries if one.next_resync is not None]
+        times = [delivery.next_resync for delivery in self._informer._deliveries if delivery.next_resync is not None]
         return min(times, default=math.inf)
 
     @property

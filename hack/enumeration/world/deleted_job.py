@@ -124,7 +124,7 @@ class DeletedJob:
     def remembered(self) -> Iterator[Violation]:
         """Yield entries that operators still have for the job in the end: none may be left, unless its pods run on."""
         workloads = self._world.recorder.current("Workload")
-        runs_on = any(one["metadata"]["labels"][_JOB_UID] == self._uid for one in workloads)
+        runs_on = any(workload["metadata"]["labels"][_JOB_UID] == self._uid for workload in workloads)
         for operator in self._world.operators if self._uid and not runs_on else ():
             if places := operator.remembers(self._uid):
                 yield Violation("stuck", "-", f"the operator remembers a deleted job: {', '.join(places[:3])}")
@@ -132,7 +132,7 @@ class DeletedJob:
 
 def _is_of(pod: Json, uid: str, workload: Json) -> bool:
     meta = pod["metadata"]
-    owners = {one["uid"] for one in meta.get("ownerReferences") or ()}
+    owners = {reference["uid"] for reference in meta.get("ownerReferences") or ()}
     replaced = str((workload.get("annotations") or {}).get(REPLACES_ANNOTATION) or "").rpartition("/")[2]
     names = {workload["name"], replaced} - {""}
     return uid in owners or (meta.get("annotations") or {}).get(_WORKLOAD) in names

@@ -86,16 +86,18 @@ class Kueue:
         """All that have quota lose it to others, and there is no room any more."""
         self.has_room = False
         victims = [
-            one for one in self._workloads() if _holds(one, "QuotaReserved") and not _holds(one, "Evicted", "Finished")
+            workload
+            for workload in self._workloads()
+            if _holds(workload, "QuotaReserved") and not _holds(workload, "Evicted", "Finished")
         ]
-        for one in victims:
+        for victim in victims:
             evicted = self._condition("Evicted", "True", "Preempted", _PREEMPTED)
-            self._write(one, [evicted, self._condition("Preempted", "True", "InClusterQueue", _PREEMPTED)])
+            self._write(victim, [evicted, self._condition("Preempted", "True", "InClusterQueue", _PREEMPTED)])
         return ", ".join(map(_name, victims)) or "no Workload has quota"
 
     def set_active(self, active: bool) -> str:
         """Set `active` of all Workloads that have another value, as an administrator does."""
-        changed = [one for one in self._workloads() if one["spec"].get("active", True) is not active]
+        changed = [workload for workload in self._workloads() if workload["spec"].get("active", True) is not active]
         for one in changed:
             self._client.patch(WORKLOADS, self._namespace, _name(one), {"spec": {"active": active}}, _decode)
         return ", ".join(map(_name, changed)) or "no such Workload"
@@ -141,7 +143,7 @@ class Kueue:
 
     def _room_for(self, pod_set: Json, workload: Json) -> int | None:
         """For how many pods of this set there is room, None if for too few."""
-        spare = {one["name"]: one["count"] for one in _status(workload).get("reclaimablePods") or ()}
+        spare = {pod["name"]: pod["count"] for pod in _status(workload).get("reclaimablePods") or ()}
         wanted = int(pod_set["count"]) - spare.get(pod_set["name"], 0)
         given = wanted if self.pods is None else min(wanted, self.pods)
         return None if given < pod_set.get("minCount", wanted) else given
@@ -188,8 +190,8 @@ class Kueue:
         return made if about is None else {**made, "observedGeneration": about["metadata"].get("generation", 1)}
 
     def _write(self, workload: Json, conditions: list[Json], **status: Any) -> bool:
-        new = {one["type"] for one in conditions}
-        kept = [one for one in _status(workload).get("conditions") or () if one["type"] not in new]
+        new = {condition["type"] for condition in conditions}
+        kept = [condition for condition in _status(workload).get("conditions") or () if condition["type"] not in new]
         change = {
             "metadata": {"uid": workload["metadata"]["uid"]},
             "status": {"conditions": kept + conditions, **status},
@@ -210,7 +212,7 @@ def _status(workload: Json) -> Json:
 
 
 def _condition_of(workload: Json, kind: str) -> Json:
-    return next((one for one in _status(workload).get("conditions") or () if one["type"] == kind), {})
+    return next((condition for condition in _status(workload).get("conditions") or () if condition["type"] == kind), {})
 
 
 def _holds(workload: Json, *kinds: str) -> bool:

@@ -62,12 +62,12 @@ class _Bugs(ControllerMetrics):
 
     def sync_failed(self, reason: str) -> None:
         """Note that a sync will be repeated."""
-        if reason not in {one.__name__ for one in _subclasses(KubeError)}:
+        if reason not in {subclass.__name__ for subclass in _subclasses(KubeError)}:
             raise RuntimeError(f"a sync failed unexpectedly: {reason}")
 
 
 def _subclasses(error: type[Exception]) -> list[type[Exception]]:
-    return [error, *(below for one in error.__subclasses__() for below in _subclasses(one))]
+    return [error, *(below for subclass in error.__subclasses__() for below in _subclasses(subclass))]
 
 
 class ToldClient(DirectClient):

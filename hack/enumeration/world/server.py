@@ -97,7 +97,9 @@ class SimulatedServer:
         self.registry = Registry(self.store, strategies, clock=clock, rng=rng)
         self._later: deque[Callable[[], None]] = deque()
         GarbageCollector(self.store, self.registry, self._later.append)
-        self._types = {(one.group, one.version, one.plural): one for one in self.registry.resources}
+        self._types = {
+            (resource.group, resource.version, resource.plural): resource for resource in self.registry.resources
+        }
 
     def type_of(self, resource: Resource) -> ResourceType:
         """The server's own description of a resource."""

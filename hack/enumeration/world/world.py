@@ -267,7 +267,7 @@ class World:
 
     @property
     def _due(self) -> float:
-        return min(self._restart_at, self._released_at[1], *(one.due for one in self._operators), math.inf)
+        return min(self._restart_at, self._released_at[1], *(operator.due for operator in self._operators), math.inf)
 
     def _do_one(self) -> bool:
         if self._deleted is not None and self._deleted.happens():
@@ -390,13 +390,13 @@ class World:
 
     def hold(self, *kinds: str) -> None:
         """Let the caches of these kinds show nothing, for some seconds or until `release`."""
-        self._hold([feed for one in self._operators for feed in one.feeds if feed.kind in kinds])
+        self._hold([feed for operator in self._operators for feed in operator.feeds if feed.kind in kinds])
         self._released_at = math.inf, self._released_at[1]
 
     @property
     def shows_all(self) -> bool:
         """Whether every cache shows what there is."""
-        return all(not feed.held and not feed._pending for one in self._operators for feed in one.feeds)
+        return all(not feed.held and not feed._pending for operator in self._operators for feed in operator.feeds)
 
     def _hold(self, feeds: list[Any]) -> None:
         for feed in feeds:

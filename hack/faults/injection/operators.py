@@ -162,8 +162,8 @@ class OperatorProcesses:
         self.members = [
             OperatorProcess(
                 [
-                    Settings(server, msgspec.json.encode(one), origin, str(log), read_deadline=read_deadline)
-                    for one in options
+                    Settings(server, msgspec.json.encode(option), origin, str(log), read_deadline=read_deadline)
+                    for option in options
                 ]
             )
             for log in self.logs

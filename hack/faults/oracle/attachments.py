@@ -58,20 +58,22 @@ class AttachmentChecker:
     @staticmethod
     def give_reasons(job: JobHistory) -> None:
         """Note the actions that the operator may take from here on, as far as they follow from the job as it is now."""
-        for one in job.attachments.values():
+        for attachment in job.attachments.values():
             if job.gone or job.obj["metadata"].get("deletionTimestamp"):
-                one.reasons.add("job deleted")
-            if one.kind in _TENSORBOARD and job.spec.get("tensorBoard") is None:
-                one.reasons.add("not asked for")
-            if one.kind == "PodGroup" and job.suspended:
-                one.reasons.add("suspended")
-            if one.kind == "PodGroup" and job.verdict:
-                one.reasons.add("finished")
+                attachment.reasons.add("job deleted")
+            if attachment.kind in _TENSORBOARD and job.spec.get("tensorBoard") is None:
+                attachment.reasons.add("not asked for")
+            if attachment.kind == "PodGroup" and job.suspended:
+                attachment.reasons.add("suspended")
+            if attachment.kind == "PodGroup" and job.verdict:
+                attachment.reasons.add("finished")
 
     def read_tensorboard_pod(self, job: JobHistory, entry: Entry) -> None:
         """One event of a pod of the job's TensorBoard: the operator has no business with it."""
-        owners = {str(one["uid"]) for one in entry.obj["metadata"].get("ownerReferences") or ()}
-        kept = any(one.uid in owners and not one.deleting for one in job.attachments_of("Deployment"))
+        owners = {str(reference["uid"]) for reference in entry.obj["metadata"].get("ownerReferences") or ()}
+        kept = any(
+            attachment.uid in owners and not attachment.deleting for attachment in job.attachments_of("Deployment")
+        )
         going = entry.what == "DELETED" or entry.obj["metadata"].get("deletionTimestamp")
         if going and kept and entry.uid not in self._deleted_by_plan and not job.gone:
             self._complain("wrong", job, f"pod {entry.name} of its TensorBoard was deleted")
@@ -90,7 +92,7 @@ class AttachmentChecker:
             group = (metadata.get("labels") or {}).get("scheduling.x-k8s.io/pod-group")
         if (group, scheduler) != (job.name, wanted):
             self._complain("wrong", job, f"pod {name} is in the gang {group!r} of scheduler {scheduler!r}")
-        groups = [one for one in job.attachments.values() if one.kind == "PodGroup"]
+        groups = [attachment for attachment in job.attachments.values() if attachment.kind == "PodGroup"]
         if not groups:
             self._complain("wrong", job, f"pod {name} was made before there was a PodGroup")
         elif self._gang == _VOLCANO and not any(one.admitted for one in groups):
@@ -125,12 +127,12 @@ class AttachmentChecker:
 
 def check_attachments(job: JobHistory, journal: Journal) -> Iterator[Violation]:
     """Yield what is wrong at the end with the attachments of a job that exists and is not being deleted."""
-    for one in job.attachments_of(*_TENSORBOARD, "PodGroup"):
-        if one.deleting:
-            yield Violation("stuck", job.name, f"{_called(one)} is being deleted and does not go")
+    for attachment in job.attachments_of(*_TENSORBOARD, "PodGroup"):
+        if attachment.deleting:
+            yield Violation("stuck", job.name, f"{_called(attachment)} is being deleted and does not go")
     if job.managed_elsewhere:
-        for one in job.attachments_of(*_TENSORBOARD, "PodGroup"):
-            yield Violation("doubled", job.name, f"somebody else manages it, and it has {_called(one)}")
+        for attachment in job.attachments_of(*_TENSORBOARD, "PodGroup"):
+            yield Violation("doubled", job.name, f"somebody else manages it, and it has {_called(attachment)}")
         return
     for kind, text in (*_check_tensorboard(job), *(_check_gang(job, journal) if journal.gang else ())):
         yield Violation(kind, job.name, text)
@@ -139,8 +141,8 @@ def check_attachments(job: JobHistory, journal: Journal) -> Iterator[Violation]:
 def _check_tensorboard(job: JobHistory) -> Iterator[tuple[str, str]]:
     wanted, status = job.spec.get("tensorBoard"), job.status.get("tensorBoard")
     if wanted is None:
-        for one in job.attachments_of(*_TENSORBOARD):
-            yield "stuck", f"{_called(one)} is left, and the job has no TensorBoard"
+        for attachment in job.attachments_of(*_TENSORBOARD):
+            yield "stuck", f"{_called(attachment)} is left, and the job has no TensorBoard"
         if status is not None:
             yield "wrong", "its status tells of a TensorBoard that it has not"
         return
@@ -151,8 +153,8 @@ def _check_tensorboard(job: JobHistory) -> Iterator[tuple[str, str]]:
     yield from _check_tensorboard_is_as_asked(job, wanted)
     deployments, services = job.attachments_of("Deployment"), job.attachments_of("Service")
     expected: Json = {}
-    for one in services:
-        expected["url"] = f"http://{one.name}.{one.obj['metadata'].get('namespace')}.svc"
+    for service in services:
+        expected["url"] = f"http://{service.name}.{service.obj['metadata'].get('namespace')}.svc"
         if any((deployment.obj.get("status") or {}).get("availableReplicas") for deployment in deployments):
             expected["ready"] = True
     if (status or {}) != expected:
@@ -160,8 +162,8 @@ def _check_tensorboard(job: JobHistory) -> Iterator[tuple[str, str]]:
 
 
 def _check_tensorboard_is_as_asked(job: JobHistory, wanted: Json) -> Iterator[tuple[str, str]]:
-    for one in job.attachments_of("Deployment"):
-        [container] = one.spec["template"]["spec"]["containers"]
+    for attachment in job.attachments_of("Deployment"):
+        [container] = attachment.spec["template"]["spec"]["containers"]
         arguments = container.get("command") or ()
         image, named = container["image"], {(spec.get("tensorBoard") or {}).get("image") for spec in job.specs}
         # If the job names no image, the operator's options decide; it must not be an image that was named before.
@@ -169,18 +171,18 @@ def _check_tensorboard_is_as_asked(job: JobHistory, wanted: Json) -> Iterator[tu
             yield "wrong", f"its TensorBoard runs {image} and should run {wanted.get('image')}"
         if f"--logdir={wanted['logDir']}" not in arguments:
             yield "wrong", f"its TensorBoard was started as {arguments} and should read {wanted['logDir']}"
-    for one in job.attachments_of("Service"):
+    for attachment in job.attachments_of("Service"):
         service_type = wanted.get("serviceType") or "ClusterIP"
-        if one.spec.get("type") != service_type:
-            yield "wrong", f"its TensorBoard's service is {one.spec.get('type')} and should be {service_type}"
+        if attachment.spec.get("type") != service_type:
+            yield "wrong", f"its TensorBoard's service is {attachment.spec.get('type')} and should be {service_type}"
 
 
 def _check_gang(job: JobHistory, journal: Journal) -> Iterator[tuple[str, str]]:
     groups = job.attachments_of("PodGroup")
     if job.verdict or job.suspended:
         why = f"has {job.verdict}" if job.verdict else "is suspended"
-        for one in groups:
-            yield "stuck", f"{_called(one)} is left of a job that {why}"
+        for group in groups:
+            yield "stuck", f"{_called(group)} is left of a job that {why}"
         return
     if not groups:
         yield "lost", "it has no PodGroup"
@@ -189,17 +191,17 @@ def _check_gang(job: JobHistory, journal: Journal) -> Iterator[tuple[str, str]]:
     # Replicas that have ended need no room, but the PodGroup becomes smaller only when other replicas need no room.
     fewest = asked if asked > total else min(asked, total - done)
     policy = _policy(job.spec)
-    for one in groups:
-        members = _members(one)
+    for group in groups:
+        members = _members(group)
         if not fewest <= members <= asked:
-            yield "wrong", f"{_called(one)} asks for {members} pods and should for {fewest} to {asked}"
+            yield "wrong", f"{_called(group)} asks for {members} pods and should for {fewest} to {asked}"
         sums = asked <= total and journal.gang != _KUBERNETES
         if sums and not any(_policy(spec).get("minResources") for spec in job.specs):
-            yield from _check_sum(one, members)
+            yield from _check_sum(group, members)
         for asked_as, given_as in _PASSED_ON.get(journal.gang, _PASSED_ON_TO_OTHERS).items():
-            given = one.spec.get(given_as)
+            given = group.spec.get(given_as)
             if policy.get(asked_as) is not None and given != policy[asked_as]:
-                yield "wrong", f"{_called(one)} has {given_as} {given!r} and should have {policy[asked_as]!r}"
+                yield "wrong", f"{_called(group)} has {given_as} {given!r} and should have {policy[asked_as]!r}"
 
 
 def _check_sum(group: AttachmentHistory, members: int) -> Iterator[tuple[str, str]]:

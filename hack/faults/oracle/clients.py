@@ -31,7 +31,7 @@ def misled_clients(before: Sequence[Json], status: Json) -> Iterator[str]:
     for client, rule in RULES.items():
         found, expected = rule(status), rule(reference)
         if found != expected:
-            types = [f"{one['type']}={one['status']}" for one in conditions]
+            types = [f"{condition['type']}={condition['status']}" for condition in conditions]
             yield f"{client} reads {found!r} in {types}, and {expected!r} with the Go operator's conditions"
 
 
@@ -45,7 +45,7 @@ def peer_conditions(before: Sequence[Json], ours: Sequence[Json]) -> list[Json]:
     for kind in PEER_TYPES:
         if kind not in true and _holds(items, kind):
             now = next((one for one in ours if one["type"] == kind), None)
-            items = [one for one in items if one["type"] != kind]
+            items = [item for item in items if item["type"] != kind]
             items += [{**now, "status": "False"}] if now is not None else []
     return items
 
@@ -55,14 +55,14 @@ def _set(items: list[Json], condition: Json) -> list[Json]:
     kind = condition["type"]
     if _holds(items, kind):
         return items
-    kept = [one for one in items if one["type"] != kind and kind not in _REPLACED_BY.get(one["type"], ())]
+    kept = [item for item in items if item["type"] != kind and kind not in _REPLACED_BY.get(item["type"], ())]
     if kind in _ENDS:
         kept = [{**one, "status": "False"} if one["type"] == "Running" else one for one in kept]
     return [*kept, condition]
 
 
 def _holds(items: Sequence[Json], kind: str) -> bool:
-    return any(one["type"] == kind and one["status"] == "True" for one in items)
+    return any(item["type"] == kind and item["status"] == "True" for item in items)
 
 
 def by_newest(status: Json) -> str:
@@ -70,7 +70,9 @@ def by_newest(status: Json) -> str:
     conditions: Sequence[Json] = status.get("conditions") or ()
     if not conditions:
         return "Queued"
-    newest_first = sorted(conditions, key=lambda one: str(one.get("lastTransitionTime") or ""), reverse=True)
+    newest_first = sorted(
+        conditions, key=lambda condition: str(condition.get("lastTransitionTime") or ""), reverse=True
+    )
     current = next((one["type"] for one in newest_first if one["status"] == "True"), "")
     return _FLYTE_PHASES.get(current, "Undefined: Invalid transition")
 
@@ -100,19 +102,19 @@ def by_counts(status: Json) -> tuple[bool, bool, bool]:
     """Old components: whether replicas of the leading type run, have succeeded, and whether any replica has failed."""
     counts: Mapping[str, Json] = status.get("replicaStatuses") or {}
     leading = next((counts[kind] for kind in ("Chief", "Master", "Worker") if kind in counts), {})
-    failed = any(one.get("failed") for one in counts.values())
+    failed = any(count.get("failed") for count in counts.values())
     return bool(leading.get("active")), bool(leading.get("succeeded")), failed
 
 
 def by_kstatus(status: Json) -> str:
     """Helm with `--wait`, Flux and kpt: by the conditions that the library kstatus defines."""
     conditions: Sequence[Json] = status.get("conditions") or ()
-    for one in conditions:
-        if one["type"] == "Reconciling" and one["status"] == "True":
+    for condition in conditions:
+        if condition["type"] == "Reconciling" and condition["status"] == "True":
             return "InProgress"
-        if one["type"] == "Stalled" and one["status"] == "True":
+        if condition["type"] == "Stalled" and condition["status"] == "True":
             return "Failed"
-    ready = next((one["status"] for one in conditions if one["type"] == "Ready"), "")
+    ready = next((condition["status"] for condition in conditions if condition["type"] == "Ready"), "")
     return "InProgress" if ready in ("False", "Unknown") else "Current"
 
 

@@ -26,7 +26,7 @@ _TIMES = ("lastUpdateTime", "lastTransitionTime")
 def check_conditions(job: JobHistory, before: Json | None) -> Iterator[str]:
     """Yield what is wrong with the conditions of a job, whose status was different `before`."""
     every = conditions_in(job.status)
-    old = {one["type"]: one for one in conditions_in((before or {}).get("status") or {})}
+    old = {condition["type"]: condition for condition in conditions_in((before or {}).get("status") or {})}
     if not every or list(old.values()) == every:
         return
     if len({one["type"] for one in every}) < len(every):
@@ -76,7 +76,7 @@ def _check_texts(job: JobHistory) -> Iterator[str]:
         yield f"{ready} replicas are ready, and its condition Running says: {running['message']}"
     if restarting is not None and restarting["status"] == "True" and restarting["reason"] != _RESIZED:
         pods = job.pods.values()
-        lost = [one.replica for one in pods if one.deleting or one.in_place or one.lost(job.policy(one.replica[0]))]
+        lost = [pod.replica for pod in pods if pod.deleting or pod.in_place or pod.lost(job.policy(pod.replica[0]))]
         names = [f"{kind}-{index}" if job.together else kind for kind, index in lost]
         if not any(name in restarting["message"] for name in names):
             yield f"its condition Restarting names none that was lost: {restarting['message']}"

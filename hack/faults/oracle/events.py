@@ -46,7 +46,7 @@ def _changes(journal: Journal, uid: str) -> Iterator[tuple[str, str, str]]:
     before: dict[str, str] = {}
     for entry in journal.entries:
         if entry.uid == uid and entry.what != "DELETED":
-            now = {one["type"]: one for one in conditions_in(entry.obj.get("status") or {})}
+            now = {condition["type"]: condition for condition in conditions_in(entry.obj.get("status") or {})}
             for kind, one in now.items():
                 if one["status"] != before.get(kind) and (one["status"] == "True" or kind in ("Suspended", "Admitted")):
                     yield kind, str(one["reason"]), str(one["message"])

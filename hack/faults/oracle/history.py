@@ -244,7 +244,7 @@ class JobHistory:
 
     def conditions(self) -> dict[str, Json]:
         """Its conditions by type."""
-        return {one["type"]: one for one in conditions_in(self.status)}
+        return {condition["type"]: condition for condition in conditions_in(self.status)}
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is true."""
@@ -261,7 +261,9 @@ class JobHistory:
 
     def attachments_of(self, *kinds: str) -> list[AttachmentHistory]:
         """Its attachments of these kinds that exist."""
-        return [one for one in self.attachments.values() if one.kind in kinds and not one.gone]
+        return [
+            attachment for attachment in self.attachments.values() if attachment.kind in kinds and not attachment.gone
+        ]
 
     def counts(self) -> dict[ReplicaKey, int]:
         """Return the restarts that the status counts, by replica."""

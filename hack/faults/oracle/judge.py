@@ -53,7 +53,7 @@ def _ownerless(journal: Journal, jobs: dict[str, str]) -> list[Violation]:
         # An object that a user has taken from a job that is gone by now waits for another job of that name.
         if uid in journal.foreign_objects or (uid in journal.orphaned and _job_name(obj) not in names):
             continue
-        owners = {one["uid"] for one in obj["metadata"].get("ownerReferences") or ()}
+        owners = {reference["uid"] for reference in obj["metadata"].get("ownerReferences") or ()}
         if not owners & (jobs.keys() | deployments):
             name = str(obj["metadata"]["name"])
             found.append(Violation("stuck", "-", f"{str(obj['kind']).lower()} {name} belongs to no job"))
@@ -92,7 +92,7 @@ class _End:
             self._say(kind, f"{what} is {found!r} and should be {expected!r}")
 
     def _check_foreign(self) -> None:
-        if self._job.living() or any(not one.gone for one in self._job.services.values()):
+        if self._job.living() or any(not service.gone for service in self._job.services.values()):
             self._say("doubled", "somebody else manages it, and it has objects of ours")
         if self._job.status.get("conditions"):
             self._say("wrong", "somebody else manages it, and its status is ours")
@@ -160,7 +160,7 @@ class _End:
 
     def _check_cleaned_up(self) -> None:
         job = self._job
-        there = [one for one in job.services.values() if not one.gone]
+        there = [service for service in job.services.values() if not service.gone]
         services = sorted(one.name for one in there)
         if job.clean_policy == "All":
             for pod in job.living():
@@ -195,7 +195,7 @@ class _End:
                 self._say("wrong", f"it is {held} and {condition}")
         for pod in job.living():
             self._say("stuck", f"pod {pod.name} is left of a job that is {held}")
-        if any(not one.gone for one in job.services.values()):
+        if any(not service.gone for service in job.services.values()):
             self._say("stuck", f"services are left of a job that is {held}")
         self._expect("phase", status.get("phase"), "Pending")
 

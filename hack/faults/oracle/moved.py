@@ -45,5 +45,10 @@ def _name(pod: PodHistory) -> str:
 def _avoided(obj: Json) -> set[str]:
     affinity = ((obj.get("spec") or {}).get("affinity") or {}).get("nodeAffinity") or {}
     terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
-    asked = [one for term in terms for one in term.get("matchExpressions") or () if one.get("key") == _HOST]
+    asked = [
+        expression
+        for term in terms
+        for expression in term.get("matchExpressions") or ()
+        if expression.get("key") == _HOST
+    ]
     return {node for one in asked if one.get("operator") == "NotIn" for node in one["values"]}

@@ -48,7 +48,7 @@ def check_new_service(job: JobHistory, service: ServiceHistory, complain: Compla
 def check_services(job: JobHistory, key: ReplicaKey, pods: int, *, needed: bool) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the services of one replica, as (kind, text), at the end."""
     kind, index = key
-    services = [one for one in job.services.values() if one.replica in (key, None) and not one.gone]
+    services = [service for service in job.services.values() if service.replica in (key, None) and not service.gone]
     if pods > 1 or len(services) > 1:
         yield "doubled", f"{kind}-{index} has {pods} pods and {len(services)} services"
     if needed and not services:
@@ -63,7 +63,9 @@ def check_record(job: JobHistory) -> Iterator[tuple[str, str]]:
 
 
 def _note(job: JobHistory, what: str, network: str, complain: Complain) -> None:
-    objects = sum(not one.gone for one in job.pods.values()) + sum(not one.gone for one in job.services.values())
+    objects = sum(not pod.gone for pod in job.pods.values()) + sum(
+        not service.gone for service in job.services.values()
+    )
     if objects == 1 and not job.status.get("startTime"):  # the new object alone
         job.network = ""
     for said, expected in (("asks for", job.spec.get("network")), ("was started with", job.network)):

@@ -17,7 +17,7 @@ _UNSEEN_ENDS = (("ContainerStatusUnknown", 137), ("Unknown", 255))
 def owner_of(obj: Json) -> str:
     """The UID of its controller; empty if it has none."""
     owners = obj["metadata"].get("ownerReferences") or ()
-    return next((str(one["uid"]) for one in owners if one.get("controller")), "")
+    return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
 
 
 def replica_of(obj: Json) -> ReplicaKey | None:
@@ -46,9 +46,9 @@ def note_status(pod: PodHistory, obj: Json) -> None:
     phase = str(status.get("phase") or "Pending")
     containers = status.get("containerStatuses") or ()
     pod.silent = not containers and pod.in_place > 0
-    pod.in_place = max([pod.in_place, *(int(one.get("restartCount", 0)) for one in containers)])
-    programs = [one for one in containers if one["name"] == "tensorflow"]
-    ends = [ended for one in programs if (ended := (one.get("state") or {}).get("terminated"))]
+    pod.in_place = max([pod.in_place, *(int(container.get("restartCount", 0)) for container in containers)])
+    programs = [container for container in containers if container["name"] == "tensorflow"]
+    ends = [ended for program in programs if (ended := (program.get("state") or {}).get("terminated"))]
     if pod.runs_on and ends and phase == "Failed":
         pod.runs_on = False  # stopped: what its program has done is known
         return
@@ -63,7 +63,8 @@ def note_status(pod: PodHistory, obj: Json) -> None:
     pod.infrastructure = bool(status.get("reason")) or pod.phase == "Unknown"
     pod.exit_code = ends[0]["exitCode"] if ends else None
     pod.infrastructure |= any(
-        (one["type"], one["status"]) == ("DisruptionTarget", "True") for one in status.get("conditions") or ()
+        (condition["type"], condition["status"]) == ("DisruptionTarget", "True")
+        for condition in status.get("conditions") or ()
     )
     pod.infrastructure |= bool(ends) and (ends[0].get("reason"), pod.exit_code) in _UNSEEN_ENDS
     if pod.phase == "Succeeded" and not pod.deleting:

@@ -77,21 +77,21 @@ class QueueChecker:
 
     def give_reasons(self, job: JobHistory) -> None:
         """Note the actions that the operator may take from here on, with Workloads and with pods."""
-        for one in job.attachments_of("Workload"):
+        for attachment in job.attachments_of("Workload"):
             if job.gone or job.obj["metadata"].get("deletionTimestamp"):
-                one.reasons.add("job deleted")
+                attachment.reasons.add("job deleted")
             if job.suspended:
-                one.reasons.add("suspended")
+                attachment.reasons.add("suspended")
             if not _queue_of(job):
-                one.reasons.add("in no queue")
-            if _asks_of(one, job) != _asks(job):
-                one.reasons.add("changed")
-            if _is_larger(one, job):
-                one.reasons.add("asks for more workers beside another, and may be given up at any time")
-            if _holds(one, "Finished") and not job.verdict:
-                one.reasons.add("failed to start")
-            if _is_short(job, one):
-                one.reasons.add("gave back too much")
+                attachment.reasons.add("in no queue")
+            if _asks_of(attachment, job) != _asks(job):
+                attachment.reasons.add("changed")
+            if _is_larger(attachment, job):
+                attachment.reasons.add("asks for more workers beside another, and may be given up at any time")
+            if _holds(attachment, "Finished") and not job.verdict:
+                attachment.reasons.add("failed to start")
+            if _is_short(job, attachment):
+                attachment.reasons.add("gave back too much")
         if is_held(job):
             for pod in job.living():
                 pod.reasons.add("queue")
@@ -279,9 +279,9 @@ def _missing(job: JobHistory, pod: Json) -> Iterator[str]:
 def _quota(job: JobHistory) -> Counter[str]:
     """For how many pods of each set there is quota, by Kueue's sum. Of two Workloads, the smaller number counts."""
     quotas = [
-        _quota_of(one)
-        for one in job.attachments_of("Workload")
-        if _holds(one, "QuotaReserved") and not _holds(one, "Finished")
+        _quota_of(attachment)
+        for attachment in job.attachments_of("Workload")
+        if _holds(attachment, "QuotaReserved") and not _holds(attachment, "Finished")
     ]
     names = {name for quota in quotas for name in quota}
     return Counter({name: min(quota[name] for quota in quotas) for name in names})

@@ -152,7 +152,7 @@ class _Reader:
     def _give_reasons(self, job: JobHistory) -> None:
         """Note what the operator may do now, and to objects that come a moment later: it may act on old state."""
         children: list[PodHistory | ServiceHistory] = [pod for pod in job.pods.values() if not pod.replaced]
-        children += [one for one in job.services.values() if not one.gone]
+        children += [service for service in job.services.values() if not service.gone]
         for child in children:
             give_reasons_to(job, child)
         self._attachments.give_reasons(job)

@@ -46,8 +46,8 @@ def _requested_cpu(job: JobHistory, journal: Journal) -> float:
     running = {pod.uid for pod in job.living() if pod.phase == "Running" and not pod.runs_on}
     last = {entry.uid: entry.obj for entry in journal.entries if entry.uid in running}
     asked = [
-        str(((one.get("resources") or {}).get("requests") or {}).get("cpu") or "0m")
+        str(((container.get("resources") or {}).get("requests") or {}).get("cpu") or "0m")
         for pod in last.values()
-        for one in pod["spec"]["containers"]
+        for container in pod["spec"]["containers"]
     ]
     return sum(int(one.removesuffix("m")) / 1000 for one in asked)

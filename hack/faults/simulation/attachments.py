@@ -47,14 +47,16 @@ class AttachmentSimulator:
         """Do the step; return its result. Raises KubeError."""
         match step.act:
             case Act.RUN_TENSORBOARD:
-                return ", ".join(self._serve(one) for one in self._tensorboards(job)) or "no TensorBoard"
+                return (
+                    ", ".join(self._serve(tensorboard) for tensorboard in self._tensorboards(job)) or "no TensorBoard"
+                )
             case Act.FAIL_TENSORBOARD_POD:
                 return self._lose(job, str(step.value))
             case Act.DELETE_TENSORBOARD:
                 return self._take(str(step.value), f"{job}-tensorboard", held=step.pick < _HELD)
             case Act.ADMIT_GANG:
                 phase = "Pending" if step.pick > 1 - _PUSHED_OUT else "Inqueue"
-                return ", ".join(self._admit(one, phase) for one in self._groups(job)) or "no PodGroup"
+                return ", ".join(self._admit(group, phase) for group in self._groups(job)) or "no PodGroup"
             case Act.DELETE_POD_GROUP:
                 return self._take("PodGroup", job, held=step.pick < _HELD)
             case Act.ORPHAN:
@@ -145,7 +147,10 @@ class AttachmentSimulator:
 
     def _lose(self, job: str, how: str) -> str:
         found = [
-            (one, pod) for one in self._tensorboards(job) for pod in self._pods(one) if phase_of(pod) not in _ENDED
+            (tensorboard, pod)
+            for tensorboard in self._tensorboards(job)
+            for pod in self._pods(tensorboard)
+            if phase_of(pod) not in _ENDED
         ]
         if not found:
             return "no such pod"

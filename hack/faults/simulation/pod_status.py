@@ -16,13 +16,13 @@ def phase_of(pod: Json) -> str:
 def restarts_of(pod: Json) -> int:
     """How often its containers were restarted in place."""
     containers = (pod.get("status") or {}).get("containerStatuses") or ()
-    return max((int(one.get("restartCount", 0)) for one in containers), default=0)
+    return max((int(container.get("restartCount", 0)) for container in containers), default=0)
 
 
 def program_end(pod: Json) -> Json | None:
     """How the program of a pod has ended, also if its sidecar runs on; None before."""
     containers = (pod.get("status") or {}).get("containerStatuses") or ()
-    states = [one.get("state") or {} for one in containers if one["name"] == "tensorflow"]
+    states = [container.get("state") or {} for container in containers if container["name"] == "tensorflow"]
     return next((state["terminated"] for state in states if "terminated" in state), None)
 
 

@@ -30,8 +30,8 @@ class Programs:
         """Let a program of the job report progress; one replica may be behind. Raises KubeError."""
         job = next((one for one in self._namespace.recorder.current("TFJob") if one["metadata"]["name"] == name), None)
         if job is None or any(
-            one["type"] in ("Succeeded", "Failed") and one["status"] == "True"
-            for one in (job.get("status") or {}).get("conditions") or ()
+            condition["type"] in ("Succeeded", "Failed") and condition["status"] == "True"
+            for condition in (job.get("status") or {}).get("conditions") or ()
         ):
             return "no such job, or it has ended"
         moment = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")

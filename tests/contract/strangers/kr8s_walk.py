@@ -61,7 +61,7 @@ def jobs() -> None:
         time.sleep(0.1)
         job.refresh()
     job.wait("condition=Succeeded", timeout=60)
-    assert [one.name for one in kr8s.get("tfjobs", namespace=NAMESPACE)] == ["kr8s-job"]
+    assert [tfjob.name for tfjob in kr8s.get("tfjobs", namespace=NAMESPACE)] == ["kr8s-job"]
     job.patch({"metadata": {"labels": {"tier": "one"}}})
     assert TFJob.get("kr8s-job", namespace=NAMESPACE).labels["tier"] == "one"
     job.delete()

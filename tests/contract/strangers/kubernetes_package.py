@@ -41,7 +41,7 @@ def documents() -> None:
     assert client.VersionApi().get_code().major == "1"
     assert client.CoreApi().get_api_versions().versions == ["v1"]
     assert "kubeflow.org" in [group.name for group in client.ApisApi().get_api_versions().groups]
-    assert "pods" in [one.name for one in client.CoreV1Api().get_api_resources().resources]
+    assert "pods" in [resource.name for resource in client.CoreV1Api().get_api_resources().resources]
     attributes = client.V1ResourceAttributes(verb="create", resource="pods", namespace=NAMESPACE)
     review = client.V1SelfSubjectAccessReview(spec=client.V1SelfSubjectAccessReviewSpec(resource_attributes=attributes))
     assert client.AuthorizationV1Api().create_self_subject_access_review(review).status.allowed
@@ -58,7 +58,9 @@ def objects() -> None:
     changed.data = {"e": "f"}
     assert api.replace_namespaced_config_map("settings", NAMESPACE, changed).data == {"e": "f"}
     assert refused(409, lambda: api.replace_namespaced_config_map("settings", NAMESPACE, changed))
-    assert [one.metadata.name for one in api.list_namespaced_secret(NAMESPACE, field_selector="type=none").items] == []
+    assert [
+        item.metadata.name for item in api.list_namespaced_secret(NAMESPACE, field_selector="type=none").items
+    ] == []
     api.delete_namespaced_config_map("settings", NAMESPACE)
     assert refused(404, lambda: api.read_namespaced_config_map("settings", NAMESPACE))
     utils.create_from_dict(

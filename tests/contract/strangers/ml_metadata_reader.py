@@ -29,17 +29,17 @@ def state(execution: Any) -> str:
 
 
 executions = {one.id: one for one in store.get_executions()}
-artifacts = {one.id: one for one in store.get_artifacts()}
-runs = sorted(store.get_contexts_by_type("pipeline_run"), key=lambda one: one.id)
+artifacts = {artifact.id: artifact for artifact in store.get_artifacts()}
+runs = sorted(store.get_contexts_by_type("pipeline_run"), key=lambda context: context.id)
 events = sorted(
     (
-        executions[one.execution_id].type,
-        metadata_store_pb2.Event.Type.Name(one.type),
-        [step.key if step.HasField("key") else step.index for step in one.path.steps],
-        artifacts[one.artifact_id].type,
+        executions[event.execution_id].type,
+        metadata_store_pb2.Event.Type.Name(event.type),
+        [step.key if step.HasField("key") else step.index for step in event.path.steps],
+        artifacts[event.artifact_id].type,
     )
-    for one in store.get_events_by_execution_ids(list(executions))
-    if state(executions[one.execution_id]) == "COMPLETE"
+    for event in store.get_events_by_execution_ids(list(executions))
+    if state(executions[event.execution_id]) == "COMPLETE"
 )
 careful = store.get_executions(ListOptions(filter_query="properties.alpha.double_value < 0.0005"))
 best = store.get_artifacts(
@@ -48,7 +48,7 @@ best = store.get_artifacts(
 found = {
     "runs": {one.name: sorted(map(state, store.get_executions_by_context(one.id))) for one in runs},
     "parents": [parent.name for one in runs for parent in store.get_parent_contexts_by_context(one.id)],
-    "nodes": sorted(one.name for one in store.get_contexts_by_type("node")),
+    "nodes": sorted(context.name for context in store.get_contexts_by_type("node")),
     "events": events,
     "careful": sorted((one.type, state(one)) for one in careful),
     "best": [[one.uri, metadata_store_pb2.Artifact.State.Name(one.state)] for one in best],

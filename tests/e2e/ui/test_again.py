@@ -34,7 +34,7 @@ def test_a_link_is_good_in_the_tab_that_asks_for_one_and_again_if_its_sign_in_we
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         assert len(failed) == (status is not None)
         assert "token" not in page.url
-        somebody.complaints[:] = [one for one in somebody.complaints if "503" not in one]
+        somebody.complaints[:] = [complaint for complaint in somebody.complaints if "503" not in complaint]
 
 
 def test_a_job_that_is_made_anew_is_shown_as_it_is_and_not_as_its_predecessor_was(shown: Shown) -> None:

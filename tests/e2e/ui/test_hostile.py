@@ -79,7 +79,9 @@ def test_strangers_text_stays_text(shown: Shown) -> None:
             said = page.evaluate(f"try {{ {attempt}; 'it worked' }} catch (error) {{ String(error) }}")
             assert said.startswith("TypeError"), attempt
         # The browser reports what it has refused just now; nothing else, and no dialog.
-        somebody.complaints[:] = [one for one in somebody.complaints if "Trusted" not in one and "trusted" not in one]
+        somebody.complaints[:] = [
+            complaint for complaint in somebody.complaints if "Trusted" not in complaint and "trusted" not in complaint
+        ]
 
 
 def test_numbers_that_no_axis_can_span_are_said_and_harm_no_page(shown: Shown) -> None:

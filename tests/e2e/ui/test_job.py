@@ -208,4 +208,4 @@ def test_tensorboard_is_framed_on_this_machine_and_explained_elsewhere(local: Sh
         here = {"url": f"{shown.server.url}static/icon.svg", "ready": True}
         shown.stage.edit(TFJOBS, "default", "mnist", {"status": {"tensorBoard": here}})
         expect(page.locator("iframe")).to_have_attribute("src", here["url"])
-        somebody.complaints[:] = [one for one in somebody.complaints if "frame" not in one]
+        somebody.complaints[:] = [complaint for complaint in somebody.complaints if "frame" not in complaint]

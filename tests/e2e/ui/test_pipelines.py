@@ -203,4 +203,4 @@ def test_what_strangers_wrote_into_a_run_stays_text(shown: Shown, home: Home) ->
         for address in ("#/runs/" + quote("../../etc/passwd", safe=""), "#/artifacts/" + quote(HOSTILE, safe="")):
             page.goto(f"{shown.server.url}{address}")
             expect(page.get_by_role("alert")).to_be_visible()
-        somebody.complaints[:] = [one for one in somebody.complaints if "404" not in one]
+        somebody.complaints[:] = [complaint for complaint in somebody.complaints if "404" not in complaint]

@@ -20,7 +20,7 @@ def test_repetitions_are_interleaved_and_begin_with_another_contestant_each_time
 
 
 def test_what_a_rate_limit_holds_back_sits_out_heavy_loads_unless_named() -> None:
-    everybody = [one for one in CONTESTANTS.values() if not one.on_request]
+    everybody = [contestant for contestant in CONTESTANTS.values() if not contestant.on_request]
     heavy = [one.name for _, _, one in schedule([LOADS["large"]], everybody, 1, all_of_them=False)]
     assert heavy == ["peer-tuned", "ours", "floor"]
     assert len(schedule([LOADS["large"]], everybody, 1, all_of_them=True)) == len(everybody)

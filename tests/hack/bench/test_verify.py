@@ -49,7 +49,7 @@ def _twice(objects: str, name: str) -> Callable[[Found], None]:
 
 def _condition(kind: str, status: str) -> Callable[[Json], object]:
     def change(job: Json) -> None:
-        others = [one for one in job["status"]["conditions"] if one["type"] != kind]
+        others = [condition for condition in job["status"]["conditions"] if condition["type"] != kind]
         job["status"]["conditions"] = [*others, {"type": kind, "status": status}]
 
     return change
@@ -162,7 +162,9 @@ def test_an_outcome_is_refused_if(load: Load, spoil: Callable[[Found], None], co
 def test_a_job_may_have_ended_before_anybody_saw_it_run() -> None:
     found = outcome(FINISHING)
     for job in found.jobs:
-        job["status"]["conditions"] = [one for one in job["status"]["conditions"] if one["type"] != "Running"]
+        job["status"]["conditions"] = [
+            condition for condition in job["status"]["conditions"] if condition["type"] != "Running"
+        ]
     assert verify(FINISHING, found) == []
 
 

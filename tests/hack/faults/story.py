@@ -66,18 +66,22 @@ class Story:
     def status(self, *conditions: str, job_restarts: int = 0, **replicas: Json) -> Story:
         """Write the status as the operator does: conditions, and members per type (counted up where it is obvious)."""
         job = copy.deepcopy(self._objects["j"])
-        listed = [{"type": one.lstrip("-"), "status": "False" if one[0] == "-" else "True"} for one in conditions]
+        listed = [
+            {"type": condition.lstrip("-"), "status": "False" if condition[0] == "-" else "True"}
+            for condition in conditions
+        ]
         total = sum(one["replicas"] for one in job["spec"]["tfReplicaSpecs"].values())
-        ready = sum(one.get("ready", one.get("active", 0)) for one in replicas.values())
-        ended = next((one for one in conditions if one in ("Succeeded", "Failed")), "")
+        ready = sum(replica.get("ready", replica.get("active", 0)) for replica in replicas.values())
+        ended = next((condition for condition in conditions if condition in ("Succeeded", "Failed")), "")
         job["status"] = {
             "conditions": [{"type": "Created", "status": "True"}, *listed],
             "replicaStatuses": {
                 kind: {**one, "ready": one.get("ready", one.get("active", 0))} for kind, one in replicas.items()
             },
             "jobRestarts": job_restarts,
-            "restarts": job_restarts + sum(sum(one.get("restartCounts", {}).values()) for one in replicas.values()),
-            "disruptions": sum(sum(one.get("disruptionCounts", {}).values()) for one in replicas.values()),
+            "restarts": job_restarts
+            + sum(sum(replica.get("restartCounts", {}).values()) for replica in replicas.values()),
+            "disruptions": sum(sum(replica.get("disruptionCounts", {}).values()) for replica in replicas.values()),
             "ready": f"{ready}/{total}",
             "phase": ended or ("Running" if "Running" in conditions else "Pending"),
             "startTime": "2026-01-01T00:00:00Z",

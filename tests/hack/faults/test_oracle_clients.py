@@ -141,5 +141,5 @@ def test_a_condition_that_is_added_to_the_go_operators_is_noticed_by_a_play(monk
     scenario = find("OnFailure")
     assert World(scenario).play().violations == []
     monkeypatch.setattr(plan_conditions, "PEER_CONDITIONS", PEER_CONDITIONS | {ConditionType.READY})
-    found = [str(one) for one in World(scenario).play().violations]
+    found = [str(violation) for violation in World(scenario).play().violations]
     assert any("kstatus reads 'InProgress'" in text for text in found), found

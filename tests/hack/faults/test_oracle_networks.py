@@ -33,7 +33,9 @@ def test_hosts_that_are_said_in_short_are_read_as_the_kubelet_does(service: str)
     between = f'.{service}.ns.svc:2222", "job-worker-'
     spec["containers"][0]["env"] = [{"name": "_", "value": between}, {"name": "TF_CONFIG", "value": json.dumps(config)}]
     complaints = Story("OnFailure", {"network": "PerJob"}).job_service().pod("worker-0", "w", spec=spec).never()
-    assert any("is told of job-worker-0.other.ns.svc:2222" in one for one in complaints) is (service == "other")
+    assert any("is told of job-worker-0.other.ns.svc:2222" in complaint for complaint in complaints) is (
+        service == "other"
+    )
 
 
 @pytest.mark.parametrize(

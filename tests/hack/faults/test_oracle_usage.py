@@ -31,7 +31,7 @@ def test_time_that_is_told_wrongly_is_found(moves: tuple[str, ...], usage: dict[
         world.do(move)
     journal = world.simulator.journal()
     assert judge(journal)[1] == []
-    job = next(one for one in reversed(journal.entries) if one.kind == "TFJob")
+    job = next(entry for entry in reversed(journal.entries) if entry.kind == "TFJob")
     wrong = {**job.obj["status"], "usage": {**job.obj["status"]["usage"], **usage}}
     journal.entries = [*journal.entries, msgspec.structs.replace(job, obj={**job.obj, "status": wrong})]
     assert any(one.text.startswith(told) for one in judge(journal)[1])

@@ -35,24 +35,30 @@ def test_a_seed_makes_the_same_scenario_every_time_and_another_one_another(profi
 
 def test_a_few_hundred_seeds_leave_no_act_and_no_fault_out() -> None:
     scenarios = [make_scenario(seed, profile) for seed in range(300) for profile in (EMBEDDED, REAL)]
-    steps, jobs = ([each for one in scenarios for each in some(one)] for some in (lambda s: s.steps, lambda s: s.jobs))
+    steps, jobs = (
+        [each for scenario in scenarios for each in some(scenario)] for some in (lambda s: s.steps, lambda s: s.jobs)
+    )
     assert {step.act for step in steps} == set(Act)
-    assert {kind for one in scenarios for kind in one.request_faults} == set(REQUEST_FAULTS)
-    assert {kind for one in scenarios for kind in one.event_faults} == set(EVENT_FAULTS)
+    assert {kind for scenario in scenarios for kind in scenario.request_faults} == set(REQUEST_FAULTS)
+    assert {kind for scenario in scenarios for kind in scenario.event_faults} == set(EVENT_FAULTS)
     on_wall_clocks = {kind for seed in range(300) for kind in make_scenario(seed, REAL).event_faults}
     assert on_wall_clocks == set(EVENT_FAULTS) - {EventFault.LOSE}
     assert {kind for job in jobs for kind in job.replicas} == {"Chief", "Master", "Worker", "PS", "Evaluator"}
-    assert {one.operators for one in scenarios} == {1, 2}
+    assert {scenario.operators for scenario in scenarios} == {1, 2}
     assert {step.value for step in steps if step.act is Act.DELETE_BOUND_POD} == {None, "evict"}
     assert {job.min_succeeded for job in jobs} == {None, 1, 2, "50%", "100%"}
     assert {job.max_failed for job in jobs} == {None, 0, 1, 2, "50%"}
-    assert {one.attachments.gang for one in scenarios} == {"", "volcano", "coscheduler"}
+    assert {scenario.attachments.gang for scenario in scenarios} == {"", "volcano", "coscheduler"}
     assert {job.run_policy.get("restartScope") for job in jobs} == {None, "Job"}
     assert {bool(job.tensorboard) for job in jobs} == {False, True}
     assert {job.run_policy.get("onStall") for job in jobs} == {None, "Report", "Restart", "Fail"}
     networks = ("PerJob", "PerReplica")
     assert {job.network for job in jobs} == {"", *networks}
-    assert {one.default_networks for one in scenarios} == {*((one,) for one in networks), networks, networks[::-1]}
+    assert {scenario.default_networks for scenario in scenarios} == {
+        *((network,) for network in networks),
+        networks,
+        networks[::-1],
+    }
     assert {job.sidecar for job in jobs} == {False, True}
     assert JOB_SERVICE in {step.value for step in steps if step.act is Act.CREATE_FOREIGN}
 

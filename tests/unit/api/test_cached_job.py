@@ -92,7 +92,7 @@ def test_a_spec_that_is_large_besides_its_templates_is_refused_and_one_with_larg
     cached = decode_job_for_cache(job(status=status, tensorBoard=board))
     assert cached.spec.tensor_board is None
     assert cached.status == decode_tfjob(job(status=status)).status
-    assert [str(one) for one in errors(validate(cached))] == [
+    assert [str(error) for error in errors(validate(cached))] == [
         "spec: must have at most 65536 bytes without its pod templates"
     ]
     board["env"] = [{"name": "V", "value": "x" * (MAX_SPEC // 2)}]

@@ -37,5 +37,5 @@ def test_a_deadline_that_an_older_crd_allowed_counts_as_the_least_one_and_is_no_
 ) -> None:
     job = default(job_of(tfjob({"Worker": {}}, runPolicy={"progressDeadlineSeconds": stored})))
     assert job.spec.policy.progress_deadline_seconds == counts_as
-    wrong = [one for one in errors(validate(job)) if "progressDeadlineSeconds" in str(one)]
+    wrong = [error for error in errors(validate(job)) if "progressDeadlineSeconds" in str(error)]
     assert bool(wrong) is (counts_as is not None and counts_as < 1)

@@ -32,7 +32,7 @@ def commands_with_a_home() -> Iterator[list[str]]:
             yield from visit(below, [*words, name])
         for parameter in getattr(command, "params", []):
             if parameter.name in ("home", "pipelines"):
-                needed = ["x.py" for one in command.params if one.param_type_name == "argument" and one.required]  # type: ignore[attr-defined]
+                needed = ["x.py" for param in command.params if param.param_type_name == "argument" and param.required]  # type: ignore[attr-defined]
                 yield [*words, *needed, parameter.opts[0]]
 
     return visit(typer.main.get_command(make_app()), [])

@@ -227,27 +227,27 @@ class ReadablePlan(Plan, frozen=True):
 
     @property
     def created_pods(self) -> list[str]:
-        return [label(one.replica) for one in self.creations("pods")]
+        return [label(creation.replica) for creation in self.creations("pods")]
 
     @property
     def deleted_pods(self) -> list[str]:
-        return [label(one.replica) for one in self.deletions("pods")]
+        return [label(deletion.replica) for deletion in self.deletions("pods")]
 
     @property
     def stops(self) -> list[Patch]:
-        return [one for one in self.actions if isinstance(one, Patch) and one.kind == "pods"]
+        return [action for action in self.actions if isinstance(action, Patch) and action.kind == "pods"]
 
     @property
     def stopped_pods(self) -> list[str]:
-        return [label(one.replica) for one in self.stops]
+        return [label(stop.replica) for stop in self.stops]
 
     @property
     def deletes_job(self) -> bool:
-        return any(isinstance(one, Delete) and one.kind == "tfjobs" for one in self.actions)
+        return any(isinstance(action, Delete) and action.kind == "tfjobs" for action in self.actions)
 
     @property
     def tensorboard_actions(self) -> tuple[Action, ...]:
-        return tuple(one for one in self.actions if not one.required and one.kind != "pods")
+        return tuple(action for action in self.actions if not action.required and action.kind != "pods")
 
     @property
     def reasons(self) -> list[str]:
@@ -255,11 +255,15 @@ class ReadablePlan(Plan, frozen=True):
 
     def creations(self, kind: OwnedKind) -> list[Create]:
         """Return what the plan creates of a kind, but for its TensorBoard."""
-        return [one for one in self.actions if isinstance(one, Create) and one.kind == kind and one.required]
+        return [
+            action for action in self.actions if isinstance(action, Create) and action.kind == kind and action.required
+        ]
 
     def deletions(self, kind: OwnedKind) -> list[Delete]:
         """Return what the plan deletes of a kind, but for its TensorBoard."""
-        return [one for one in self.actions if isinstance(one, Delete) and one.kind == kind and one.required]
+        return [
+            action for action in self.actions if isinstance(action, Delete) and action.kind == kind and action.required
+        ]
 
     def condition(self, condition_type: ConditionType) -> JobCondition:
         """The condition of this type, which must be there."""

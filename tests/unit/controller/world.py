@@ -59,7 +59,9 @@ class View:
 
 def _waits(pod: Pod) -> bool:
     """Whether a kubelet waits before it starts the container again."""
-    return any(one.state is not None and one.state.waiting is not None for one in pod.status.container_statuses)
+    return any(
+        status.state is not None and status.state.waiting is not None for status in pod.status.container_statuses
+    )
 
 
 PROXY = ContainerStatus(name="proxy", ready=True, state=ContainerState())
@@ -126,9 +128,9 @@ class World(SimulatedObjects):
         """Count a loss that the plan causes when it restarts running pods because they have stalled."""
         pods = {pod.metadata.uid: pod for pod in view.pods}
         stalled = [
-            pods[one.uid]
-            for one in result.deletions("pods")
-            if one.reason is DeleteReason.RESTART and result.is_true(ConditionType.STALLED)
+            pods[deletion.uid]
+            for deletion in result.deletions("pods")
+            if deletion.reason is DeleteReason.RESTART and result.is_true(ConditionType.STALLED)
         ]
         policy = self.job.spec.run_policy
         for pod in stalled[:1] if restarts_together(self.job) else stalled:

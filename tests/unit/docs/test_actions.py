@@ -35,6 +35,6 @@ def test_a_workflow_reads_and_a_job_may_write_findings_at_most(path: Path) -> No
 
 def test_updates_of_actions_are_proposed_and_a_proposed_change_makes_no_release() -> None:
     updates = yaml.safe_load((GITHUB / "dependabot.yml").read_text())["updates"]
-    assert [one["package-ecosystem"] for one in updates] == ["github-actions"]
+    assert [update["package-ecosystem"] for update in updates] == ["github-actions"]
     release = yaml.safe_load((GITHUB / "workflows/ci.yml").read_text())["jobs"]["release"]
     assert release["if"] == "github.event_name != 'pull_request'"

@@ -73,7 +73,7 @@ def unknown() -> Iterable[object]:
     ran = planned(started(make_job(ALONE)), *pods("R")).status
     plan = planned(make_job(ALONE, status=ran), *pods("R"), problems=("spec: it",))
     assert (plan.status.phase, plan.changes_objects) == ("Unknown", False)
-    yield from (one.type for one in plan.status.conditions if one.status == "Unknown")
+    yield from (condition.type for condition in plan.status.conditions if condition.status == "Unknown")
 
 
 def permanent() -> Iterable[object]:
@@ -174,7 +174,7 @@ CHECKS: dict[str, Check] = {
     "the job is deleted once every pod has completed, or stays": words(
         "ttlSecondsAfterFinished", not planned(DONE, *pods("S"), now=after(10**7)).deletes_job
     ),
-    "versions": lambda: [one["name"] for one in VERSIONS],
+    "versions": lambda: [version["name"] for version in VERSIONS],
     "the replica type `Eval`; in the draft also the replica type `Local`": lambda: [
         f"`Eval` is called `{v1_name('Eval')}`",
         f"`Local` is called `{v1_name('Local')}`",

@@ -20,7 +20,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The program, as a module in a folder of its own, which is the current directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (text,) = [one for one in blocks(PAGE, "python") if "class OneAfterTheOther" in one]
+    (text,) = [block for block in blocks(PAGE, "python") if "class OneAfterTheOther" in block]
     (tmp_path / "own_parts.py").write_text(text)
     (tmp_path / "text").write_text("a\nb\nc\n")
     spec = importlib.util.spec_from_file_location("own_parts", tmp_path / "own_parts.py")

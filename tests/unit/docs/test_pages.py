@@ -167,7 +167,7 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
 def test_the_jobs_of_a_page_are_valid(page: Path) -> None:
     for text in blocks(page, "yaml"):
         documents = list(yaml.safe_load_all(text))
-        if any(isinstance(one, dict) and one.get("kind") == "TFJob" for one in documents):
+        if any(isinstance(document, dict) and document.get("kind") == "TFJob" for document in documents):
             for manifest in parse_manifests(text):  # a job may come with the claim that it needs
                 assert manifest.obj["kind"] == "PersistentVolumeClaim" or validate_manifest(manifest.obj) == ()
 

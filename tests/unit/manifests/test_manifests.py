@@ -268,7 +268,7 @@ def test_only_overlays_for_gang_scheduling_give_rights_to_pod_groups(base: Objec
         (priority_classes,) = found["ClusterRole", name]["rules"]
         assert set(priority_classes["verbs"]) == {"list", "watch"}
         check_bound(found, name, "ClusterRole")
-    (pod_groups,) = [one for one in found["ClusterRole", "tfoperator"]["rules"] if "podgroups" in one["resources"]]
+    (pod_groups,) = [rule for rule in found["ClusterRole", "tfoperator"]["rules"] if "podgroups" in rule["resources"]]
     assert (pod_groups["apiGroups"], pod_groups["resources"]) == ([group], ["podgroups"])
     assert [arg for arg in container_of(found)["args"] if arg.startswith("--gang-scheduler-name=")]
     assert "podgroups" not in str([obj.get("rules") for obj in base.values()])
@@ -335,9 +335,9 @@ def test_no_port_is_open_to_every_pod_but_the_webhooks(folder: str) -> None:
     built = build(folder)
     policies = [one["spec"] for (kind, _), one in built.items() if kind == "NetworkPolicy"]
     labels = pod_of(built)["metadata"]["labels"].items()
-    assert all(one["podSelector"]["matchLabels"].items() <= labels for one in policies)
-    assert {name for one in policies for name in one["policyTypes"]} == {"Ingress"}
-    rules = [rule for one in policies for rule in one["ingress"]]
+    assert all(policy["podSelector"]["matchLabels"].items() <= labels for policy in policies)
+    assert {name for policy in policies for name in policy["policyTypes"]} == {"Ingress"}
+    rules = [rule for policy in policies for rule in policy["ingress"]]
     assert {port["port"] for rule in rules for port in rule["ports"]} == ports_of(built).keys() - {"health"}
     assert {port["port"] for rule in rules if not rule.get("from") for port in rule["ports"]} <= {"webhook"}
 

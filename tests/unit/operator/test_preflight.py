@@ -42,7 +42,7 @@ def test_what_is_missing_is_told_and_waited_for(error: Exception, words: str, ca
             break
     assert call.result() is True
     assert waited >= 30
-    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1
     assert words in warnings[0]
 
@@ -66,10 +66,12 @@ def test_a_gang_scheduler_needs_its_pod_groups_and_says_what_is_missing(
     for _ in range(2 if component else 1):
         clock.pass_time(1)
     assert call.result() is True
-    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     for words in (*missing, f"--gang-scheduler-name={name}"):
         assert words in warnings[0]
-    assert [f"manifests/components/{component}/rbac.yaml" in one for one in warnings[1:]] == [True] * bool(component)
+    assert [f"manifests/components/{component}/rbac.yaml" in warning for warning in warnings[1:]] == [True] * bool(
+        component
+    )
     needed = [*((kind, namespace) for kind in ("tfjobs", "podgroups") for namespace in "ab"), ("priorityclasses", "")]
     expected = needed if component else needed[:-1]
     assert [(call.resource, call.namespace) for call in api.calls][-len(expected) :] == expected

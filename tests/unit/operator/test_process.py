@@ -34,7 +34,7 @@ def root_logger() -> Iterator[None]:
     root = logging.getLogger()
     before, level = set(root.handlers), root.level
     yield
-    root.handlers[:] = [one for one in root.handlers if one in before]
+    root.handlers[:] = [handler for handler in root.handlers if handler in before]
     root.setLevel(level)
     logging.captureWarnings(False)
 
@@ -92,7 +92,7 @@ def test_an_unreachable_server_is_waited_for_until_an_interrupt(unreachable: Pat
     entries = [json.loads(line) for line in log.splitlines()]
     assert {"time", "level", "logger", "message"} <= entries[0].keys()
     assert "Traceback" not in log
-    told = [one["message"] for one in entries if "the API server does not answer" in one["message"]]
+    told = [entry["message"] for entry in entries if "the API server does not answer" in entry["message"]]
     assert len([one for one in told if "certificate" not in one]) == 1
 
 

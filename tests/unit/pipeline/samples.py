@@ -63,7 +63,7 @@ class Adder:
             ON_THE_WAY[name](input_dict, output_dict, exec_properties)
         total = exec_properties["number"]
         for artifacts in input_dict.values():
-            total += sum(int(Path(one.uri).read_text()) for one in artifacts)
+            total += sum(int(Path(artifact.uri).read_text()) for artifact in artifacts)
         uri = output_dict["total"][0].uri
         Path(uri).write_text(str(total))
         document = {"outputs": {"total": {"uri": uri, "properties": {"total": total}}}}

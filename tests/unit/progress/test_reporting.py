@@ -67,7 +67,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def metrics(status: dict[str, Any]) -> dict[str, str]:
-    return {one["name"]: one["value"] for one in status["metrics"]}
+    return {metric["name"]: metric["value"] for metric in status["metrics"]}
 
 
 def test_a_line_reports_and_what_follows_from_it(server: Server) -> None:

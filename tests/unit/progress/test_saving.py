@@ -112,7 +112,7 @@ def test_each_later_report_has_the_step_that_was_saved(monkeypatch: pytest.Monke
 
     class Sender:
         def put(self, status: dict[str, list[dict[str, str]]], *, at_once: bool) -> None:
-            sent.append({one["name"]: one["value"] for one in status["metrics"]})
+            sent.append({metric["name"]: metric["value"] for metric in status["metrics"]})
 
     monkeypatch.setattr(reporting, "sender", Sender)
     with Saving(lambda step: None, every=5) as saving:

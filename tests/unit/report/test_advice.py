@@ -96,7 +96,7 @@ def test_who_was_stopped_amid_the_same_traceback_has_failed_the_same_way() -> No
     first = raised("worker-0", 1, "ValueError: bad shape (7)")
     second = replica("worker-1", FinalState.STOPPED, run(143, 2, *traceback("ValueError: bad shape (8)"), stopped=True))
     made = report(first, second)
-    assert [(one.replica, one.same) for one in made.failures] == [("worker-0", ("worker-1",))]
+    assert [(failure.replica, failure.same) for failure in made.failures] == [("worker-0", ("worker-1",))]
     shown = text(made)
     assert "worker-1: the same." in shown
     assert "was stopped" not in shown

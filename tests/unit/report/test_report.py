@@ -138,11 +138,13 @@ def test_a_crash_loop_is_told_while_the_job_runs_also_if_only_its_last_end_is_kn
 def test_what_a_replica_has_got_over_is_a_restart_and_those_are_told_in_order_of_time_and_counted() -> None:
     made = report(replica("worker-0", FinalState.RUNNING, run(1, 0, *traceback("ValueError: x")), run(None)))
     assert made.failures == ()
-    assert [(one.replica, one.cause) for one in made.restarts] == [("worker-0", "exit code 1: ValueError: x")]
+    assert [(restart.replica, restart.cause) for restart in made.restarts] == [
+        ("worker-0", "exit code 1: ValueError: x")
+    ]
     often = failed("worker-1", *(run(1, n, "c") for n in range(30)), restarts=40)
     made = report(failed("worker-0", run(1, 20, "a"), run(137, 40, "b"), restarts=1), often)
     assert (made.restarts_in_all, len(made.restarts)) == (41, 20)
-    assert made.restarts == tuple(sorted(made.restarts, key=lambda one: one.when or BEGIN))
+    assert made.restarts == tuple(sorted(made.restarts, key=lambda restart: restart.when or BEGIN))
     assert "without 21 earlier or unknown restarts" in text(made)
 
 

@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[4] / "examples" / "peer"
 def example(name: str) -> dict[str, Any]:
     """The job of one of the Go operator's own examples."""
     documents = yaml.safe_load_all((EXAMPLES / name).read_text())
-    (job,) = [one for one in documents if one["kind"] == "TFJob"]
+    (job,) = [document for document in documents if document["kind"] == "TFJob"]
     return dict(job)
 
 

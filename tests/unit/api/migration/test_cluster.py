@@ -27,7 +27,7 @@ def webhook(resource: str, policy: str = "Fail") -> dict[str, Any]:
 
 
 def found(**facts: Any) -> dict[str, Finding]:
-    return {one.field: one for one in cluster_findings(ClusterFacts(**facts)) if one.field != "RBAC"}
+    return {finding.field: finding for finding in cluster_findings(ClusterFacts(**facts)) if finding.field != "RBAC"}
 
 
 def test_an_operator_that_runs_has_to_be_stopped_or_to_leave_tfjobs_alone_where_other_kinds_need_it() -> None:

@@ -12,14 +12,14 @@ POLICY = "spec.runPolicy."
 
 def found(obj: dict[str, Any], *pods: Pod) -> dict[str, Finding]:
     findings = job_findings(obj, pods, NOW)
-    by_field = {one.field: one for one in findings}
+    by_field = {finding.field: finding for finding in findings}
     assert len(by_field) == len(findings), "each field is told of once"
     return by_field
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.yaml")))
 def test_nothing_has_to_be_done_for_the_go_operators_own_examples(name: str) -> None:
-    assert Effort.ACTION not in {one.effort for one in job_findings(example(name), None, NOW)}
+    assert Effort.ACTION not in {finding.effort for finding in job_findings(example(name), None, NOW)}
 
 
 def test_the_examples_are_told_what_their_defaults_mean_here() -> None:
@@ -67,8 +67,8 @@ def test_plain_sidecars_end_with_the_program_here(state: str) -> None:
     spec["initContainers"] = [{"name": "native", "image": "x", "restartPolicy": "Always"}]
     spec["containers"] += [{"name": "proxy", "image": "x"}, {"name": "shipper", "image": "x"}]
     findings = [one for field, one in found(standing(obj, state) if state else obj).items() if "containers" in field]
-    assert [one.effort for one in findings] == ([] if state == "Succeeded" else [Effort.CHANGE])
-    assert all("proxy, shipper" in one.message and "native" not in one.message for one in findings)
+    assert [finding.effort for finding in findings] == ([] if state == "Succeeded" else [Effort.CHANGE])
+    assert all("proxy, shipper" in finding.message and "native" not in finding.message for finding in findings)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ UNSET: dict[str, Any] = {"cleanPodPolicy": None}
 def test_what_still_runs_of_an_ended_job_is_stopped_as_its_end_was(ended: str, pods: list[Pod], told: str) -> None:
     findings = found(standing(job(policy=UNSET), ended), *pods)
     assert set(findings) == ({"spec.runPolicy.cleanPodPolicy"} if told else set())
-    assert all(told in one.message and one.effort is Effort.ACTION for one in findings.values())
+    assert all(told in finding.message and finding.effort is Effort.ACTION for finding in findings.values())
 
 
 def test_of_a_job_that_goes_on_it_is_told_what_each_end_would_stop_and_to_leave_it_alone_meanwhile() -> None:
@@ -156,7 +156,7 @@ def test_what_is_refused_here_needs_a_hand_and_what_is_ignored_does_not() -> Non
 
 @pytest.mark.parametrize("spec", [None, [], "x", {"tfReplicaSpecs": None}, {"tfReplicaSpecs": {"Worker": None}}])
 def test_a_job_that_makes_no_sense_is_told_of_and_stops_nobody(spec: Any) -> None:
-    assert Effort.ACTION in {one.effort for one in job_findings({**job(), "spec": spec}, None, NOW)}
+    assert Effort.ACTION in {finding.effort for finding in job_findings({**job(), "spec": spec}, None, NOW)}
 
 
 def test_pods_belong_to_what_controls_them() -> None:

@@ -41,7 +41,9 @@ def test_unknown_fields_are_found_at_every_depth() -> None:
     template = in_container(resouces={}, env=[{"name": "A", "valu": "1"}])
     template["metdata"] = {}
     expected = ["metdata", "spec.containers[0].resouces", "spec.containers[0].env[0].valu"]
-    assert [f"{one.path}.{one.name}".removeprefix(".") for one in unknown_fields(template, TEMPLATE, "")] == expected
+    assert [
+        f"{field.path}.{field.name}".removeprefix(".") for field in unknown_fields(template, TEMPLATE, "")
+    ] == expected
 
 
 def test_null_items_become_the_zero_values_of_go() -> None:

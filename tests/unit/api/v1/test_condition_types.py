@@ -54,7 +54,7 @@ def test_the_page_knows_the_place_and_the_colour_of_each_state_that_a_condition_
     bad = re.findall(r'"(\w+)"', re.findall(r"BAD = new Set\(\[(.*?)\]\)", (STATIC / "format.js").read_text())[0])
     states = [one for one in ConditionType if one.traits.is_peers or one in TROUBLES]
     assert not set(states) - set(order), "tfoperator/ui/static/jobs.js lacks them in its order of states"
-    alarms = {one for one in states if one.traits.concern is Concern.ALARM}
+    alarms = {state for state in states if state.traits.concern is Concern.ALARM}
     assert alarms == set(bad) & set(states), "tfoperator/ui/static/format.js has others in BAD, the states in red"
 
 

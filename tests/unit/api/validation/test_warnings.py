@@ -186,7 +186,7 @@ def test_a_save_that_a_kill_would_cut_off_is_warned_of(
     manifest = with_template(grace)
     saved = [{"name": "saved_step", "value": "5"}, {"name": "save_seconds", "value": seconds}]
     manifest["status"] = {"progress": {"replica": replica, "metrics": saved}}
-    told = [one for one in warnings(manifest) if "save" in one]
+    told = [warning for warning in warnings(manifest) if "save" in warning]
     assert [bool(warned and warned in one) for one in told] == ([True] if warned else [])
 
 
@@ -219,5 +219,5 @@ def test_a_tf_config_of_the_users_is_warned_of_where_the_operator_overwrites_it(
     sidecar = {"name": "sidecar", "image": "x", "env": [{"name": "TF_CONFIG", "value": "its own"}]}
     worker["template"]["spec"]["containers"].append(sidecar)
     worker["template"]["spec"]["containers"][0]["env"] = [{"name": "A"}, {"name": "TF_CONFIG", "value": "{}"}]
-    found = [one for one in warnings(manifest) if "TF_CONFIG has no effect" in one]
+    found = [warning for warning in warnings(manifest) if "TF_CONFIG has no effect" in warning]
     assert [one.partition(": ")[0] for one in found] == ([] if place is None else [place])

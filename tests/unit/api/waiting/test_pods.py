@@ -87,7 +87,7 @@ def test_a_failing_init_container_has_one_text_whether_it_waits_has_failed_or_ru
         msgspec.structs.replace(terminated(3, reason="Error", container="fetch")),
         runs("fetch", after(3), restarts=1, last=3),
     )
-    told = {text(make_pod("Worker-0", "Pending", init_containers=(one,), containers=(STARTING,))) for one in states}
+    told = {text(make_pod("Worker-0", "Pending", init_containers=(state,), containers=(STARTING,))) for state in states}
     assert told == {
         "init container fetch: CrashLoopBackOff: exit code 3 since 12:00:00 UTC. Next: read the log of the "
         "container: kubectl logs POD -c fetch --previous"

@@ -57,6 +57,6 @@ def test_a_cluster_is_read_and_nothing_is_written(world: ServedWorld, tell: Tell
     report = json.loads(tell("migrate", "-o", "json", code=0).out)
     [job] = report["jobs"]
     assert (job["namespace"], job["name"]) == (world.namespace, "mnist")
-    assert [one["field"] for one in job["findings"]] == ["spec.runPolicy.cleanPodPolicy"]
+    assert [finding["field"] for finding in job["findings"]] == ["spec.runPolicy.cleanPodPolicy"]
     assert [one["field"] for one in report["cluster"]] == ["RBAC"]
     assert world.sdk.api.get(TFJOBS, world.namespace, "mnist", decode_plain) == before

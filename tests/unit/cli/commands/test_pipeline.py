@@ -77,7 +77,9 @@ def test_a_run_says_what_it_does_and_is_there_to_be_looked_at(run: Run, two: str
 
     listed = run("pipeline", "runs", code=0).out.splitlines()
     assert (listed[0].split()[:3], len(listed)) == (["RUN", "PIPELINE", "STATE"], 3)
-    assert [one["state"] for one in json.loads(run("pipeline", "runs", "-o", "json", code=0).out)] == ["succeeded"] * 2
+    assert [load["state"] for load in json.loads(run("pipeline", "runs", "-o", "json", code=0).out)] == [
+        "succeeded"
+    ] * 2
     shown = run("pipeline", "show", "latest", code=0).out
     assert "parameters: number=1, other=3" in shown
     assert f"-> Text 3: {uri}" in shown
@@ -85,7 +87,7 @@ def test_a_run_says_what_it_does_and_is_there_to_be_looked_at(run: Run, two: str
     assert whole["steps"][1]["inputs"]["before"][0]["id"] == 1
     assert "by First (run" in run("pipeline", "lineage", uri, code=0).out
     down = json.loads(run("pipeline", "lineage", "1", "--downstream", "-o", "json", code=0).out)
-    assert [one["artifact"]["id"] for one in down["artifacts"]] == [2, 3]
+    assert [artifact["artifact"]["id"] for artifact in down["artifacts"]] == [2, 3]
     for what in (two, "latest"):
         ElementTree.fromstring(run("pipeline", "graph", what, code=0).out)
     assert "no log" in run("pipeline", "logs", "latest", "Second", code=0).err

@@ -61,10 +61,10 @@ def test_the_same_file_gives_the_same_bytes_on_standard_output_or_in_a_file(run:
     assert "missing/out.yaml: No such file" in run(*COMPILE, "-o", "missing/out.yaml", code=1).err
     assert "is on no volume of --claim, so" in run(*COMPILE, "--claim", "", code=0).err, "no volume keeps the outputs"
     spec = yaml.safe_load(said.out)["spec"]
-    assert [(one["name"], one["value"]) for one in spec["arguments"]["parameters"]] == [
+    assert [(parameter["name"], parameter["value"]) for parameter in spec["arguments"]["parameters"]] == [
         ("root", "/data/root"), ("text", "a"), ("more", "1"), ("note", "")
     ]  # fmt: skip
-    assert [one["name"] for one in spec["templates"][0]["dag"]["tasks"]] == ["Step-0", "Step-1"]
+    assert [task["name"] for task in spec["templates"][0]["dag"]["tasks"]] == ["Step-0", "Step-1"]
     assert run(*COMPILE, "--to", "airflow", code=0).out == run(*COMPILE, "--to", "airflow", code=0).out
 
 
@@ -76,8 +76,8 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
     spec = made["spec"]
     step = spec["templates"][1]
     assert (spec["parallelism"], spec["serviceAccountName"], step["retryStrategy"]["limit"]) == (9, "me", "0")
-    assert [one["persistentVolumeClaim"]["claimName"] for one in spec["volumes"]] == ["one", "two"]
-    assert [one["mountPath"] for one in step["container"]["volumeMounts"]] == ["/mnt", "/tmp/"]
+    assert [volume["persistentVolumeClaim"]["claimName"] for volume in spec["volumes"]] == ["one", "two"]
+    assert [mount["mountPath"] for mount in step["container"]["volumeMounts"]] == ["/mnt", "/tmp/"]
     assert step["container"]["args"][1] == "/opt/chain.py"
     assert {"--home=/mnt/records", "--no-cache", "--attempts=2", "--platform=none"} <= set(step["container"]["args"])
 

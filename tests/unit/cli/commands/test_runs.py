@@ -68,7 +68,7 @@ def test_all_runs_and_two_of_them_side_by_side(folder: Path, run: Run) -> None:
     assert [line[:2] for line in lines[1:]] == [[named(folder, job), end] for job, end in ends.items()]
     assert lines[2][4:] == ["75%", "loss", "2.667", "rate=8", "args=3"]
     assert "2 older runs" in run("runs", "--limit", "1", code=0).err
-    assert [one["exitCode"] for one in json.loads(run("runs", "-o", "json", code=0).out)] == [1, 1, 0]
+    assert [load["exitCode"] for load in json.loads(run("runs", "-o", "json", code=0).out)] == [1, 1, 0]
     both = run("runs", "compare", named(folder, "train"), named(folder, "other"), code=0).out
     assert "rate   2 " in both
     by_step = both[both.index("loss by step") :].splitlines()
@@ -138,7 +138,7 @@ def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
     assert read_run(going).state == "Unreadable"
     assert f"its result can't be read\nIts logs: {going}" in run("get", going.name, code=1).err
     (going / "result.json").unlink()
-    assert str(going) in [one["runDirectory"] for one in json.loads(run("runs", "-o", "json", code=0).out)]
+    assert str(going) in [load["runDirectory"] for load in json.loads(run("runs", "-o", "json", code=0).out)]
     (going / "records.json").unlink()
     shutil.rmtree(going / "logs")
     assert run("report", going.name, code=1).err.endswith(f"this run has no records\nIts files are in {going}\n")
@@ -149,9 +149,11 @@ def as_it_ran(going: Path) -> None:
     records = json.loads((going / "records.json").read_text())
     for obj in records["objects"]:
         if obj["kind"] == "TFJob":
-            obj["status"]["conditions"] = [one for one in obj["status"]["conditions"] if one["type"] != "Failed"]
+            obj["status"]["conditions"] = [
+                condition for condition in obj["status"]["conditions"] if condition["type"] != "Failed"
+            ]
             del obj["status"]["completionTime"]
-            one = next(one for one in obj["status"]["conditions"] if one["type"] == "Running")
+            one = next(condition for condition in obj["status"]["conditions"] if condition["type"] == "Running")
             one["status"] = "True"
     (going / "records.json").write_text(json.dumps(records))
     (going / "result.json").unlink()

@@ -67,7 +67,7 @@ def test_a_pod_that_is_let_go_of_is_no_loss_although_its_end_is_seen_after_a_cha
     harness.sync(times=3)
     assert len(harness.api.names(PODS)) == 3
     assert harness.status()["replicaStatuses"]["Worker"].get("restarts", 0) == 0
-    assert "Restarting" not in {one["type"] for one in harness.status()["conditions"]}
+    assert "Restarting" not in {condition["type"] for condition in harness.status()["conditions"]}
 
 
 def test_a_job_that_was_given_more_time_meanwhile_is_not_deleted(clocked: Harness, clock: FakeClock) -> None:

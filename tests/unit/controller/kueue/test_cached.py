@@ -109,7 +109,9 @@ def test_an_admission_beyond_the_bounds_lets_no_pod_be_made() -> None:
     api = asked(job)
     api.admit()
     flood = {f"r-{number}": "fast" for number in range(5_000)}
-    assignments = [one | {"flavors": flood} for one in (api.stored or {})["status"]["admission"]["podSetAssignments"]]
+    assignments = [
+        assignment | {"flavors": flood} for assignment in (api.stored or {})["status"]["admission"]["podSetAssignments"]
+    ]
     admission = {"clusterQueue": "all", "podSetAssignments": assignments}
     kept = _with_status(api, admission=admission)
     decision = decide(QueueFacts(job=job, workload=kept, flavors=FLAVORS), NOW)
@@ -126,7 +128,7 @@ def test_places_of_a_thousand_pods_are_no_reason_to_refuse_an_admission() -> Non
     api.admit()
     places = {"levels": ["host"], "slices": [{"valuesPerLevel": [{"universal": f"node-{n}"}]} for n in range(3_000)]}
     assignments = (api.stored or {})["status"]["admission"]["podSetAssignments"]
-    assignments = [one | {"topologyAssignment": places} for one in assignments]
+    assignments = [assignment | {"topologyAssignment": places} for assignment in assignments]
     kept = _with_status(api, admission={"clusterQueue": "all", "podSetAssignments": assignments})
     decision = decide(QueueFacts(job=job, workload=kept, flavors=FLAVORS), NOW)
     assert decision.gate is not None
@@ -138,10 +140,12 @@ def test_long_messages_of_kueue_are_cut_and_everything_else_stays() -> None:
     api = asked(queued())
     api.admit()
     before = cached(api.stored or {})
-    conditions = [one | {"message": "m" * 32_000} for one in (api.stored or {})["status"]["conditions"]]
+    conditions = [condition | {"message": "m" * 32_000} for condition in (api.stored or {})["status"]["conditions"]]
     kept = _with_status(api, conditions=conditions)
-    assert [one.type for one in kept.status.conditions] == [one.type for one in before.status.conditions]
-    assert {len(one.message) for one in kept.status.conditions} == {1024}
+    assert [condition.type for condition in kept.status.conditions] == [
+        condition.type for condition in before.status.conditions
+    ]
+    assert {len(condition.message) for condition in kept.status.conditions} == {1024}
     assert (kept.spec, kept.status.admission) == (before.spec, before.status.admission)
 
 

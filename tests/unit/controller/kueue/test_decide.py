@@ -124,7 +124,11 @@ class Api:
         new = [
             {"type": kind, "status": str(value), "reason": "Preempted", **seen} for kind, value in conditions.items()
         ]
-        old = [one for one in raw.get("status", {}).get("conditions", ()) if one["type"] not in conditions]
+        old = [
+            condition
+            for condition in raw.get("status", {}).get("conditions", ())
+            if condition["type"] not in conditions
+        ]
         self.change({"status": {"conditions": old + new}}, name)
 
     def admit(self, counts: dict[str, int] | None = None, flavor: str = "fast", name: str = "") -> None:
@@ -149,7 +153,7 @@ class Api:
     def needed(self) -> dict[str, int]:
         """How many pods of each set need quota."""
         status = self.stored.get("status", {})
-        spare = {one["name"]: one["count"] for one in status.get("reclaimablePods") or ()}
+        spare = {pod["name"]: pod["count"] for pod in status.get("reclaimablePods") or ()}
         return {one["name"]: one["count"] - spare.get(one["name"], 0) for one in self.stored["spec"]["podSets"]}
 
     def quota(self) -> dict[str, int]:
@@ -157,10 +161,12 @@ class Api:
         found: dict[str, int] = {}
         for workload in self.workloads:
             if workload.is_true("QuotaReserved") and not workload.is_true("Finished"):
-                spare = {one.name: one.count for one in workload.status.reclaimable_pods}
+                spare = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
                 asks = {one.name: one.count - spare.get(one.name, 0) for one in workload.spec.pod_sets}
-                for one in workload.status.admission.pod_set_assignments:
-                    found[one.name] = max(found.get(one.name, 0), min(one.count or 0, asks[one.name]))
+                for assignment in workload.status.admission.pod_set_assignments:
+                    found[assignment.name] = max(
+                        found.get(assignment.name, 0), min(assignment.count or 0, asks[assignment.name])
+                    )
         return found
 
 
@@ -226,7 +232,7 @@ def test_pods_get_what_was_admitted_and_the_job_stays_as_it_is() -> None:
     assert decision.gate.admitted
     plan = plan_for(Observed(decision.admitted or job, services=services_of(job), gate=decision.gate))
     assert plan.created_pods == ["PS-0", "Worker-0"]
-    server, worker = (one.body for one in plan.creations("pods"))
+    server, worker = (creation.body for creation in plan.creations("pods"))
     assert server["spec"]["nodeSelector"] == worker["spec"]["nodeSelector"] == {"disk": "ssd"}
     assert worker["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
     labels = worker["metadata"]["labels"]
@@ -495,7 +501,7 @@ class World(RuleBasedStateMachine):
             self.job = msgspec.structs.replace(self.job, status=plan.status)
             for deletion in plan.deletions("pods"):
                 self.delete_pod(deletion.name)
-            for creation in [one for one in plan.actions if isinstance(one, Create) and one.kind == "pods"]:
+            for creation in [action for action in plan.actions if isinstance(action, Create) and action.kind == "pods"]:
                 assert creation.name not in self.pods
                 kind, index = creation.replica or ("", 0)
                 self.made += 1
@@ -768,7 +774,7 @@ def test_a_preempted_job_that_kueue_admits_in_part_reports_the_change_and_asks_f
     run(world)
     elastic = world.job.status.elastic
     assert (elastic.workers, elastic.wanted, elastic.changes, elastic.workers_before) == (1, 3, changes + 1, 0)
-    assert [(one.before, one.workers) for one in elastic.resizes[-1:]] == [(2, 1)]
+    assert [(resize.before, resize.workers) for resize in elastic.resizes[-1:]] == [(2, 1)]
     assert elastic.reason == "Kueue admitted 1 of the 3 requested workers"
     assert (world.api.quota(), sorted(world.pods)) == ({"worker": 1}, ["mnist-worker-0"])
     assert (world.api.stored["spec"]["podSets"], world.api.made) == (asked, 1)
@@ -849,7 +855,7 @@ def test_a_job_asks_for_no_second_workload_that_could_cost_it_its_quota(what: st
     if what == "a check":
         workload = replace(workload, status=replace(status, admission_checks=(AdmissionCheck("budget", "Ready"),)))
     elif what == "places":
-        sets = tuple(replace(one, topology_assignment={}) for one in status.admission.pod_set_assignments)
+        sets = tuple(replace(assignment, topology_assignment={}) for assignment in status.admission.pod_set_assignments)
         admission = replace(status.admission, pod_set_assignments=sets)
         workload = replace(workload, status=replace(status, admission=admission))
     elif what == "a limit of time":
@@ -1002,7 +1008,9 @@ def test_a_tensorboard_goes_when_the_job_is_preempted_and_comes_back_with_it() -
     )
     objects.carry_out_all(objects.plan(runs).tensorboard_actions, available=1)
     preempted = objects.plan(queued({"Worker": 1}, suspend=True, tensorBoard=BOARD))
-    assert [(type(one).__name__, one.kind) for one in preempted.tensorboard_actions] == [("Delete", "deployments")]
+    assert [(type(action).__name__, action.kind) for action in preempted.tensorboard_actions] == [
+        ("Delete", "deployments")
+    ]
     objects.carry_out_all(preempted.tensorboard_actions)
     again = objects.plan(queued({"Worker": 1}, suspend=True, tensorBoard=BOARD))
     assert again.tensorboard_actions == ()

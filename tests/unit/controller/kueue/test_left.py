@@ -75,7 +75,7 @@ class QueueWorld(World):
             feed.held = False
 
     def feeds(self, *kinds: str) -> Iterator[Any]:
-        return (feed for one in self._operators for feed in one.feeds if feed.kind in kinds)
+        return (feed for operator in self._operators for feed in operator.feeds if feed.kind in kinds)
 
     def delete(self, what: str) -> None:
         """Somebody deletes the job, its Workload, or its pods, at once."""

@@ -69,7 +69,7 @@ def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
     harness.submit_and_sync(Worker=2)
     harness.sync(times=3)
     assert owners(harness) == []
-    conditions = {one["type"]: one["status"] for one in harness.status()["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in harness.status()["conditions"]}
     assert conditions == {"Created": "True", "Running": "False"}
     assert f"this Pod {why}" in harness.condition("Running")["message"]
     [told] = harness.recorder.told("FailedCreatePod")

@@ -13,7 +13,7 @@ from tfoperator.kube.protocol.resources import PODS
 
 def is_trimmed(harness: Harness) -> bool:
     [cached] = harness.informers.jobs.lister.list()
-    return all(one is not None and is_hash(one.template) for one in cached.spec.tf_replica_specs.values())
+    return all(spec is not None and is_hash(spec.template) for spec in cached.spec.tf_replica_specs.values())
 
 
 def reads(harness: Harness) -> int:

@@ -135,4 +135,4 @@ def test_of_a_status_the_reason_for_waiting_is_kept() -> None:
     stored = Stored(VOLCANO, SMALL, {})
     stored.object["status"] = {"phase": "Pending", "conditions": [*others, reason]}
     status = decode_pod_group(json.dumps(stored.object).encode()).status
-    assert (status.phase, [one.message for one in status.conditions]) == ("Pending", ["0/3 nodes"])
+    assert (status.phase, [condition.message for condition in status.conditions]) == ("Pending", ["0/3 nodes"])

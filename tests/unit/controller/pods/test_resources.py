@@ -9,7 +9,10 @@ from tfoperator.controller.pods.template import PodTemplateError, Template
 
 
 def requests(*containers: dict[str, Any], **spec: Any) -> dict[str, str]:
-    whole = {"containers": [{"name": "tensorflow", "image": "x", "resources": one} for one in containers], **spec}
+    whole = {
+        "containers": [{"name": "tensorflow", "image": "x", "resources": container} for container in containers],
+        **spec,
+    }
     raw = msgspec.Raw(json.dumps({"spec": whole}).encode())
     return pod_requests(Template("spec.tfReplicaSpecs[Worker].template", raw)).quantities()
 

@@ -83,7 +83,7 @@ def test_a_lookup_tells_what_is_there_and_what_is_not(chains: int, client_for: M
     client = client_for(handler)
     for name, expected in (("a", ObjectMeta), ("gone", NotFoundError), ("odd", MalformedResponse)):
         for answers in client.send([[Lookup(PODS, "ns", name)]] * chains):
-            assert [type(one) for one in answers] == [expected]
+            assert [type(answer) for answer in answers] == [expected]
 
 
 def test_closing_the_client_ends_what_it_sends_together_and_takes_no_more(client_for: MakeClient) -> None:

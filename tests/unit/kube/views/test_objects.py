@@ -151,7 +151,7 @@ def test_of_a_pod_with_many_containers_the_one_that_decides_is_kept_and_a_small_
     [deciding] = [one for one in large.status.container_statuses if one.name == DECIDING_CONTAINER]
     assert (deciding.state.terminated.exit_code, deciding.restart_count) == (3, 1)
     assert len(deciding.state.terminated.message) == 256
-    assert [one.type for one in large.status.conditions][:2] == ["Ready", "DisruptionTarget"]
+    assert [condition.type for condition in large.status.conditions][:2] == ["Ready", "DisruptionTarget"]
 
 
 @pytest.mark.parametrize("grace", [10**12, 10**30, -(10**30)])

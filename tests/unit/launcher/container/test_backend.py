@@ -38,8 +38,8 @@ def test_lines_of_several_replicas_are_told_one_at_a_time(tmp_path: Path) -> Non
         for number in range(3)
     ]
     eventually(lambda: len(told) == 6, what="all lines are told")
-    for one in forwarders:
-        one.finish(0.1)
+    for forwarder in forwarders:
+        forwarder.finish(0.1)
     assert sorted(told) == [f"[{number}] {text}" for number in range(3) for text in "ab"]
     assert not overlaps.is_set()
 

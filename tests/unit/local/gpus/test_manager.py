@@ -115,8 +115,8 @@ class Sharing(RuleBasedStateMachine):
         self.there = uuids(8)
         library, locks = lambda: Nvml(FakeNvml(self.there)), Path(self.folder.name)
         self.managers = [GpuManager(library=library, environ={}, locks=locks) for _ in range(2)]
-        for one in self.managers:
-            one.open()
+        for manager in self.managers:
+            manager.open()
         self.held: dict[tuple[int, str], tuple[LocalPod, tuple[str, ...]]] = {}
 
     @rule(plane=st.integers(0, 1), name=st.sampled_from("123456"), count=st.integers(1, 9))
@@ -147,8 +147,8 @@ class Sharing(RuleBasedStateMachine):
         assert all(devices(self.managers[plane], of) == [own] for (plane, _), (of, own) in self.held.items())
 
     def teardown(self) -> None:
-        for one in self.managers:
-            one.close()
+        for manager in self.managers:
+            manager.close()
         self.folder.cleanup()
 
 

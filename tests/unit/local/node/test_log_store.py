@@ -103,7 +103,7 @@ def test_lines_have_the_time_at_which_the_log_was_seen_to_grow(tmp_path: Path, c
         clock.advance(1.5)
     log.close(0)
     times = ("00:00:00 one", "00:00:00 two", "00:00:03 three", "00:00:03 four")
-    assert timed(store, timestamps=True) == [f"2026-01-01T{one.replace(' ', '.000000000Z ')}" for one in times]
+    assert timed(store, timestamps=True) == [f"2026-01-01T{time.replace(' ', '.000000000Z ')}" for time in times]
     begin = clock.now() - timedelta(seconds=6)
     assert timed(store, since=begin) == ["one", "two", "three", "four"]
     assert timed(store, since=begin + timedelta(seconds=1)) == ["three", "four"]

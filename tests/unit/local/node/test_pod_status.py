@@ -161,7 +161,7 @@ def test_conditions_are_those_of_a_kubelet(name: str) -> None:
     phase, first, state, has_address, wanted = CONDITIONS[name]
     init = [] if first is None else [ContainerRecord(Container(name="i"), state=first)]
     main = [ContainerRecord(Container(name="c"), state=state)]
-    found = {one.kind: one for one in pod_conditions(phase, init, main, has_address=has_address)}
+    found = {condition.kind: condition for condition in pod_conditions(phase, init, main, has_address=has_address)}
     shown = {kind: ": ".join(filter(None, (one.reason, one.message))) or one.value for kind, one in found.items()}
     assert wanted.items() <= shown.items()
     assert shown["ContainersReady"] == shown["Ready"]
@@ -174,4 +174,6 @@ def test_a_report_names_the_generation_that_it_is_about() -> None:
     assert "observedGeneration" not in reports.status("Pending", [], [])
     reports.reporter.generation = 3
     status = reports.status("Running", [], [ContainerRecord(Container(name="c"), state=RUNS)])
-    assert {status["observedGeneration"], *(one["observedGeneration"] for one in status["conditions"])} == {3}
+    assert {status["observedGeneration"], *(condition["observedGeneration"] for condition in status["conditions"])} == {
+        3
+    }

@@ -260,7 +260,7 @@ def test_sidecars_run_beside_the_others_and_are_stopped_after_them(bench: Bench)
     assert [process.name for process in bench.runtime.processes] == ["first", "setup", "second", "tensorflow"]
     conditions = {one["type"]: one["status"] for one in bench.api.reports[-1]["conditions"]}
     assert conditions["Initialized"] == conditions["Ready"] == "True"
-    assert [one["ready"] for one in bench.api.reports[-1]["initContainerStatuses"]] == [True] * 3
+    assert [status["ready"] for status in bench.api.reports[-1]["initContainerStatuses"]] == [True] * 3
     bench.process(2).obedient = False
     main.exit(0)
     eventually(lambda: bench.process(2).signals == ["TERM"])

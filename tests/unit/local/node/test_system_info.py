@@ -19,7 +19,9 @@ def test_a_node_is_described_as_by_a_kubelet(monkeypatch: pytest.MonkeyPatch) ->
     assert labels["kubernetes.io/hostname"] == "here"
     assert labels["kubernetes.io/os"] == info["operatingSystem"] == platform.system().lower()
     assert info["osImage"]
-    conditions = {one["type"]: one["status"] for one in system_info.node_conditions("2026-01-01T00:00:00Z")}
+    conditions = {
+        condition["type"]: condition["status"] for condition in system_info.node_conditions("2026-01-01T00:00:00Z")
+    }
     healthy = {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
     assert conditions == {**healthy, "Ready": "True"}
 

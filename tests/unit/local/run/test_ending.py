@@ -119,7 +119,7 @@ def test_a_change_of_size_that_goes_on_has_a_cost_when_its_run_ends() -> None:
     usage = {"phase": "lost", "since": stamp(20), "seconds": {"starting": 8, "training": 12}}
     found = ended_job(job(condition("Running"), elastic=elastic, usage=usage), RunEnd("Interrupted", END))
     assert found.status.elastic is not None
-    assert [one.cost for one in found.status.elastic.resizes] == ["40 s without training"]
+    assert [resize.cost for resize in found.status.elastic.resizes] == ["40 s without training"]
 
 
 def test_an_end_is_written_once_and_never_before_the_start() -> None:

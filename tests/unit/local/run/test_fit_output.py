@@ -27,7 +27,11 @@ def read(output: FitOutput, *lines: str, after: float = 0.0) -> ProgressReport:
 def test_a_line_says_step_percentage_metrics_and_the_time_left_by_the_pace_of_this_fit() -> None:
     found = read(FitOutput(), "Epoch 2/5", bar(75))
     assert (found.step, found.total_steps, found.percentage, found.estimated_remaining_seconds) == (375, 1500, 25, None)
-    assert {one.name: one.value for one in found.metrics} == {"epoch": "2", "accuracy": "0.9100", "loss": "1.2e-04"}
+    assert {metric.name: metric.value for metric in found.metrics} == {
+        "epoch": "2",
+        "accuracy": "0.9100",
+        "loss": "1.2e-04",
+    }
     output = FitOutput()
     read(output, "Epoch 1/2", bar(100))
     found = read(output, bar(200), after=10)
@@ -51,11 +55,15 @@ def test_bars_of_keras_2_are_read_as_those_of_keras_3() -> None:
     state = "30/70 [===========>..................] - ETA: 1s - loss: 0.5100 - accuracy: 0.8000"
     found = read(output, "Epoch 2/2", "\b" * 80 + state)
     assert (found.step, found.total_steps, found.percentage) == (100, 140, 71)
-    assert {one.name: one.value for one in found.metrics} == {"epoch": "2", "loss": "0.5100", "accuracy": "0.8000"}
+    assert {metric.name: metric.value for metric in found.metrics} == {
+        "epoch": "2",
+        "loss": "0.5100",
+        "accuracy": "0.8000",
+    }
     end = "70/70 [==============================] - 2s 20ms/step - loss: 0.5 - val_loss: -inf"
     found = read(output, end)
     assert found.percentage == 100
-    assert {one.name: one.value for one in found.metrics}["val_loss"] == "-inf"
+    assert {metric.name: metric.value for metric in found.metrics}["val_loss"] == "-inf"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +87,7 @@ def test_a_bar_of_tqdm_that_names_what_it_counts(
 ) -> None:
     found = read(FitOutput(), line)
     assert (found.step, found.percentage) == (step, percentage)
-    assert {one.name: one.value for one in found.metrics} == metrics
+    assert {metric.name: metric.value for metric in found.metrics} == metrics
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,15 @@ def test_pods_come_oldest_first_and_strangers_in_the_directory_do_no_harm(tmp_pa
     (folder / "file").write_text("")
     (folder / "broken").mkdir()
     (folder / "broken" / RECORD).write_text("{")
-    assert [one.pod_uid for one in archived_pods(tmp_path, "vision", "mnist", JOB_UID)] == ["1", "2", "3"]
+    assert [pod.pod_uid for pod in archived_pods(tmp_path, "vision", "mnist", JOB_UID)] == ["1", "2", "3"]
 
 
 def test_by_its_name_alone_it_is_the_latest_job(tmp_path: Path) -> None:
     assert archived_pods(tmp_path, "vision", "mnist") == archived_pods(tmp_path, "vision", "mnist", JOB_UID) == []
     keep(tmp_path, record(uid="old", minute=1, job_uid="first"))
     keep(tmp_path, record(uid="new", minute=2, job_uid="second"))
-    assert [one.pod_uid for one in archived_pods(tmp_path, "vision", "mnist")] == ["new"]
-    assert [one.pod_uid for one in archived_pods(tmp_path, "vision", "mnist", "first")] == ["old"]
+    assert [pod.pod_uid for pod in archived_pods(tmp_path, "vision", "mnist")] == ["new"]
+    assert [pod.pod_uid for pod in archived_pods(tmp_path, "vision", "mnist", "first")] == ["old"]
     with pytest.raises(FileNotFoundError):
         archived_pods(tmp_path / "nowhere", "vision", "mnist")
 

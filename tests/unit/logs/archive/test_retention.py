@@ -54,7 +54,7 @@ def test_a_pod_that_was_archived_before_is_replaced_and_one_that_is_too_large_ke
         add(retention, tmp_path / "ns/job/a", 500, age=9)
     assert size_of(tmp_path) == 500
     add(retention, tmp_path / "ns/job/b", 5000)
-    assert [one.name for one in (tmp_path / "ns/job").iterdir()] == ["b"]
+    assert [path.name for path in (tmp_path / "ns/job").iterdir()] == ["b"]
 
 
 def test_what_a_crash_left_half_done_is_removed_and_what_is_being_written_is_not(tmp_path: Path) -> None:

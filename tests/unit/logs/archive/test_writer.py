@@ -116,10 +116,12 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 def texts(record: ArchivedPod) -> dict[str, str | None]:
     found = {}
-    for one in record.containers:
-        found[one.name] = read_archived(record, one)
-        if one.previous_log:
-            found[f"{one.name} before"] = read_archived(record, msgspec.structs.replace(one, log=one.previous_log))
+    for container in record.containers:
+        found[container.name] = read_archived(record, container)
+        if container.previous_log:
+            found[f"{container.name} before"] = read_archived(
+                record, msgspec.structs.replace(container, log=container.previous_log)
+            )
     return found
 
 
@@ -135,8 +137,8 @@ def test_the_logs_of_every_container_are_kept_and_what_the_pod_was(world: World)
     }
     assert (record.node, record.phase, record.job, record.pod_uid) == ("node-7", "Failed", "mnist", doomed.metadata.uid)
     assert "team" not in record.labels
-    assert [one.restarts for one in record.containers] == [0, 2, 0]
-    assert world.sizes == [sum(one.size for one in record.containers)]
+    assert [container.restarts for container in record.containers] == [0, 2, 0]
+    assert world.sizes == [sum(container.size for container in record.containers)]
     assert world.reports == []
 
 
@@ -377,11 +379,11 @@ def test_an_archive_that_can_not_be_written_is_tried_again(world: World, caplog:
     assert [world.take(pod(), last=last) for last in (False, False, True, True)] == [False] * 4
     assert world.failures == len(world.reports) == 1
     world.save(pod(1))
-    assert ["the archive can't be written: Not a directory" in one for one in world.reports] == [True] * 2
+    assert ["the archive can't be written: Not a directory" in report for report in world.reports] == [True] * 2
     world.root.unlink()
     assert world.take(pod(), last=True)
     assert (len(world.found()), len(world.reports)) == (1, 2)
-    told = [one.getMessage() for one in caplog.records if "mnist" not in one.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "mnist" not in record.getMessage()]
     said = [one for one in told if "written" in one]
     assert [("can't be written" in one, "written again" in one) for one in said] == [(True, False), (False, True)]
 

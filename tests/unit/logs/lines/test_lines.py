@@ -23,7 +23,7 @@ class Log:
         self.timed = timed
 
     def since(self, since: str, written: int, tail: int = 0) -> bytes:
-        lines = [one for one in self.lines[:written] if not (self.timed and since) or one[0][:19] >= since[:19]]
+        lines = [line for line in self.lines[:written] if not (self.timed and since) or line[0][:19] >= since[:19]]
         return "".join(f"{t} {text}\n" if self.timed else f"{text}\n" for t, text in lines[-tail:]).encode()
 
 

@@ -84,4 +84,4 @@ def test_a_thousand_names_of_jobs_make_one_series_of_goodput_by_default() -> Non
     registry = CollectorRegistry()
     registry.register(UsageMetrics(lambda: jobs, lambda: NOON + timedelta(seconds=10)))
     ratios = [s for family in registry.collect() for s in family.samples if s.name.endswith("goodput_ratio")]
-    assert [(one.labels, one.value) for one in ratios] == [({"job_namespace": "team"}, 1.0)]
+    assert [(ratio.labels, ratio.value) for ratio in ratios] == [({"job_namespace": "team"}, 1.0)]

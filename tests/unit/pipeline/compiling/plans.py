@@ -15,7 +15,7 @@ def graph(steps: dict[str, list[str]], root: str = "/data/root", name: str = "wo
         inputs = {f"i{n}": Value(OUTPUT, (other, "o")) for n, other in enumerate(after)}
         return Step(one, "Step", ExecutorContainerSpec("a:1"), inputs)
 
-    return Graph(name, root, tuple(step(*one) for one in steps.items()))
+    return Graph(name, root, tuple(step(*item) for item in steps.items()))
 
 
 def pods(**more: Any) -> LauncherPods:

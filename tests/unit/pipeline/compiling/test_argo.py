@@ -9,9 +9,9 @@ def test_tasks_follow_the_channels_and_values_reach_no_template_as_they_are() ->
     made = argo_workflow(plan(note="{{workflow.uid}} $(HOME)", rate=0.1))
     spec = made["spec"]
     entry, step, finish = spec["templates"]
-    assert [(one["name"], one.get("dependencies")) for one in entry["dag"]["tasks"]] == [("A", None), ("B-x", ["A"])]
+    assert [(task["name"], task.get("dependencies")) for task in entry["dag"]["tasks"]] == [("A", None), ("B-x", ["A"])]
     assert entry["dag"]["tasks"][1]["arguments"]["parameters"] == [{"name": "step", "value": "B.x"}]
-    assert [one["value"] for one in spec["arguments"]["parameters"]] == ["{{workflow.uid}} $(HOME)", "0.1"]
+    assert [parameter["value"] for parameter in spec["arguments"]["parameters"]] == ["{{workflow.uid}} $(HOME)", "0.1"]
     assert "HOME" not in json.dumps(spec["templates"])
     assert "--encoded-param=note={{=sprig.b64enc(workflow.parameters['note'])}}" in step["container"]["args"]
     assert finish["container"]["args"][:2] == ["finish", "{{workflow.uid}}"]

@@ -91,4 +91,4 @@ def test_the_second_document_of_a_file_is_looked_at(here: Path) -> None:
     except ComponentError as error:
         raise AssertionError(error) from None
     assert foreign_root(graph, here) == "/exits-root"
-    assert any(one.endswith(": docker: privileged") for one in privileges(platforms, "docker", here))
+    assert any(privilege.endswith(": docker: privileged") for privilege in privileges(platforms, "docker", here))

@@ -237,7 +237,7 @@ def test_resources_variables_and_our_platform_become_platform_configs(tmp_path: 
     assert isinstance(job, TFJobPlatformConfig)
     assert job.replicas == {"Worker": 2}
     assert configs["docker"]["for-loop-1.twice.add"][0].as_json()["network"] == "none"
-    assert {one.name: one for one in graph.steps}["count"].retry is not None
+    assert {step.name: step for step in graph.steps}["count"].retry is not None
     shown = PipelineRunner(ON_KUBERNETES, configs["kubernetes"], home=tmp_path / "home").check(graph)
     assert yaml.safe_load(shown["for-loop-1.twice.add"])["kind"] == "TFJob"
     ours["exec-add"] = {"slurm": {}}

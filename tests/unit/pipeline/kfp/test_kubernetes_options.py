@@ -572,5 +572,5 @@ def test_whatever_is_wrong_with_the_options_the_error_is_one_of_ours(tmp_path_fa
     folder = tmp_path_factory.mktemp("ir")
     with suppress(ComponentError):
         (step,) = read(folder, pipeline(options)).steps
-        assert not any(isinstance(one, Value) for one in step.settings.values())
+        assert not any(isinstance(setting, Value) for setting in step.settings.values())
         machine_layer("step", dict(step.settings), OBJECTS, None, {})

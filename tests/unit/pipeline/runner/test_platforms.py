@@ -111,7 +111,7 @@ def test_what_shows_the_records_is_refused(mount: dict[str, Any], where: str) ->
 )
 def test_what_does_not_is_left_alone(mounts: list[dict[str, Any]]) -> None:
     volumes = [{"name": "v", **HOME}, {"name": "empty", "emptyDir": {}}]
-    check(pod(*[{"name": "v", **one} for one in mounts], volumes=volumes))
+    check(pod(*[{"name": "v", **mount} for mount in mounts], volumes=volumes))
 
 
 def test_no_shape_makes_it_raise_anything_else() -> None:

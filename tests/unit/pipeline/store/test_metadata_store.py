@@ -101,7 +101,7 @@ def test_lineage_goes_up_and_down_and_not_in_circles(store: MetadataStore) -> No
     first = made(store, inputs={"i": (given,)})
     made(store, "b", inputs={"i": first.outputs["o"], "j": (given,)})
     up = lineage_of(store, store.artifacts("/b")[0])
-    assert [one.step for one in up.executions] == ["b"]
+    assert [execution.step for execution in up.executions] == ["b"]
     assert [one.artifact.uri for one in up.next] == ["/a", "/in"]
     assert [one.repeated for one in up.next] == [False, True]
     down = lineage_of(store, store.artifacts(str(given.id))[0], downstream=True)
@@ -121,7 +121,7 @@ def test_runs_are_listed_and_forgotten_but_not_what_they_made(store: MetadataSto
     assert [found.id for found in store.runs("p")] == ["r1"]
     store.forget_run("r1")
     assert store.run("r1") is None
-    assert [one.step for one in lineage_of(store, store.artifacts("/a")[0]).executions] == ["a"]
+    assert [execution.step for execution in lineage_of(store, store.artifacts("/a")[0]).executions] == ["a"]
 
 
 @pytest.mark.usefixtures("place")
@@ -158,7 +158,7 @@ def test_a_file_that_is_none_or_of_another_format_is_an_error_that_names_it_and_
             connection.execute(f"PRAGMA user_version = {version}")
         with pytest.raises(StoreError, match=f"format-{version}.db has format {version}, but this tfoperator reads"):
             MetadataStore(other)
-        assert str(other) not in {one.path for one in psutil.Process().open_files()}
+        assert str(other) not in {file.path for file in psutil.Process().open_files()}
     with pytest.raises(StoreError, match="No such file"):
         MetadataStore(tmp_path / "other" / "metadata.db", read_only=True)
     assert not (tmp_path / "other").exists()

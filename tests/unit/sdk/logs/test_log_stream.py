@@ -74,7 +74,7 @@ def test_following_waits_for_the_start_and_survives_restarts_in_place_and_anew(w
         lines = [line.text for line in world.sdk.stream_job_logs("phoenix", on_wait=waits.append)]
     assert lines == ["run 0", "run 1", "run 2"]
     assert waits[0] == "waiting for pods"
-    pulls = [one.startswith("waiting for worker-0 to start (ImagePullBackOff: its image can't be") for one in waits]
+    pulls = [wait.startswith("waiting for worker-0 to start (ImagePullBackOff: its image can't be") for wait in waits]
     assert pulls.index(True) < waits.index("")
 
 

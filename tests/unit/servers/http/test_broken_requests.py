@@ -83,11 +83,11 @@ SERVERS = {
 
 
 def kinds_of(kind: type) -> set[type]:
-    return {kind, *(each for one in kind.__subclasses__() for each in kinds_of(one))}
+    return {kind, *(each for subclass in kind.__subclasses__() for each in kinds_of(subclass))}
 
 
 def test_every_server_is_tried() -> None:
-    there = {one for one in kinds_of(HttpServer) if one.__module__.startswith("tfoperator.")}
+    there = {kind for kind in kinds_of(HttpServer) if kind.__module__.startswith("tfoperator.")}
     assert there == {HttpServer, TlsServer, EmbeddedApiServer, *OURS}
 
 
@@ -109,10 +109,10 @@ def test_broken_http_leaves_no_traceback_and_few_lines_and_the_server_serves(
         own = served.headers.encode()
         sent = [data.replace(b"Host: x\r\n", b"Host: x\r\n" + own, 1) for data in BROKEN_REQUESTS.values()]
         contexts = {served.context, None}
-        tries = [(data, one, reset) for data in sent for one in contexts for reset in (False, True)]
+        tries = [(data, context, reset) for data in sent for context in contexts for reset in (False, True)]
         list(threads.map(lambda one: send_broken(served.port, one[0], one[1], reset=one[2]), tries))
         assert answers(served)
     lines = caplog.records
-    assert [one.getMessage() for one in lines if one.exc_info or "Traceback" in one.getMessage()] == []
-    assert len(lines) <= min(LINES, 2 * LINES_PER_SOURCE), [one.getMessage() for one in lines]
+    assert [line.getMessage() for line in lines if line.exc_info or "Traceback" in line.getMessage()] == []
+    assert len(lines) <= min(LINES, 2 * LINES_PER_SOURCE), [line.getMessage() for line in lines]
     assert capfd.readouterr() == ("", "")

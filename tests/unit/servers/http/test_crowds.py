@@ -120,12 +120,12 @@ def test_unread_responses_are_bounded_and_end_first_half_of_them_of_one_source_b
             server.stranger(number % 4, ASK_LARGE)
         eventually(lambda: server.turned_away >= 32 - 8, what="all but the limit's worth are ended")
         assert len(server.ask(ASK_LARGE)) > LARGE
-        assert sum(one.unsent for one in server._connections) <= 8 * LARGE
+        assert sum(connection.unsent for connection in server._connections) <= 8 * LARGE
     with served(connections=128, unsent=8 * LARGE) as server:
         for _ in range(16):
             server.stranger(1, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
         eventually(lambda: server.turned_away >= 16 - 4, what="more than half of the limit is ended")
-        assert sum(one.unsent for one in server._connections) <= 5 * LARGE
+        assert sum(connection.unsent for connection in server._connections) <= 5 * LARGE
     with served(unsent=LARGE // 4) as server:
         assert len(server.ask(ASK_LARGE)) > LARGE
         assert server.turned_away == 0

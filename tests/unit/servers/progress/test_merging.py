@@ -68,7 +68,7 @@ def test_what_a_report_does_not_speak_of_stays_but_an_old_estimate_and_metrics_t
     before = report(percentage=10, estimated_remaining_seconds=90, step=5, total_steps=50, metrics={"loss": "1"})
     only_metrics = overlaid(before, report(after=5, metrics={"accuracy": "0.5"}))
     assert (only_metrics.percentage, only_metrics.estimated_remaining_seconds) == (10, 90)
-    assert {one.name for one in only_metrics.metrics} == {"loss", "accuracy"}
+    assert {metric.name for metric in only_metrics.metrics} == {"loss", "accuracy"}
     done = overlaid(before, report(after=5, percentage=100))
     assert (done.step, done.total_steps, done.estimated_remaining_seconds) == (5, 50, None)
     many = overlaid(None, report(metrics={f"old{i}": "1" for i in range(100)}))
@@ -80,7 +80,7 @@ def test_of_what_another_process_has_written_nothing_is_forgotten_or_taken_back_
     said = told(job(), report(after=10, percentage=80, step=800, total_steps=1000, metrics={"loss": "1"}))
     found = told(job(said), report(after=15, metrics={"accuracy": "0.9"}))
     assert (found.percentage, found.step, found.total_steps) == (80, 800, 1000)
-    assert {one.name for one in found.metrics} == {"loss", "accuracy"}
+    assert {metric.name for metric in found.metrics} == {"loss", "accuracy"}
     assert told(job(said), report(after=5, percentage=10, step=100)) == said
     assert told(job(said), report(after=30, percentage=5, step=50)).percentage == 5, "training that starts again"
 

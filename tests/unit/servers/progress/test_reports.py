@@ -31,7 +31,7 @@ def test_a_report_is_read_with_its_steps_and_the_time_at_which_it_came_and_answe
     told = {"progressPercentage": 43, "estimatedRemainingSeconds": 200, "metrics": metrics}
     found = parsed({**told, "lastUpdatedTime": "2031-01-01T00:00:00.123+02:00", "somethingNew": {"a": 1}})
     assert (found.percentage, found.estimated_remaining_seconds, found.step, found.total_steps) == (43, 200, 430, 1000)
-    assert [(one.name, one.value) for one in found.metrics] == [("loss", "0.23")]
+    assert [(metric.name, metric.value) for metric in found.metrics] == [("loss", "0.23")]
     assert found.time == NOW.replace(microsecond=0)
     metrics = [{"name": "loss", "value": "1"}, {"name": "current_step", "value": "5"}]
     sent = {"progressPercentage": 43, "metrics": metrics}

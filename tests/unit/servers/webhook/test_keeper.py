@@ -73,7 +73,7 @@ class World:
 
     def rest(self) -> None:
         """Until every replica has heard of the CRD as it is, and waits for time to pass."""
-        eventually(lambda: all(self.has_heard(one) for one in self.replicas), what="all have heard of the CRD")
+        eventually(lambda: all(self.has_heard(replica) for replica in self.replicas), what="all have heard of the CRD")
         self.clock.wait_for_waiters(len(self.replicas))
 
     def has_heard(self, replica: Replica) -> bool:
@@ -122,15 +122,17 @@ def test_who_loses_the_race_for_the_secret_takes_what_the_winner_made(world: Wor
 def test_it_renews_in_time_and_nobody_shows_what_is_not_trusted(world: World) -> None:
     world.install()
     replicas = [world.start(), world.start()]
-    eventually(lambda: all(one.shown for one in replicas), what="certificates")
+    eventually(lambda: all(replica.shown for replica in replicas), what="certificates")
     world.wait_trusted()
     world.rest()
     for count in (2, 3, 4):
         trusted = world.trusted()
         world.clock.advance(61 * DAY)
-        eventually(lambda count=count: [len(one.shown) for one in replicas] == [count] * 2, what="both show another")
+        eventually(
+            lambda count=count: [len(replica.shown) for replica in replicas] == [count] * 2, what="both show another"
+        )
         new = world.secret()["tls.crt"]
-        assert {one.shown[-1].certificate for one in replicas} == {new}
+        assert {replica.shown[-1].certificate for replica in replicas} == {new}
         assert any(is_issued_by(new, ca) for ca in split(trusted))
         world.wait_trusted()
         world.rest()

@@ -306,5 +306,5 @@ def test_requests_that_fail_are_no_way_to_fill_a_log(serving: Serving, caplog: p
     connection = serving.connect()
     for _ in range(30):
         assert ask(connection, failing)[0] == 200
-    assert 0 < len([one for one in caplog.records if "conversion failed" in one.getMessage()]) <= 10
+    assert 0 < len([record for record in caplog.records if "conversion failed" in record.getMessage()]) <= 10
     assert serving.metrics.failures == ["conversion"] * 30

@@ -22,7 +22,7 @@ def found(
     attempts: Attempts | None, restarts: int, client: Any = None, tail: int = 10
 ) -> list[tuple[str, int, list[str]]]:
     run = ContainerRun("new", "tensorflow", restarts)
-    return [(one.uid, one.restarts, one.lines) for one in earlier_lines(client, attempts, POD, run, tail)]
+    return [(line.uid, line.restarts, line.lines) for line in earlier_lines(client, attempts, POD, run, tail)]
 
 
 def write(logs: LogStore, text: str, owner: str) -> LogFile:

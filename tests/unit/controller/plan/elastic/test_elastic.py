@@ -193,7 +193,9 @@ def test_the_number_is_recorded_before_the_first_pod_and_each_pod_has_it() -> No
     made = planned(elastic_job())
     assert made.write_status_first
     assert made.status.elastic == ElasticStatus(3, 3, NOW)
-    assert {one.body["metadata"]["annotations"][ANNOTATION_WORKERS] for one in made.creations("pods")} == {"3"}
+    assert {creation.body["metadata"]["annotations"][ANNOTATION_WORKERS] for creation in made.creations("pods")} == {
+        "3"
+    }
 
 
 @pytest.mark.parametrize(
@@ -237,9 +239,9 @@ def test_a_job_that_becomes_smaller_restarts_all_replicas_and_counts_no_failure(
     assert "TFJobRestarting" not in made.reasons
     later = planned(with_status(job, status), now=after(70))
     assert later.created_pods == ["Worker-0", "Worker-1"]
-    config = [json.loads(_env(one.body)["TF_CONFIG"]) for one in later.creations("pods")]
+    config = [json.loads(_env(creation.body)["TF_CONFIG"]) for creation in later.creations("pods")]
     assert [len(one["cluster"]["worker"]) for one in config] == [2, 2]
-    assert {_env(one.body)["KERAS_DISTRIBUTION_NUM_PROCESSES"] for one in later.creations("pods")} == {"2"}
+    assert {_env(creation.body)["KERAS_DISTRIBUTION_NUM_PROCESSES"] for creation in later.creations("pods")} == {"2"}
 
 
 def _env(body: dict[str, Any]) -> dict[str, str]:
@@ -252,14 +254,14 @@ def test_a_job_of_one_worker_has_no_cluster_and_grows_again_by_a_probe_whose_pro
     early = planned(job, running(0, 1), services=services_of(job)[:1], now=after(599))
     assert (early.created_pods, early.requeue_after) == ([], 1.0)
     seen = planned(job, running(0, 1), services=services_of(job)[:1], now=after(600))
-    (probe,) = [one for one in seen.actions if not one.required]
+    (probe,) = [action for action in seen.actions if not action.required]
     assert probe.replica == (ReplicaType.WORKER, 1)
     spec = json.loads(msgspec.json.encode(probe.body))["spec"]
     volume = next(one for one in spec["volumes"] if "configMap" in one)
-    assert volume["name"] in {one["name"] for one in spec["containers"][0]["volumeMounts"]}
+    assert volume["name"] in {mount["name"] for mount in spec["containers"][0]["volumeMounts"]}
     assert not seen.deleted_pods
     waits = planned(job, running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,)), now=after(700))
-    assert (waits.deleted_pods, [one for one in waits.actions if not one.required]) == ([], [])
+    assert (waits.deleted_pods, [action for action in waits.actions if not action.required]) == ([], [])
     assert (
         "the job has 1 of the 2 requested workers, and the operator looks for nodes for 1 more"
         in waits.condition("Running").message
@@ -364,7 +366,7 @@ def test_a_job_in_a_queue_makes_no_probe_beyond_its_quota() -> None:
     gate = QueueGate("Admitted", "research", admitted=True, quota={"worker": 2})
     seen = Observed(job, (running(0, 2), running(1, 2)), services_of(job)[:2], gate=gate)
     made = plan_for(seen, after(1000))
-    assert [one for one in made.actions if not one.required] == []
+    assert [action for action in made.actions if not action.required] == []
 
 
 def in_queue(job: TFJob, admitted: int, *pods: Pod) -> Observed:
@@ -424,11 +426,11 @@ def test_a_preempted_job_keeps_its_number_until_kueue_admits_it_with_another_num
     runs = plan_for(in_queue(with_status(job, made.status), 1, worker), after(320))
     assert runs.is_true(ConditionType.RUNNING)
     assert runs.status.elastic is not None
-    assert [one.cost for one in runs.status.elastic.resizes] == ["20 s without training"]
-    assert all(one.type != ConditionType.RESTARTING for one in runs.status.conditions)
+    assert [resize.cost for resize in runs.status.elastic.resizes] == ["20 s without training"]
+    assert all(condition.type != ConditionType.RESTARTING for condition in runs.status.conditions)
     larger = in_queue(with_status(job, runs.status), 3, worker)
-    assert [one for one in plan_for(larger, after(899)).actions if not one.required] == [], "growAfterSeconds"
-    assert len([one for one in plan_for(larger, after(900)).actions if not one.required]) == 2
+    assert [action for action in plan_for(larger, after(899)).actions if not action.required] == [], "growAfterSeconds"
+    assert len([action for action in plan_for(larger, after(900)).actions if not action.required]) == 2
 
 
 @pytest.mark.parametrize(
@@ -449,7 +451,7 @@ def test_a_job_that_kueue_admits_again_reports_only_another_number(
     made = plan_for(in_queue(job, admitted), after(300))
     assert made.status.elastic is not None
     assert (made.status.elastic.workers, made.status.elastic.changes) == (admitted, int(bool(change)))
-    assert [one.message for one in made.events if one.reason == "TFJobResized"] == (
+    assert [event.message for event in made.events if event.reason == "TFJobResized"] == (
         [f"job mnist goes {change}."] if change else []
     )
 
@@ -472,8 +474,10 @@ def test_the_last_changes_are_kept_with_their_costs() -> None:
     state = ElasticStatus(3, 3, NOW)
     for number in range(12):
         state = state.with_resize(Resize(after(number), 3, 2, "a test", untrained_before=10 * number))
-    assert [one.untrained_before for one in state.resizes] == [10 * number for number in range(2, 12)]
-    assert [one.untrained_seconds for one in state.resizes] == [*[10] * 9, None], "a later change ends an earlier one"
+    assert [resize.untrained_before for resize in state.resizes] == [10 * number for number in range(2, 12)]
+    assert [resize.untrained_seconds for resize in state.resizes] == [*[10] * 9, None], (
+        "a later change ends an earlier one"
+    )
     assert state.resizes[-1].text() == f"3 to 2 at {after(11):%Y-%m-%d %H:%M:%S}: not at work yet"
     closed = state.closed(117)
     assert closed.resizes[-1].untrained_seconds == 7

@@ -82,7 +82,9 @@ def test_with_a_size_of_its_own_a_gang_has_no_pod_of_the_data_service(gang: Gang
     job = fed(runPolicy={"schedulingPolicy": {"minAvailable": 2}})
     assert pod_group(job, gang=gang).spec.members == 2
     plan = decide(job, group=pod_group(job, gang=gang), gang=gang)
-    bodies = {one.name: one.body for one in plan.actions if isinstance(one, Create) and one.kind == "pods"}
+    bodies = {
+        action.name: action.body for action in plan.actions if isinstance(action, Create) and action.kind == "pods"
+    }
     for name, body in bodies.items():
         assert body["spec"]["schedulerName"] == gang.name
         marks = [*body["metadata"].get("annotations", ()), *body["metadata"]["labels"], *body["spec"]]

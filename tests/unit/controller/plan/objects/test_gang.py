@@ -57,7 +57,7 @@ def decide(
 
 def of_group(result: ReadablePlan, kind: type[Action]) -> Any:
     """Return the plan's action of this kind for the PodGroup, or None."""
-    return next((one for one in result.actions if isinstance(one, kind) and one.kind == "podgroups"), None)
+    return next((action for action in result.actions if isinstance(action, kind) and action.kind == "podgroups"), None)
 
 
 def body_of_group(result: ReadablePlan) -> dict[str, Any]:
@@ -485,7 +485,7 @@ def test_only_pod_groups_that_name_a_class_are_asked_about_and_a_job_that_runs_k
     running = started(job)
     pods = [member(f"Worker-{index}", "Running", node="n") for index in (0, 1)]
     result = decide(running, *pods, group=group, rules=RULES)
-    assert not [one for one in result.actions if one.kind == "podgroups"]
+    assert not [action for action in result.actions if action.kind == "podgroups"]
     assert result.condition(ConditionType.RUNNING).status == "True"
     # Without its PodGroup it would need a new PodGroup, which the rules forbid.
     result = decide(running, *pods, rules=RULES)

@@ -83,10 +83,10 @@ def test_a_service_that_somebody_else_has_made_with_a_pods_labels_is_left_alone(
     pods = (make_pod("Worker-0"), make_pod("Worker-1"))
     assert not planned(job, *pods, services=(exposed, *services_of(job))).changes_objects
     alone = planned(job, *pods, services=(exposed, make_service("Worker-1")))
-    assert [one.name for one in alone.creations("services")] == ["mnist-worker-0"]
+    assert [creation.name for creation in alone.creations("services")] == ["mnist-worker-0"]
     suspended = started(make_job({"Worker": 2}, runPolicy={"suspend": True}))
     let_go = planned(suspended, *pods, services=(exposed, *services_of(job)))
-    assert {one.name for one in let_go.deletions("services")} == {"mnist-worker-0", "mnist-worker-1"}
+    assert {deletion.name for deletion in let_go.deletions("services")} == {"mnist-worker-0", "mnist-worker-1"}
 
 
 def test_pods_and_services_that_name_no_replica_are_left_alone() -> None:

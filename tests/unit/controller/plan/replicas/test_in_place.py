@@ -114,7 +114,7 @@ def test_an_exit_is_counted_and_told_once_and_the_pod_stays(
         # A new leader's older list: the pod seems to be left over from a restart by recreation.
         before = pod(ContainerState(), restarts=exits - 1, beside=beside)
         older = planned(with_status(job, first.status), make_pod("Worker-0"), before)
-        assert [one.resource_version for one in older.deletions("pods")] == ["1"], "as it is seen only"
+        assert [deletion.resource_version for deletion in older.deletions("pods")] == ["1"], "as it is seen only"
     returned = pod(ContainerState(), ENDED, restarts=exits, beside=beside)
     back = planned(with_status(job, first.status), make_pod("Worker-0"), returned)
     assert (back.status.restarts, back.is_true(ConditionType.RUNNING), back.events) == (exits, True, ())

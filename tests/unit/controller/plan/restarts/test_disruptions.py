@@ -247,7 +247,7 @@ def test_one_joint_restart_is_one_disruption_and_one_event(lost: Pod | None) -> 
     gone = planned(with_status(job, seen.status), now=after(3))
     assert numbers(gone) == (1, 1)
     noted = {"training.kubeflow.org/job-restarts": "1", "training.kubeflow.org/job-disruptions": "1"}
-    assert [one.body["metadata"]["annotations"] for one in gone.creations("pods")] == [noted] * 2
+    assert [creation.body["metadata"]["annotations"] for creation in gone.creations("pods")] == [noted] * 2
 
 
 @pytest.mark.parametrize(

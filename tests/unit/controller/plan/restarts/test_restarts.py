@@ -401,7 +401,7 @@ def test_a_replica_that_restarts_after_its_peer_has_ended_is_warned_of_once(code
     job = job_of("OnFailure")
     ended, failed = make_pod("Worker-1", "Succeeded", exit_code=0), make_pod("Worker-0", "Failed", exit_code=code)
     seen = planned(job, ended, failed)
-    [warning] = [one for one in seen.events if one.reason == "RestartedAlone"]
+    [warning] = [event for event in seen.events if event.reason == "RestartedAlone"]
     assert warning.type == "Warning"
     assert warning.message.startswith("worker-0 is restarted after worker-1 had ended.")
     assert "restartScope to Job" in warning.message

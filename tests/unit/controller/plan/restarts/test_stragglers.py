@@ -51,7 +51,7 @@ def seen(of: TFJob, seconds: float, *pods: Pod) -> ReadablePlan:
 
 def replaced(*pods: Pod) -> tuple[Pod, ...]:
     """The workers, with these in the place of their own."""
-    indexes = {one.metadata.labels["training.kubeflow.org/replica-index"]: one for one in pods}
+    indexes = {pod.metadata.labels["training.kubeflow.org/replica-index"]: pod for pod in pods}
     return tuple(indexes.get(str(index), one) for index, one in enumerate(WORKERS))
 
 

@@ -21,7 +21,7 @@ def waiting(job: TFJob, message: str, seconds: float, options: PlanOptions = PAT
 
 def text_of(plan: Plan) -> str:
     conditions = (*plan.status.conditions, *plan.status.operator_conditions)
-    (admitted,) = (one for one in conditions if one.type == ConditionType.ADMITTED)
+    (admitted,) = (condition for condition in conditions if condition.type == ConditionType.ADMITTED)
     return admitted.message
 
 

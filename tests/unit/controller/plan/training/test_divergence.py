@@ -25,8 +25,13 @@ def test_ten_reports_in_a_row_are_told_once_and_a_number_ends_it() -> None:
     seen = planned(reporting(job, 10), worker)
     assert seen.reasons == ["LossIsNotANumber"]
     job = with_status(job, seen.status)
-    assert [one.type for one in job.status.operator_conditions if one.status == "True"] == ["Ready", "Diverged"]
-    assert "Diverged" not in [one.type for one in job.status.conditions], "the Go operator's clients don't know it"
+    assert [condition.type for condition in job.status.operator_conditions if condition.status == "True"] == [
+        "Ready",
+        "Diverged",
+    ]
+    assert "Diverged" not in [condition.type for condition in job.status.conditions], (
+        "the Go operator's clients don't know it"
+    )
     assert "worker-0 has reported this 10 times in a row" in facts_of_job(job).no_number
     assert planned(reporting(job, 10, 5), worker).reasons == []
     assert planned(reporting(job, 3, 5), worker).reasons == [], "another process has begun to count"

@@ -182,7 +182,7 @@ def looks_at(of: TFJob, silent: float, **more: Any) -> list[float]:
 def test_the_longer_a_job_has_been_silent_the_rarer_are_the_looks_at_its_logs(problem: str) -> None:
     times = looks_at(job(30), 36_000, problem=problem)
     assert times[:4] == [15, 30, 45, 60]
-    assert len([one for one in times if one <= 3600]) <= 25, "one each 5 s would be 720"
+    assert len([time for time in times if time <= 3600]) <= 25, "one each 5 s would be 720"
     gaps = [round(later - earlier, 6) for earlier, later in pairwise(times)]
     assert gaps == sorted(gaps)
     assert gaps[-1] == 600

@@ -311,7 +311,9 @@ def test_the_sums_are_all_of_the_time(changes: list[tuple[int, list[Pod], Traini
         assert sum(life.seconds(at).values()) == at
         now = {name: one.requested_seconds for name, one in life.usage.resources.items()}
         assert all(now[name] >= amount for name, amount in sums.items())
-        assert all(one.trained_seconds <= one.requested_seconds + 1 for one in life.usage.resources.values())
+        assert all(
+            resource.trained_seconds <= resource.requested_seconds + 1 for resource in life.usage.resources.values()
+        )
         sums = now
 
 

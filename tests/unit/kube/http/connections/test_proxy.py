@@ -45,7 +45,7 @@ def test_the_server_is_reached_through_a_tunnel(
     client = client_for(server.url, {"tls": certificates.trust, **through})
     for _ in range(2):
         assert client.get_raw("/") == b"ok"
-    assert [(one.method, one.target) for one in proxy.requests] == [("CONNECT", f"127.0.0.1:{server.port}")]
+    assert [(request.method, request.target) for request in proxy.requests] == [("CONNECT", f"127.0.0.1:{server.port}")]
     assert "proxy-authorization" not in server.requests[0].headers
 
 
@@ -54,7 +54,7 @@ def test_what_the_proxy_says_is_said_without_its_password(client_for: MakeClient
     with pytest.raises(TransportError, match=r"through the proxy 127\.0\.0\.1.*407") as caught:
         client.get_raw("/")
     assert "s3cret" not in str(caught.value)
-    assert [(one.method, one.target) for one in proxy.requests] == [("CONNECT", "[fd00::1]:6443")]
+    assert [(request.method, request.target) for request in proxy.requests] == [("CONNECT", "[fd00::1]:6443")]
     client = client_for("http://k8s.test", {"proxy_url": "http://127.0.0.1:1"})
     with pytest.raises(ConnectionRefused, match=r"through the proxy 127\.0\.0\.1:1"):
         client.get_raw("/")

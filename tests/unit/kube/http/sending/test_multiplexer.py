@@ -151,7 +151,9 @@ def test_a_401_is_repeated_once_with_newer_credentials_alone(tokens: list[str], 
     )
     ((error,),) = creator.create_chains([chain("a", "b")])
     assert isinstance(error, errors.UnauthorizedError)
-    assert [one.headers["authorization"] for one in server.requests][4:] == [f"Bearer {one}" for one in tokens[:sent]]
+    assert [one.headers["authorization"] for one in server.requests][4:] == [
+        f"Bearer {token}" for token in tokens[:sent]
+    ]
 
 
 def test_with_newer_credentials_a_server_that_asks_for_patience_gets_it(creating: Creating) -> None:

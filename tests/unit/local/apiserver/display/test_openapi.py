@@ -26,9 +26,9 @@ def document(path: str) -> dict[str, Any]:
 def of_kind(path: str, kind: str) -> Any:
     schemas = document(path)["components"]["schemas"]
     [found] = [
-        one
-        for one in schemas.values()
-        if any(known["kind"] == kind for known in one.get("x-kubernetes-group-version-kind") or ())
+        schema
+        for schema in schemas.values()
+        if any(known["kind"] == kind for known in schema.get("x-kubernetes-group-version-kind") or ())
     ]
     return found
 
@@ -41,9 +41,9 @@ def test_every_reference_leads_somewhere_and_patches_are_checked_and_have_nothin
     assert names <= set(found["components"]["schemas"])
     operations = [one["patch"] for one in found["paths"].values()]
     assert operations
-    for one in operations:
-        assert "fieldValidation" in {parameter["name"] for parameter in one["parameters"]}
-        assert "requestBody" not in one
+    for operation in operations:
+        assert "fieldValidation" in {parameter["name"] for parameter in operation["parameters"]}
+        assert "requestBody" not in operation
 
 
 def test_all_documents_are_listed_and_openapi_2_as_protobuf_is_one_of_no_kind() -> None:
@@ -64,7 +64,11 @@ def test_openapi_2_has_all_kinds_and_every_reference_in_it_leads_to_a_definition
     names = {part.partition('"')[0] for part in text.split('"#/definitions/')[1:]}
     assert names <= set(definitions)
     assert "#/components" not in text
-    kinds = {kind["kind"] for one in definitions.values() for kind in one.get("x-kubernetes-group-version-kind") or ()}
+    kinds = {
+        kind["kind"]
+        for definition in definitions.values()
+        for kind in definition.get("x-kubernetes-group-version-kind") or ()
+    }
     assert {resource.kind for resource in (*BUILTIN, NODE_METRICS, CUSTOM[0].resource)} <= kinds
 
 

@@ -54,7 +54,7 @@ def test_a_set_reads_as_it_was_written_and_who_removes_every_field_leaves_nothin
     assert from_json(to_json(fields)) == fields
     assert all(value_at(pod, path) is not MISSING for path in fields)
     left = copy.deepcopy(pod)
-    for path in sorted(fields_of(pod, LAYOUT), key=lambda one: (not is_item(one), len(one))):
+    for path in sorted(fields_of(pod, LAYOUT), key=lambda field: (not is_item(field), len(field))):
         remove(left, path)
     assert fields_of(left, LAYOUT) == frozenset()
 
