@@ -175,7 +175,7 @@ CHECKS: dict[str, Check] = {
         "ttlSecondsAfterFinished", not planned(DONE, *pods("S"), now=after(10**7)).deletes_job
     ),
     "versions": lambda: [one["name"] for one in VERSIONS],
-    "`Eval`, in the draft `Local`": lambda: [f"`{v1_name('Eval')}`", f"becomes `{v1_name('Local')}`"],
+    "`Eval`, and `Local` (only in the draft)": lambda: [f"`{v1_name('Eval')}`", f"becomes `{v1_name('Local')}`"],
     "`tfReplicaStatuses`": lambda: fields("status", "replicaStatuses"),
     "`Always`": lambda: [f"`{body(ALONE)['spec']['restartPolicy']}`"],
     "the template's `restartPolicy`": words(
