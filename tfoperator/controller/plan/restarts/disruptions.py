@@ -39,7 +39,8 @@ def with_delays(facts: Facts) -> Facts:
     """Return the facts with the row of disruptions, and with a delay for the next pods of the replicas that they hit.
 
     A row is a series of disruptions that followed soon after one another. A pod that a disruption has ended stays until
-    the delay is over. Until then, its log can be read, and no other pod can have the name of the replica's pod.
+    the delay is over. Until then, its log can be read. (The next pod has the same name, so it can only be created
+    later.)
     """
     options = facts.options
     backoff = _next(facts, facts.job.status.disruption_backoff)
