@@ -63,7 +63,7 @@ BROKEN_JOBS = (
     ),
     BrokenJob(
         "lost-peer",
-        "one worker is killed, and the others fail because they lost it",
+        "one worker is killed, and the other workers fail because they have lost the connection to this worker",
         "if index == 1:\n    time.sleep(1)\n    os.kill(os.getpid(), 9)\n"
         f"time.sleep(4)\nraise RuntimeError({LOST_PEER!r})",
         "exit code 137",
@@ -98,7 +98,7 @@ BROKEN_JOBS = (
     ),
     BrokenJob(
         "no-cluster",
-        "a job of one replica reads TF_CONFIG, which it does not have",
+        "the program reads `TF_CONFIG`, which does not exist in a job with only one replica",
         "cluster = json.loads(os.environ['TF_CONFIG'])['cluster']",
         "KeyError: 'TF_CONFIG'",
         "has no TF_CONFIG",

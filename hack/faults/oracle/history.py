@@ -164,6 +164,8 @@ class JobHistory:
         """The conditions that it would have now with the Go operator."""
         self.network = ""
         """The network that its first object was made for; empty before its first object."""
+        self.changes_at_admission = 0
+        """How many changes of the number of its workers came with an admission, so that nothing restarted."""
 
     @property
     def spec(self) -> Json:
@@ -320,9 +322,9 @@ class JobHistory:
         A loss, or a change of the number of an elastic job's workers, precedes each restart.
         """
         lost = {pod.number for pod in self.pods.values() if pod.lost(self.policy(pod.replica[0]))}
-        changes = int((self.status.get("elastic") or {}).get("changes") or 0)
+        changes = int((self.status.get("elastic") or {}).get("changes") or 0) - self.changes_at_admission
         without = (number for number in itertools.count() if not self.has_had_scope("Job") or number not in lost)
-        return next(itertools.islice(without, changes, None))
+        return next(itertools.islice(without, max(changes, 0), None))
 
     def fewest_job_restarts(self) -> int:
         """How many restarts of all replicas its history proves."""

@@ -15,6 +15,7 @@ from hack.faults.oracle.networks import check_new_pod, check_new_service, is_ser
 from hack.faults.oracle.objects import is_probe, note_status, number_in, owner_of, replica_of
 from hack.faults.oracle.queues import QueueChecker
 from hack.faults.oracle.reasons import give_reasons_to, note_doubles
+from hack.faults.oracle.sizes import check_size
 from hack.faults.oracle.verdicts import why_failed, why_succeeded
 
 Json = dict[str, Any]
@@ -115,7 +116,8 @@ class _Reader:
         self._give_reasons(job)
         self._queues.note_job(job)
         judged = self._journal.texts and not job.managed_elsewhere
-        for text in check_conditions(job, before) if judged else ():
+        texts = check_conditions(job, before) if judged else ()
+        for text in (*texts, *check_size(job, before)):
             self._complain("wrong", job, text)
         self._check_clients(job, judged=judged)
         self._check_verdict(job, old_verdict)

@@ -234,13 +234,13 @@ def test_a_leader_reports_an_older_crd_on_the_jobs_that_lose_fields_by_it(
     job = namespaced(tfjob("job", Worker=1))
     job["metadata"]["annotations"] = {APPLIED: applied(network="PerJob")}
     api.put(TFJOBS, job)
-    operator = start(ELECT, reach=reach_of(older))
+    operator = start(Options(leader_elect=True), reach=reach_of(older))
 
     def reasons() -> list[str]:
         return [event["reason"] for event in api.objects(EVENTS)]
 
     eventually(lambda: "FieldsPruned" in reasons(), what="the event")
-    assert b"tfoperator_crd_missing_fields 1.0" in operator.metrics.render()
+    eventually(lambda: b"tfoperator_crd_missing_fields 1.0" in operator.metrics.render(), what="the metric")
 
 
 def test_an_answer_about_the_crd_that_never_comes_delays_neither_work_nor_the_end(api: FakeApi, start: Start) -> None:

@@ -142,7 +142,8 @@ class ConditionType(Word):
     RESTARTING = (
         "Restarting",
         ConditionTraits(
-            meaning="while a replica waits for its new pod after a failure or a disruption",
+            meaning="while a replica waits for its new pod after a failure, a disruption, or a change of the number of "
+            "workers",
             is_peers=True,
             while_held=Fate.REMOVED,
         ),

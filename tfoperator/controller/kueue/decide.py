@@ -39,6 +39,7 @@ import msgspec
 
 from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, REPLACES_ANNOTATION, queue_name
 from tfoperator.api.kueue.workloads import Workload
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.types import TFJob
@@ -366,7 +367,9 @@ def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datet
     if size > 0 and WORKERS in quota and (left <= 0 or facts.spent):
         # The job continues with these workers. The quota of its other workers is given back when their pods are gone.
         quota[WORKERS] = min(quota[WORKERS], size)
-    gate = QueueGate("Admitted", cluster_queue, admitted=True, quota=quota)
+    spec = job.spec.tf_replica_specs.get(ReplicaType.WORKER)
+    workers = None if spec is None or job.spec.elastic_policy is None else spec.desired
+    gate = QueueGate("Admitted", cluster_queue, admitted=True, quota=quota, workers=workers)
     return Decision(gate, (*status.writes(), *reprice), copy, look_again=left or None)
 
 

@@ -757,6 +757,23 @@ def test_an_elastic_job_asks_for_more_workers_by_a_second_workload_and_keeps_its
     assert not api.workload.replaces
 
 
+def test_a_preempted_job_that_kueue_admits_in_part_reports_the_change_and_asks_for_the_whole_number_as_before() -> None:
+    world = shrunk(3, 2, shrinkAfterSeconds=60, growAfterSeconds=600)
+    asked, changes = world.api.stored["spec"]["podSets"], world.job.status.elastic.changes
+    world.api.set(Evicted=True)
+    run(world)
+    world.operator_looks(2)
+    assert (world.pods, world.api.quota(), world.job.status.elastic.workers_before) == ({}, {}, 2)
+    world.api.admit({"worker": 1})
+    run(world)
+    elastic = world.job.status.elastic
+    assert (elastic.workers, elastic.wanted, elastic.changes, elastic.workers_before) == (1, 3, changes + 1, 0)
+    assert [(one.before, one.workers) for one in elastic.resizes[-1:]] == [(2, 1)]
+    assert elastic.reason == "Kueue admitted 1 of the 3 requested workers"
+    assert (world.api.quota(), sorted(world.pods)) == ({"worker": 1}, ["mnist-worker-0"])
+    assert (world.api.stored["spec"]["podSets"], world.api.made) == (asked, 1)
+
+
 def test_a_job_for_which_kueue_has_no_room_asks_for_fewer_more_workers() -> None:
     world = shrunk(8, 2, shrinkAfterSeconds=60, growAfterSeconds=0)
     asked = []

@@ -122,7 +122,9 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     `workers` is the number of workers that the job has now, or waits for. `wanted` is the number in the spec when
     `workers` was chosen. If the spec has another number now, a user has scaled the job since then. `lacking_since` is
     the time since which some workers have no room in the cluster; None if all of them have room. `resizes` has the last
-    changes, the newest at its end. The state exists from the first start of the job, until it is suspended.
+    changes, the newest at its end. The state exists from the first start of the job. While the job is suspended, or
+    waits in its queue, `workers` is 0. Then `workers_before` is the number of workers that the job had until its queue
+    stopped it: if the queue later admits another number, this is a change.
     """
 
     workers: Annotated[
@@ -142,6 +144,9 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
             schema={"maxItems": MAX_RESIZES},
         ),
     ] = ()
+    workers_before: Annotated[
+        int, Field("Number of workers that the job had before its queue stopped it; unset while the job is admitted.")
+    ] = 0
 
     def with_resize(self, resize: Resize) -> Self:
         """Return the state after one more change of the number of workers.

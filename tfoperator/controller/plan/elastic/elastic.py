@@ -7,7 +7,8 @@ new leader shows pods that are newer than the status, the number in these pods c
 
 If the number changes, all replicas restart together (`job_restart`); this does not count as a failure. The new number
 is written before anything is deleted, and all old pods are gone before the first new pod is created. So the number of
-running workers is never larger than the larger of the two numbers.
+running workers is never larger than the larger of the two numbers. A job that Kueue has preempted has no pods. If Kueue
+admits it with another number, this is a change without such a restart.
 
 `elastic_size` has the rules. This file reads the facts for these rules from the replicas and their pods.
 """
@@ -27,7 +28,7 @@ from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons, why_it_waits
 from tfoperator.base.clock import seconds_between
-from tfoperator.controller.plan.facts.elastic_size import Room, Size, decide
+from tfoperator.controller.plan.facts.elastic_size import Allowed, Room, Size, decide
 from tfoperator.controller.plan.facts.facts import Facts
 from tfoperator.controller.plan.pod_ends.restart import job_restarts_before, job_restarts_so_far
 from tfoperator.controller.plan.replicas.replicas import (
@@ -38,7 +39,7 @@ from tfoperator.controller.plan.replicas.replicas import (
     ReplicaState,
 )
 from tfoperator.controller.plan.values.conditions import is_held
-from tfoperator.controller.plan.values.observed import Observed
+from tfoperator.controller.plan.values.observed import Observed, QueueGate
 from tfoperator.controller.pods.manifests import desired_size
 from tfoperator.controller.pods.probes import made_for
 from tfoperator.kube.views.objects import Pod
@@ -67,17 +68,16 @@ def as_sized(observed: Observed) -> Observed:
 def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> Facts:
     """Return the facts about an elastic job, with the number of workers that it has from now on.
 
-    `spec` is the job with the number of workers that its owner wrote. If the number changes, `seen` computes all facts
-    again from the job with the new number.
+    `spec` is the job with the number of workers that its owner wrote, or that its queue has admitted. If the number
+    changes, `seen` computes all facts again from the job with the new number.
     """
-    policy, wanted = spec.spec.elastic_policy, _workers_of(spec)
-    if policy is None or facts.suspended or wanted < 1:
+    policy, admitted = spec.spec.elastic_policy, _workers_of(spec)
+    if policy is None or facts.suspended or admitted < 1:
         return facts
     observed, number = facts.observed, job_restarts_so_far(spec, facts.observed.pods)
     probes = [pod for pod in observed.pods if _is_kept(pod)]
     room = None if number >= MAX_RESTARTS or _is_on_the_way(facts) else _room(facts, probes)
-    quota = None if observed.gate is None else observed.gate.quota.get(ReplicaType.WORKER.lower())
-    size = decide(policy, _recorded(observed), wanted, room, wanted if quota is None else quota, facts.now)
+    size = decide(policy, _recorded(observed), _allowed(observed.gate, admitted), room, facts.now)
     size = _with_answers(size, probes, facts.now)
     if size.changes:
         facts = seen(_with_workers(observed, size.workers))
@@ -86,6 +86,14 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
     size = msgspec.structs.replace(size, kept=kept, has_pods=bool(observed.pods))
     groups = tuple(_without_probes(group, kept) for group in facts.groups) if kept else facts.groups
     return msgspec.structs.replace(facts, groups=groups, size=size)
+
+
+def _allowed(gate: QueueGate | None, admitted: int) -> Allowed:
+    """Return the numbers of workers that the spec and the queue of a job allow; without a queue, they are equal."""
+    if gate is None:
+        return Allowed(admitted, admitted, admitted)
+    wanted = admitted if gate.workers is None else gate.workers
+    return Allowed(wanted, admitted, gate.quota.get(ReplicaType.WORKER.lower(), admitted))
 
 
 def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
@@ -100,8 +108,8 @@ def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
 def _recorded(observed: Observed) -> ElasticStatus | None:
     """Return the recorded state of the number of workers; None if there is none yet.
 
-    If the status was lost, or is older than the pods, it has an old number: then the number in the pods counts. A
-    suspended job has no recorded number, because after it is resumed it has the number in its spec.
+    If the status was lost, or is older than the pods, it has an old number: then the number in the pods counts. A job
+    that is suspended or waits in its queue has no number, because it starts with the number that its queue admits.
     """
     status = observed.job.status
     recorded = status.elastic

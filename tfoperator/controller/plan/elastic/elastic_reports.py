@@ -65,10 +65,19 @@ def _saves(facts: Facts) -> bool:
 
 
 def forget_size(facts: Facts) -> Iterator[Want]:
-    """Forget the number of workers of a suspended job: after it is resumed, it has the number in its spec."""
+    """Forget the number of workers of a job that is suspended or waits in its queue.
+
+    After a user has resumed the job, it starts anew. If the queue has stopped the job, `workers_before` keeps the
+    number: a later start with another number is a change.
+    """
     recorded = facts.job.status.elastic
-    if recorded is not None and recorded.workers:
-        nothing = msgspec.structs.replace(recorded, workers=0, wanted=0, reason="", lacking_since=None)
+    if recorded is None:
+        return
+    replace, is_by_user = msgspec.structs.replace, facts.job.spec.suspended
+    before = 0 if is_by_user else max(recorded.workers, 0) or recorded.workers_before
+    if recorded.workers or recorded.workers_before != before:
+        wanted = 0 if is_by_user else recorded.wanted
+        nothing = replace(recorded, workers=0, wanted=wanted, reason="", lacking_since=None, workers_before=before)
         yield StatusPart({"elastic": nothing})
 
 

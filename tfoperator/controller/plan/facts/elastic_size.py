@@ -3,8 +3,8 @@
 These are the rules; the first rule that applies decides:
 
 1. While pods of an earlier size are being deleted, or replicas restart, the number does not change.
-2. If a user (or an autoscaler) has lowered the number in the spec below the current number, the job gets the lower
-  number at once.
+2. If a user (or an autoscaler) has lowered the number in the spec below the current number, or the job's queue has
+  admitted fewer workers than the current number, the job gets the lower number at once.
 3. If the policy's minimum was raised above the current number, the job gets that minimum at once.
 4. If replicas have lacked room for `shrinkAfterSeconds`, the job continues with the workers that have room, but at
   least `minReplicas`. If it has no more than `minReplicas` workers already, it waits for room.
@@ -14,6 +14,10 @@ These are the rules; the first rule that applies decides:
   for which there is room.
 
 So the number of workers grows at most once in `growAfterSeconds`, unless a user scales the job.
+
+A job starts with the number of workers that its queue admits (without a queue, with the number in its spec). If the
+queue had stopped the job, and now admits another number than before, this is a change, too. After a suspension by a
+user, the job starts anew.
 """
 
 from __future__ import annotations
@@ -45,6 +49,19 @@ class Room(msgspec.Struct, frozen=True):
     is_complete: bool = False
     found: int = 0
     is_answered: bool = False
+
+
+class Allowed(msgspec.Struct, frozen=True):
+    """The numbers of workers that the owner of a job and its queue allow.
+
+    `wanted` is the number in the spec. `admitted` is the number that the job's queue has admitted, at most `wanted`; it
+    is `wanted` without a queue. `quota` is the number of workers for which the job has quota now: the job does not grow
+    beyond this number.
+    """
+
+    wanted: int
+    admitted: int
+    quota: int
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -81,43 +98,52 @@ class Size(msgspec.Struct, frozen=True):
 
 
 def decide(
-    policy: ElasticPolicy, recorded: ElasticStatus | None, wanted: int, room: Room | None, limit: int, now: datetime
+    policy: ElasticPolicy, recorded: ElasticStatus | None, allowed: Allowed, room: Room | None, now: datetime
 ) -> Size:
     """Return the number of workers that the job has from now on.
 
-    `recorded` is the state in the status; if it is None or has 0 workers, the job starts with `wanted` workers. `room`
-    is None while pods are being deleted or restarted. `limit` is the number of workers for which the job has quota: it
-    does not grow beyond this number.
+    `recorded` is the state in the status; if it is None or has 0 workers, the job starts with the admitted workers.
+    `room` is None while pods are being deleted or restarted.
     """
-    record, before = _record(recorded, wanted, now), wanted
-    if recorded is not None and recorded.workers > 0:
-        before = recorded.workers
-    size = Size(before, before, wanted, min(policy.least, wanted), record, is_new=recorded is None)
+    wanted, admitted = allowed.wanted, allowed.admitted
+    record, before = _record(recorded, allowed, now), _before(recorded, admitted)
+    size = Size(before, before, wanted, min(policy.least, admitted), record, is_new=recorded is None)
+    if recorded is not None and recorded.workers <= 0 and before != admitted:
+        return _changed(size, admitted, _why_admitted(allowed, is_scaled=wanted != recorded.wanted), now)
     if room is None:
         return size
-    if wanted < before:
-        return _changed(size, wanted, f"the number of workers was set to {wanted}", now)
+    if admitted < before:
+        return _changed(size, admitted, _why_admitted(allowed, is_scaled=True), now)
     if before < size.least:
         return _changed(size, size.least, f"minReplicas is {policy.least}", now)
     if room.lacking:
         return _lacking(policy, size, room, now)
     if room.is_placed and record.lacking_since is not None:
         size = msgspec.structs.replace(size, record=msgspec.structs.replace(record, lacking_since=None))
-    most = min(wanted, limit)
+    most = min(admitted, allowed.quota)
     return _growing(policy, size, room, most, now) if room.is_complete and before < most else size
 
 
-def _record(recorded: ElasticStatus | None, wanted: int, now: datetime) -> ElasticStatus:
+def _before(recorded: ElasticStatus | None, admitted: int) -> int:
+    """Return the number of workers that the job has, or had until its queue stopped it; else the admitted number."""
+    if recorded is None:
+        return admitted
+    number = recorded.workers if recorded.workers > 0 else recorded.workers_before
+    return number if number > 0 else admitted
+
+
+def _record(recorded: ElasticStatus | None, allowed: Allowed, now: datetime) -> ElasticStatus:
     """Return the state from which the plan continues.
 
     For a job that starts now, this is a new state. For any other job, it is the recorded state, in which times in the
     future are replaced by `now`.
     """
+    wanted, admitted = allowed.wanted, allowed.admitted
     if recorded is None:
-        return ElasticStatus(wanted, wanted, whole_second(now))
+        return ElasticStatus(admitted, wanted, whole_second(now))
     if recorded.workers <= 0:
         changes = min(max(recorded.changes, 0), MAX_CHANGES)
-        return ElasticStatus(wanted, wanted, whole_second(now), changes=changes, resizes=recorded.resizes)
+        return ElasticStatus(admitted, wanted, whole_second(now), changes=changes, resizes=recorded.resizes)
     # The record follows each reduction. So if a user later raises the number again, `_growing` sees a new request for
     # more workers.
     asked = min(recorded.wanted, wanted)
@@ -128,6 +154,13 @@ def _record(recorded: ElasticStatus | None, wanted: int, now: datetime) -> Elast
 def _past(moment: datetime | None, now: datetime) -> datetime:
     """Return a recorded time; return `now` if the time is unknown, or is in the future because a clock was wrong."""
     return whole_second(now) if moment is None or seconds_between(moment, now) < -_SKEW else moment
+
+
+def _why_admitted(allowed: Allowed, *, is_scaled: bool) -> str:
+    """Return the reason of a change to the admitted number; `is_scaled`: a user has changed the number in the spec."""
+    if allowed.admitted == allowed.wanted and is_scaled:
+        return f"the number of workers was set to {allowed.wanted}"
+    return f"Kueue admitted {allowed.admitted} of the {allowed.wanted} requested workers"
 
 
 def _lacking(policy: ElasticPolicy, size: Size, room: Room, now: datetime) -> Size:

@@ -221,7 +221,8 @@ def _restarts(facts: Facts) -> Iterator[Want]:
     """
     groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
     lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _RESTART_STATES]
-    if facts.size is not None and facts.size.changes and (restart.causes or facts.is_true(ConditionType.RESTARTING)):
+    is_restart = restart.causes or facts.resumed or facts.is_true(ConditionType.RESTARTING)
+    if facts.size is not None and facts.size.changes and is_restart:
         yield from restarting_for_size(facts, facts.size)
     elif restart.causes:
         causes = ", ".join(restart.causes[:_MAX_LOSSES])

@@ -95,12 +95,15 @@ class QueueGate(msgspec.Struct, frozen=True):
     `reason` and `message` show why the job may not have pods; for an admitted job, the message is the name of the
     ClusterQueue that gave the quota. `quota` is the number of pods for which an admitted job has quota, by replica type
     in lower case. It is less than the number of replicas if some replicas have ended and their quota was given back.
+    `workers` is the number of workers in the spec of an admitted elastic job, because Kueue may have admitted fewer. It
+    is None for other jobs.
     """
 
     reason: str
     message: str = ""
     admitted: bool = False
     quota: Mapping[str, int] = {}
+    workers: int | None = None
 
 
 class Observed(msgspec.Struct, frozen=True):

@@ -8,7 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.plan_options import plan_options
-from tests.unit.controller.builders import NOW, after, make_job, make_pod, plan_for, planned, services_of, with_status
+from tests.unit.controller.builders import (
+    NOW,
+    ReadablePlan,
+    after,
+    make_job,
+    make_pod,
+    plan_for,
+    planned,
+    services_of,
+    with_status,
+)
 from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
@@ -16,7 +26,7 @@ from tfoperator.api.v1.parts.elastic import ElasticPolicy, ElasticStatus, Resize
 from tfoperator.api.v1.parts.progress import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
-from tfoperator.controller.plan.facts.elastic_size import Room, Size, decide
+from tfoperator.controller.plan.facts.elastic_size import Allowed, Room, Size, decide
 from tfoperator.controller.plan.values.observed import Observed, QueueGate
 from tfoperator.controller.pods.gang import gang_scheduler
 from tfoperator.kube.views.objects import Pod
@@ -31,8 +41,17 @@ def record(workers: int, wanted: int = 6, since: float = 0, lacking: float | Non
     return ElasticStatus(workers, wanted, after(since), "a test", None if lacking is None else after(lacking), 1)
 
 
-def decided(recorded: ElasticStatus | None, wanted: int, room: Room | None, at: float, limit: int = 99) -> Size:
-    return decide(POLICY, recorded, wanted, room, limit, after(at))
+def decided(
+    recorded: ElasticStatus | None,
+    wanted: int,
+    room: Room | None,
+    at: float,
+    *,
+    limit: int = 99,
+    admitted: int | None = None,
+) -> Size:
+    allowed = Allowed(wanted, wanted if admitted is None else admitted, limit)
+    return decide(POLICY, recorded, allowed, room, after(at))
 
 
 def test_a_new_job_begins_with_the_wanted_number() -> None:
@@ -102,6 +121,26 @@ def test_no_more_room_is_asked_for_than_there_is_quota() -> None:
     assert decided(record(3), 6, FULL, 700, limit=4).probes == 1
     grown = decided(record(3), 6, replace(FULL, found=3, is_answered=True), 700, limit=4)
     assert grown.workers == 4, "a probe from before may be one too many"
+
+
+def test_a_job_of_which_kueue_admits_a_part_begins_with_that_part_and_records_the_number_in_its_spec() -> None:
+    size = decided(None, 6, Room(), 0, admitted=3)
+    assert (size.workers, size.changes, size.record) == (3, False, ElasticStatus(3, 6, after(0)))
+    assert size.record.text() == "3 of 6 wanted (0 changes)"
+    full = decided(size.record, 6, FULL, 700, admitted=3)
+    assert (full.workers, full.probes, full.look_again) == (3, 0, None), "it needs more quota first"
+    assert decided(size.record, 6, FULL, 700, admitted=6).probes == 3
+    assert decided(size.record, 6, FULL, 10, admitted=6).look_again == 590, "it waits for growAfterSeconds"
+
+
+def test_a_least_number_above_the_admitted_number_takes_no_quota_that_the_job_has_not() -> None:
+    assert decided(record(1), 6, FULL, 1, admitted=1).workers == 1
+
+
+def test_a_job_that_was_admitted_again_while_no_operator_ran_continues_with_the_admitted_number() -> None:
+    size = decided(record(5), 6, FULL, 10, admitted=3)
+    assert (size.workers, size.record.wanted) == (3, 6)
+    assert size.change == "from 5 to 3 workers, because Kueue admitted 3 of the 6 requested workers"
 
 
 def test_a_least_number_that_was_raised_holds_at_once() -> None:
@@ -326,6 +365,107 @@ def test_a_job_in_a_queue_makes_no_probe_beyond_its_quota() -> None:
     seen = Observed(job, (running(0, 2), running(1, 2)), services_of(job)[:2], gate=gate)
     made = plan_for(seen, after(1000))
     assert [one for one in made.actions if not one.required] == []
+
+
+def in_queue(job: TFJob, admitted: int, *pods: Pod) -> Observed:
+    """The job, of which Kueue has admitted this number of workers, as the plan gets it."""
+    spec = job.spec.tf_replica_specs["Worker"]
+    assert spec is not None
+    gate = QueueGate("Admitted", "research", admitted=True, quota={"worker": admitted}, workers=spec.desired)
+    specs = {"Worker": replace(spec, replicas=admitted)}
+    return Observed(replace(job, spec=replace(job.spec, tf_replica_specs=specs)), pods, services_of(job), gate=gate)
+
+
+def test_a_job_with_quota_for_some_of_its_workers_shows_how_many_its_spec_has() -> None:
+    job = elastic_job(3)
+    made = plan_for(in_queue(job, 1), NOW)
+    assert made.created_pods == ["Worker-0"]
+    assert made.status.elastic == ElasticStatus(1, 3, NOW)
+    running_now = plan_for(in_queue(with_status(job, made.status), 1, running(0, 1)), after(5))
+    assert "it has 1 of the 3 requested workers" in running_now.condition("Running").message
+    assert running_now.is_true(ConditionType.READY)
+
+
+def held_in_queue(job: TFJob, *pods: Pod, at: float = 100) -> ReadablePlan:
+    return plan_for(Observed(job, pods, services_of(job), gate=QueueGate("Preempted", "a job came first")), after(at))
+
+
+def preempted(job: TFJob, workers: int) -> TFJob:
+    """The job, which ran with this number of workers until Kueue preempted it, and has no pods any more."""
+    job = at_work(job, workers)
+    pods = [running(index, workers) for index in range(workers)]
+    ran = with_status(job, plan_for(in_queue(job, workers, *pods), after(50)).status)
+    return with_status(ran, held_in_queue(ran, *pods).status)
+
+
+def test_a_preempted_job_keeps_its_number_until_kueue_admits_it_with_another_number() -> None:
+    job = preempted(elastic_job(3, runPolicy={"backoffLimit": 0}), 3)
+    held = job.status.elastic
+    assert held is not None
+    assert (held.workers, held.workers_before, held.wanted, held.changes, held.text()) == (0, 3, 3, 0, "")
+    assert held_in_queue(job, at=200).status.elastic == held
+    made = plan_for(in_queue(job, 1), after(300))
+    assert made.write_status_first
+    assert made.created_pods == ["Worker-0"]
+    now = made.status.elastic
+    assert now is not None
+    assert (now.workers, now.workers_before, now.wanted, now.changes, now.since) == (1, 0, 3, 1, after(300))
+    (change,) = now.resizes
+    why = "Kueue admitted 1 of the 3 requested workers"
+    assert (change.before, change.workers, change.reason, change.untrained_seconds) == (3, 1, why, None)
+    (event,) = [one for one in made.events if one.reason == "TFJobResized"]
+    assert event.message == f"job mnist goes from 3 to 1 worker, because {why}."
+    restarting = made.condition(ConditionType.RESTARTING)
+    assert (restarting.status, restarting.reason, restarting.message) == ("True", "TFJobResized", event.message)
+    assert (made.status.restarts, made.status.job_restarts, made.status.disruptions) == (0, 0, 0)
+    again = plan_for(in_queue(with_status(job, made.status), 1), after(301))
+    assert again.status.elastic == now, "a change is counted once"
+    worker = running(0, 1, created=after(300), start=after(310))
+    runs = plan_for(in_queue(with_status(job, made.status), 1, worker), after(320))
+    assert runs.is_true(ConditionType.RUNNING)
+    assert runs.status.elastic is not None
+    assert [one.cost for one in runs.status.elastic.resizes] == ["20 s without training"]
+    assert all(one.type != ConditionType.RESTARTING for one in runs.status.conditions)
+    larger = in_queue(with_status(job, runs.status), 3, worker)
+    assert [one for one in plan_for(larger, after(899)).actions if not one.required] == [], "growAfterSeconds"
+    assert len([one for one in plan_for(larger, after(900)).actions if not one.required]) == 2
+
+
+@pytest.mark.parametrize(
+    ("ran", "wanted", "admitted", "change"),
+    [
+        (3, 3, 3, ""),
+        (1, 3, 3, "from 1 to 3 workers, because Kueue admitted 3 of the 3 requested workers"),
+        (3, 2, 2, "from 3 to 2 workers, because the number of workers was set to 2"),
+        (3, 5, 2, "from 3 to 2 workers, because Kueue admitted 2 of the 5 requested workers"),
+    ],
+    ids=["the same number", "more", "scaled while it waited", "scaled, and admitted in part"],
+)
+def test_a_job_that_kueue_admits_again_reports_only_another_number(
+    ran: int, wanted: int, admitted: int, change: str
+) -> None:
+    job = preempted(elastic_job(3), ran)
+    job = replace(elastic_job(wanted), status=job.status)
+    made = plan_for(in_queue(job, admitted), after(300))
+    assert made.status.elastic is not None
+    assert (made.status.elastic.workers, made.status.elastic.changes) == (admitted, int(bool(change)))
+    assert [one.message for one in made.events if one.reason == "TFJobResized"] == (
+        [f"job mnist goes {change}."] if change else []
+    )
+
+
+@pytest.mark.parametrize("first", ["the user", "Kueue"])
+def test_a_job_that_a_user_has_suspended_starts_with_any_number_without_a_change(first: str) -> None:
+    job = preempted(elastic_job(3), 3) if first == "Kueue" else at_work(elastic_job(3), 3)
+    run_policy = replace(job.spec.run_policy, suspend=True)
+    suspended = plan_for(Observed(replace(job, spec=replace(job.spec, run_policy=run_policy))), after(200))
+    assert suspended.status.elastic is not None
+    assert (suspended.status.elastic.workers_before, suspended.status.elastic.wanted) == (0, 0)
+    waits = held_in_queue(with_status(job, suspended.status), at=210)
+    made = plan_for(in_queue(with_status(job, waits.status), 1), after(300))
+    assert made.status.elastic is not None
+    assert (made.status.elastic.workers, made.status.elastic.changes, made.status.elastic.resizes) == (1, 0, ())
+    assert "TFJobResized" not in made.reasons
 
 
 def test_the_last_changes_are_kept_with_their_costs() -> None:
