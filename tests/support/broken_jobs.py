@@ -63,7 +63,7 @@ BROKEN_JOBS = (
     ),
     BrokenJob(
         "lost-peer",
-        "one worker is killed, and the others fail because they lost it",
+        "one worker is killed, and the other workers fail because they have lost the connection to this worker",
         "if index == 1:\n    time.sleep(1)\n    os.kill(os.getpid(), 9)\n"
         f"time.sleep(4)\nraise RuntimeError({LOST_PEER!r})",
         "exit code 137",
