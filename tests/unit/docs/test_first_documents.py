@@ -160,14 +160,14 @@ CHECKS: dict[str, Check] = {
     "(no `Stalled`)": lambda: [C.STALLED, "progressDeadlineSeconds"],
     "(no `Straggling`)": lambda: [C.STRAGGLING, "onStraggler"],
     "(no `Diverged`)": lambda: [C.DIVERGED, "ten "],
-    "phase `Pending`": words("nothing runs yet", of("PP").status.phase == "Pending"),
+    "phase `Pending`": words("no replica runs yet", of("PP").status.phase == "Pending"),
     "phase `Unknown`": unknown,
     "`active`, `succeeded`, `failed`": words(
         "after a success, replicas that still ran count as succeeded",
         (WORKERS.active, WORKERS.succeeded, WORKERS.failed) == (0, 2, 0),
     ),
     "`startTime`": words(
-        "again when it is resumed",
+        "by the time of the resumption",
         planned(make_job(ALONE, status=SUSPENDED.status), now=after(60)).status.start_time == after(60),
     ),
     "`lastReconcileTime`": lambda: [f"{QUIET_SECONDS / 60:.0f} minutes old", f"{5 * QUIET_SECONDS:,.0f} active jobs"],
