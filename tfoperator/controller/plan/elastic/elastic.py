@@ -2,8 +2,8 @@
 
 `spec.elasticPolicy` lets the number of workers change. The plan is made from a copy of the job with the current number
 of workers. So all other code (TF_CONFIG, the variables of Keras and JAX, services, gang, usage) works as if the spec
-had this number. The number is in the status. Each pod also has the number for which it was created: if the cache of a
-new leader shows pods that are newer than the status, the number in these pods counts.
+had this number. The number is in the status. Each pod also records the number of workers for which the pod was created:
+if the cache of a new leader shows pods that are newer than the status, the number in these pods counts.
 
 If the number changes, all replicas restart together (`job_restart`); this does not count as a failure. The new number
 is written before anything is deleted, and all old pods are gone before the first new pod is created. So the number of
