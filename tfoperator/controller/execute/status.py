@@ -1,4 +1,4 @@
-"""Writes a job's status: at most one PUT per plan, which only the version of the job in the plan accepts.
+"""Writes a job's status: at most one PUT per plan, valid only for the version of the job that the plan has read.
 
 Changes in a status are counted and logged only after the status is written: a failed write is repeated, and its changes
 would otherwise be counted twice.

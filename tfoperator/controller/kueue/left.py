@@ -67,8 +67,7 @@ class WorkloadsLeft:
         self._lag = lag
 
     def keys(self) -> set[str]:
-        """Return the keys (`key_of`) by which all Workloads are checked, including the Workloads whose jobs still
-        exist.
+        """Return the keys (`key_of`) of all Workloads, including Workloads whose jobs still exist.
         """
         return set(filter(None, map(key_of, self._workloads.list())))
 
@@ -87,7 +86,7 @@ class WorkloadsLeft:
         return bool(self._workloads.by_index(JOB_INDEX, key))
 
     def watch_pods(self, pods: InformerGroup[Pod], enqueue: Callable[[str], None]) -> None:
-        """Call `enqueue` when a pod changes, with the `key_of` each Workload that may have waited for this pod."""
+        """Call `enqueue` when a pod changes, with the key (`key_of`) of each Workload that may have waited for it."""
 
         def changed(pod: Pod) -> None:
             meta, owner = pod.metadata, pod.metadata.controller

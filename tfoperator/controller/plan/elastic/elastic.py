@@ -108,8 +108,8 @@ def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
 def _recorded(observed: Observed) -> ElasticStatus | None:
     """Return the recorded state of the number of workers; None if there is none yet.
 
-    If the status was lost, or is older than the pods, it has an old number: then the number in the pods counts. A job
-    that is suspended or waits in its queue has no number, because it starts with the number that its queue admits.
+    If the status was lost, or is older than the pods, the number in the pods counts. A job that is suspended or waits
+    in its queue has no number, because it starts with the number that its queue admits.
     """
     status = observed.job.status
     recorded = status.elastic
@@ -187,7 +187,8 @@ def _reasons(facts: Facts) -> Iterator[str]:
 
 
 def _in_short(pod: Pod, reason: str) -> str:
-    """Return the obstacles in a scheduler's message, without numbers of nodes; return `reason` if it names none."""
+    """Return the obstacles in a scheduler's message, without numbers of nodes; return `reason` if there are none.
+    """
     messages = [
         condition.message
         for condition in pod.status.conditions
