@@ -67,8 +67,7 @@ class WorkloadsLeft:
         self._lag = lag
 
     def keys(self) -> set[str]:
-        """Return the keys (`key_of`) of all Workloads, including Workloads whose jobs still exist.
-        """
+        """Return the keys (`key_of`) of all Workloads, including Workloads whose jobs still exist."""
         return set(filter(None, map(key_of, self._workloads.list())))
 
     def without_job(self, jobs: Lister[TFJob]) -> set[str]:

@@ -299,8 +299,7 @@ def _placed(template: dict[str, Any], place: Placement) -> msgspec.Raw:
 
 
 def _request_topology(annotations: dict[str, str], pod: dict[str, Any]) -> None:
-    """Add the annotation and the scheduling gate with which Kueue chooses a node before the pod is scheduled.
-    """
+    """Add the annotation and the scheduling gate with which Kueue chooses a node before the pod is scheduled."""
     if not any(f"{_TOPOLOGY}{level}-topology" in annotations for level in ("required", "preferred", "unconstrained")):
         annotations[f"{_TOPOLOGY}unconstrained-topology"] = "true"
     pod["schedulingGates"] = _joined(pod.get("schedulingGates") or (), [{"name": _TOPOLOGY_GATE}])

@@ -187,8 +187,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
 
 
 def _in_short(pod: Pod, reason: str) -> str:
-    """Return the obstacles in a scheduler's message, without numbers of nodes; return `reason` if there are none.
-    """
+    """Return the obstacles in a scheduler's message, without numbers of nodes; return `reason` if there are none."""
     messages = [
         condition.message
         for condition in pod.status.conditions

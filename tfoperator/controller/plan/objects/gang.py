@@ -53,8 +53,7 @@ _MOVING_MEMBERS = (DataServiceState.FAILED, DataServiceState.LEAVING)
 
 
 class _DataService(NamedTuple):
-    """A data service whose pods are members of the gang. The manifests are read only for the pods' requests.
-    """
+    """A data service whose pods are members of the gang. The manifests are read only for the pods' requests."""
 
     members: Sequence[Member]
     manifests: DataServiceManifests
