@@ -226,7 +226,7 @@ class TFJobController:
         if looked.error is not None:
             outcome.errors.append(looked.error)
         if outcome.gone:
-            # The cache shows the job for a while. Its pods may have gone since this sync looked at them.
+            # The cache shows the deleted job for a while. The job's pods may have gone since this sync observed them.
             self._release(cached.metadata.key)
         requeue = requeue_after(decided, outcome)
         rests = requeue == Requeue() and not outcome.gone and is_last_plan(decided, observed)

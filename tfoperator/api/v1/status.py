@@ -1,8 +1,8 @@
 """The status of a TFJob `kubeflow.org/v1` as types, and the sets of replica indexes in it as short strings. Pure.
 
 A status must record which of perhaps a thousand replicas are finished, and must not grow to a thousand numbers. A
-person may have edited a status by hand. So the functions that read it keep the valid parts, never raise an error, and
-never need much memory.
+person may have edited a status by hand. So the functions that read a status keep its valid parts, never raise an error,
+and never need much memory.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

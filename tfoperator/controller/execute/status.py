@@ -60,7 +60,8 @@ class StatusWriter:
             return False
         except KubeError as error:
             if isinstance(error, InvalidError):
-                # The job violates rules that are newer than the job. The status can't report that.
+                # The job violates rules of the CRD that are newer than the job. The status can't report that, because
+                # the API server refuses each write of this status.
                 refusal = error.status.message
                 message = f"The API server refuses the job's status until the job's spec is corrected: {refusal}"
                 self._events.warn_once(job, JobReason.STATUS_REFUSED, message, about="status")

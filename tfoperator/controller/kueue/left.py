@@ -1,10 +1,10 @@
 """Releases the Workloads of deleted jobs: the quota of a deleted job is given back after its last pod has ended.
 
 A Workload has a finalizer, so when its job is deleted, it stays until the operator removes the finalizer. The watches
-of jobs, pods and Workloads are independent: any of the three may be the last to show the deletion. So each event of
-these watches leads to a check of the remaining Workloads (`controller`, `watch_pods`, `KueueInformers.queue_jobs`). A
-new leader begins with this check. The reconciler repeats it for each Workload whose job is not in the cache. As long as
-a pod of the job exists, the check sends no request.
+of jobs, pods and Workloads are independent: any of the three may be the last to show that its object is gone. So each
+event of these watches leads to a check of the remaining Workloads (`controller`, `watch_pods`,
+`KueueInformers.queue_jobs`). A new leader begins with this check. The reconciler repeats it for each Workload whose job
+is not in the cache. As long as a pod of the job exists, the check sends no request.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class ProgressAccess(msgspec.Struct, frozen=True):
 
 
 def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> None:
-    """Add to the training container the variables and the mount with which its program reports progress.
+    """Add to the template the volume, its mount and the variables with which the training container reports progress.
 
     If a template names a progress server of its own, the function does not change the template. Raises PodTemplateError
     if the template already uses the volume's name or the mount's path for something else.

@@ -56,7 +56,7 @@ def plan_replicas(facts: Facts) -> Iterator[Want]:
     """
     gang = facts.gang
     # `has_quota` is False if the quota of replicas that start again was given back to Kueue. When the status shows that
-    # they have not ended, the operator requests their quota again.
+    # these replicas have not ended, the operator requests their quota again.
     has_quota = facts.observed.gate is None or not _exceeds(facts.observed.gate, facts.groups)
     terms = _Terms(
         manifests=ReplicaManifests(facts.job, facts.groups, facts.options) if gang is None else gang.manifests,

@@ -3,7 +3,7 @@
 If the operator handles the same end of a pod twice, because of a stale cache or a crash, the restart counts once. Each
 pod records the replica's number of restarts before this pod (`ANNOTATION_RESTARTS`). So the number after the pod's end
 depends only on the pod: the recorded number + restarts in place + 1. The status keeps the largest number that was
-observed for each index, and it is written before the pod is deleted.
+observed for each index, and the status is written before the pod is deleted.
 
 Some of these restarts are caused by disruptions. Their number is written in the same status write as the number of all
 restarts, and a pod has this number, too (`ANNOTATION_DISRUPTIONS`). All other restarts are caused by failures; only

@@ -301,7 +301,8 @@ def only_counts_rise(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> boo
     Clients do not wait for such a change, and it does no harm if the change is not written. The result is False in two
     cases: fewer replicas are active or ready (there may be a problem), or all workers are active (a client that scales
     a job waits for this). (A condition shows whether all replicas are ready.) Started indexes must be recorded:
-    otherwise a pod that is lost would look like a pod that never existed. The progress server writes the progress.
+    otherwise a pod that is lost would look like a pod that never existed. The progress is not compared, because the
+    progress server writes it.
     """
     if any(getattr(old, name) != getattr(new, name) for name in _COMPARED_FIELDS):
         return False
