@@ -38,7 +38,7 @@ class Together(ABC):
 
     @property
     def failure(self) -> Exception | None:
-        """The first member's failure, if one has failed (for a health check)."""
+        """The failure of the first member that has failed, or None (for a health check)."""
         return next((member.failure for member in self.members if member.failure is not None), None)
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:

@@ -1,6 +1,6 @@
 """Decides which writes a job's Workload needs, and whether the job may have pods (the gate, a `QueueGate`). Pure.
 
-Kueue decides which jobs may run, and the operator starts and stops pods accordingly. Four rules prevent that a job uses
+Kueue decides which jobs may run, and the operator starts and stops pods accordingly. Four rules keep a job from using
 more than its quota:
 
 - The operator creates pods only after Kueue has admitted the Workload.

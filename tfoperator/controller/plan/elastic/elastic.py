@@ -227,7 +227,7 @@ def _has_room(replica: Replica) -> bool:
 
 
 def _without_probes(group: ReplicaGroup, kept: frozenset[str]) -> ReplicaGroup:
-    """Return the group without the probes with the UIDs `kept` in its list of pods to delete."""
+    """Return the group after the probes in `kept` (UIDs) were removed from its list of pods to delete."""
     if group.type is not ReplicaType.WORKER or not group.beside.surplus:
         return group
     surplus = tuple((index, pod) for index, pod in group.beside.surplus if pod.metadata.uid not in kept)
