@@ -96,7 +96,7 @@ class Collaborators(msgspec.Struct, frozen=True):
 
     If there is an `archive`, the controller deletes a pod only after the pod's logs are archived, or after the
     archive's timeout. `progress_of` returns the progress that a job has reported so far. Each write of a status
-    includes it. `witnesses` inspect the pods of jobs that have a progress deadline.
+    includes this progress. `witnesses` inspect the pods of jobs that have a progress deadline.
     """
 
     client: ApiClient

@@ -1,8 +1,9 @@
 """The TFJob controller: events queue keys, worker threads take keys, and `sync_tfjob` brings a job closer to its spec.
 
-A sync is five steps: observe, plan, verify, execute, requeue. It reads only the caches (without an API call), calls the
-pure function `plan()` for all decisions, and executes the plan. It is level-triggered: it acts on the whole observed
-state. So it does not matter which event caused it, how often it runs, and at which moment the process was killed.
+A sync is five steps: observe, plan, verify, execute, requeue. A sync reads only the caches (without an API call), calls
+the pure function `plan()` for all decisions, and executes the plan. A sync is level-triggered: it acts on the whole
+observed state. So it does not matter which event caused the sync, how often the sync runs, and at which moment the
+process was killed.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class TFJobController:
         self._queue.add_after(key, seconds)
 
     def look_at_left(self) -> Set[str]:
-        """Queue a check of each Workload whose job is not in the cache; return the keys of these Workloads.
+        """Queue a check of each Workload whose job is not in the cache; return the queued keys (`left.key_of`).
 
         The check sends no request if pods of the job still exist, or if the garbage collector has not deleted the
         Workload yet.
@@ -195,9 +196,9 @@ class TFJobController:
 
         Return the time of the next sync; when this method returns, that sync is queued.
 
-        It reads only the caches, except in four cases: an orphan must be adopted, a name is taken, a pod has vanished,
-        or the job was taken over from another leader. Raises KubeError if the job's objects can't be claimed, or if the
-        cache is stale. After any later failure, the job is already queued again when the method returns.
+        A sync reads only the caches, except in four cases: an orphan must be adopted, a name is taken, a pod has
+        vanished, or the job was taken over from another leader. Raises KubeError if the job's objects can't be claimed,
+        or if the cache is stale. After any later failure, the job is already queued again when the method returns.
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
@@ -225,7 +226,7 @@ class TFJobController:
         if looked.error is not None:
             outcome.errors.append(looked.error)
         if outcome.gone:
-            # The cache shows the job for a while. Its pods may have gone since this sync looked at them.
+            # The cache shows the deleted job for a while. The job's pods may have gone since this sync observed them.
             self._release(cached.metadata.key)
         requeue = requeue_after(decided, outcome)
         rests = requeue == Requeue() and not outcome.gone and is_last_plan(decided, observed)

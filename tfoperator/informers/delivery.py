@@ -50,8 +50,8 @@ class ResourceEventHandler(Protocol[T_contra]):
     def on_delete(self, obj: T_contra) -> None:
         """Handle a deleted object.
 
-        `obj` is its last state; if the watch missed the deletion, `obj` is the last state in the cache. This may also
-        be called for an object for which no other call was made before.
+        `obj` is the object's last state; if the watch missed the deletion, `obj` is the last state in the cache. This
+        may also be called for an object for which no other call was made before.
         """
         ...
 

@@ -1,7 +1,8 @@
 """One informer per collection for a whole process: all users of a collection share its watch and cache.
 
-`--namespace a --namespace b` needs a watch per namespace, because a watch can't cover two. A controller need not take
-care of this: it reads all informers of a group together. Usually a group holds one informer, for all namespaces.
+`--namespace a --namespace b` needs a watch per namespace, because a watch can't cover two namespaces. A controller need
+not know of the separate watches: it reads all informers of a group together. Usually a group holds one informer, for
+all namespaces.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Together(ABC):
 
     @property
     def failure(self) -> Exception | None:
-        """The first member's failure, if one has failed (for a health check)."""
+        """The failure of the first member that has failed, or None (for a health check)."""
         return next((member.failure for member in self.members if member.failure is not None), None)
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
@@ -157,7 +158,7 @@ class SharedInformerFactory(Together):
     ) -> InformerGroup[T]:
         """Return new informers of a collection, combined into one. Call `start()` to start them.
 
-        Raises ValueError if informers of this collection already exist. Use these instead.
+        Raises ValueError if informers of this collection already exist. Use the existing informers instead.
         """
         collection, name = (resource, selection), resource.plural
         with self._lock:

@@ -237,8 +237,8 @@ class SharedInformer(Generic[T]):
         except FifoClosed:
             return
         except Exception as error:
-            # If the thread continued, the cache would never show an object: a failure is better, because health checks
-            # show it.
+            # If the thread continued, the cache would never show the object that can't be indexed: a failure is better,
+            # because health checks show it.
             logger.critical("%s: the cache is no longer updated: %s", self.name, error, exc_info=True)
             self._reflector.stop()
             self._fifo.close()

@@ -64,7 +64,7 @@ class OnStall(StrEnum):
 class OnStraggler(StrEnum):
     """Whether the operator moves a replica to another node if it is slow, or if it fails again and again on one node.
 
-    Unset: Ignore.
+    Unset means Ignore: the operator moves no replica.
     """
 
     IGNORE = "Ignore"

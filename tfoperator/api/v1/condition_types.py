@@ -61,8 +61,8 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
     `is_peers`: the Go operator has the type, too. These types are in `status.conditions`, which other clients
     interpret. Each of these types can be the job's state. All other types are in `status.operatorConditions`.
 
-    `concern`: if a condition that only this operator has needs attention, it is shown instead of `Running` while it is
-    true.
+    `concern`: if a condition needs attention, and the Go operator lacks its type, the condition is shown instead of
+    `Running` while the condition is true.
 
     `at_end` is the change of the condition when the job ends. `while_held` is its change when the job is suspended or
     waits in a queue. A condition that becomes false at the end describes a job that has not ended: the condition is

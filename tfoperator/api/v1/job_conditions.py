@@ -1,7 +1,8 @@
 """Functions that read a job's conditions. Pure.
 
-`status.conditions` has only the types of conditions that the Go operator has, because its clients interpret every type
-that they find there. All other types are in `status.operatorConditions`. `ConditionType` has each type with its traits.
+`status.conditions` has only the types of conditions that the Go operator has, because clients of the Go operator
+interpret every type that they find in this list. All other types are in `status.operatorConditions`. `ConditionType`
+has each type with its traits.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def has_condition(job: TFJob, condition: str) -> bool:
 def ready_by_message(job: TFJob, wanted: int) -> str:
     """Return a text such as `3/4` from the message of the condition Running; `wanted` is the job's number of replicas.
 
-    Empty if unknown. MultiKueue copies only those parts of a status that the Go operator has: in such a copy, only this
-    message shows how many replicas are ready.
+    The result is empty if the counts are unknown. MultiKueue copies only those parts of a status that the Go operator
+    has: in such a copy, only this message shows how many replicas are ready.
     """
     running = condition_of(job, ConditionType.RUNNING)
     if running is None:

@@ -27,8 +27,8 @@ class ReasonTraits(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a reason.
 
     `meaning` is a statement about the job, and is in docs/conditions.md. `event` is the type of the events with this
-    reason, None if there are none. `conditions` are the conditions that can have this reason. `is_news`: `tfoperator
-    run` prints a line for such an event.
+    reason; None if only conditions have this reason. `conditions` are the conditions that can have this reason.
+    `is_news`: `tfoperator run` prints a line for such an event.
     """
 
     meaning: str

@@ -1,6 +1,6 @@
 """The state of a TFJob in words, which is the same in the commands, on the page, in Python and in notebooks. Pure.
 
-It needs only metadata and status: this module does not import `TFJob`, which has the property `state` from this module.
+This module needs only metadata and status: it does not import `TFJob`, which has the property `state` from this module.
 """
 
 from __future__ import annotations

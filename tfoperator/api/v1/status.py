@@ -1,8 +1,8 @@
 """The status of a TFJob `kubeflow.org/v1` as types, and the sets of replica indexes in it as short strings. Pure.
 
 A status must record which of perhaps a thousand replicas are finished, and must not grow to a thousand numbers. A
-person may have edited a status by hand. So the functions that read it keep the valid parts, never raise an error, and
-never need much memory.
+person may have edited a status by hand. So the functions that read a status keep its valid parts, never raise an error,
+and never need much memory.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -82,7 +82,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     `active` is the number of pods that run (as in the Go operator). `ready` is the number of pods in which all
     containers are ready. `restarts` is how often replicas of this type were restarted, in the same pod or in a new pod,
     since the job began: people read this sum. `restart_counts` has the number of restarts for each index where it isn't
-    zero. So the numbers are not lost when a pod is deleted or the operator restarts. `disruptions` and
+    zero. The status keeps these numbers when a pod is deleted or the operator restarts. `disruptions` and
     `disruption_counts` are the numbers of restarts after a disruption (the job lost the pod). All other restarts
     followed failures; with each failure the delay before the replica's next start grows. `completed_indexes` are the
     indexes that succeeded: they are not run again even if their pod is deleted. `failed_indexes` are the indexes that
@@ -170,7 +170,8 @@ class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     """The amount of a resource that the job's pods request, and for how long.
 
     `in_use` is the amount now. `requested_seconds` is the amount multiplied by the seconds that pods were on nodes.
-    `trained_seconds` is the part of it in which the job trained. The unit is cores for `cpu`, and bytes for `memory`.
+    `trained_seconds` is the part of `requested_seconds` in which the job trained. The unit is cores for `cpu`, and
+    bytes for `memory`.
     """
 
     in_use: Annotated[float, Field("Amount that the pods request now.")] = 0.0
@@ -288,10 +289,10 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     writes it together with other changes of the status. Without other changes, the operator writes it after the first
     comparison, and then each time before it is five minutes old, until the job ends. If that would be more than five
     writes a second for all jobs together, the operator writes it less often. A leader, also a new leader, computes from
-    it when the next comparison is due. A wrong value causes a comparison that is early, or five minutes late.
+    this time when the next comparison is due. A wrong value causes a comparison that is early, or five minutes late.
 
-    `waiting` has the same reasons as the message of the condition Running, but as data. The next plan reads them,
-    because some facts can be observed only once: for example, the cause of a restart.
+    `waiting` has the same reasons as the message of the condition Running, but as data. The next plan reads these
+    reasons, because some facts can be observed only once: for example, the cause of a restart.
 
     With `onStraggler: Restart`, `node_failures` counts how often in a row a replica failed on a node (`worker-1/node`).
     `network` is PerJob if the job was started with that network, and empty otherwise.

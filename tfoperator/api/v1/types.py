@@ -1,10 +1,10 @@
 """TFJob `kubeflow.org/v1` as types.
 
 API servers store this version, and it is compatible with the Go operator's resource. The structs are frozen, and
-threads share them. A replica's pod template stays undecoded JSON (`msgspec.Raw`). It is read only when a pod must be
-created, and decoded templates of jobs that wait in the cache would need too much memory. Fields are optional here even
-where the CRD requires them, because a TFJob may be older than the CRD; `tfoperator.api.validation` finds the problems
-of such a job, and `decode_tfjob` never raises.
+threads share them. A replica's pod template stays undecoded JSON (`msgspec.Raw`). The template is decoded only when a
+pod must be created, because decoded templates of all cached jobs would need too much memory. Fields are optional here
+even where the CRD requires them, because a TFJob may be older than the CRD; `tfoperator.api.validation` finds the
+problems of such a job, and `decode_tfjob` never raises.
 """
 
 from typing import Annotated

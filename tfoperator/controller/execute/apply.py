@@ -1,9 +1,9 @@
 """Executes the actions of a plan for all kinds of objects: first it records expectations, then it makes the API calls.
 
-Before the first call, it records which creations and deletions the cache must show. If a call has no effect, it removes
-that expectation. The only decision in this module is how to continue after a failed call. A failed call never stops
-actions that do not depend on it. The next sync observes the whole state again, and repeats the actions that are still
-necessary. Thus a crash between any two calls is harmless.
+Before the first call, this module records which creations and deletions the cache must show (the expectations). If a
+call has no effect, this module removes the expectation of that call. The only decision in this module is how to
+continue after a failed call. A failed call never stops actions that do not depend on it. The next sync observes the
+whole state again, and repeats the actions that are still necessary. Thus a crash between any two calls is harmless.
 
 A chain is a sequence of actions in which each action needs the action before it. For example, the deletion of a failed
 pod comes before the creation of its successor. The runner sends all chains of a phase in one call of the client. In

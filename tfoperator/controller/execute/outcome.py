@@ -107,9 +107,9 @@ def refusal(field: str, what: str, error: InvalidError | BadRequestError) -> str
 class Requeue(msgspec.Struct, frozen=True):
     """The time of a job's next sync.
 
-    `at_once` means without a delay. `retry` means with a delay that grows with every failure in a row, and that is at
-    least `at_least` seconds; without `retry`, earlier failures no longer count. `after` means that, in addition, there
-    is a sync after this number of seconds. `errors` are the errors that kept the sync from completing.
+    With `at_once`, the sync comes without a delay. With `retry`, it comes after a delay of at least `at_least` seconds,
+    which grows with every failure in a row; without `retry`, earlier failures no longer count. `after` means that, in
+    addition, there is a sync after this number of seconds. `errors` are the errors that kept the sync from completing.
     """
 
     at_once: bool = False

@@ -2,9 +2,9 @@
 
 One event covers all objects that a phase created or deleted, because each event costs a request to the API server. If
 an action for a required object fails, it is retried; if the API server refuses the object permanently, the job becomes
-invalid. If a quota has no room for the replacement of a pod that has just ended, this is reported only if it lasts. A
-failure with any other object (of a TensorBoard, or a pod that must be stopped) is reported once per generation and
-retried: a job that computes for days must not end because of its TensorBoard.
+invalid. If a quota has no room for the replacement of a pod that has just ended, the operator reports the lack of room
+only if it lasts. A failure with any other object (of a TensorBoard, or a pod that must be stopped) is reported once per
+generation and retried: a job that computes for days must not end because of its TensorBoard.
 
 The messages are written for the readers of events. An event stays after its cause has ended, and everyone with the
 right to read events in the namespace may read it. So an event contains no details about the operator itself, such as an

@@ -7,7 +7,8 @@ A chain is a sequence of actions for one replica, for example: delete its failed
 failure no more chains are tried, and the next execution starts again with one. If the order were fixed, one replica
 that can't be created, or whose failed pod can't be deleted, would block all replicas after it. So the chains that have
 failed come last. First the replica types take turns, because the cause of a refusal usually affects all replicas with
-the same template. Within a type, the chains that have failed take turns. To compute the order needs no API call.
+the same template. Within a type, the chains that have failed take turns. The computation of the order needs no API
+call.
 """
 
 from __future__ import annotations

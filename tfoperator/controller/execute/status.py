@@ -1,6 +1,7 @@
-"""Writes a job's status: at most one PUT per plan, and only onto the version from which the plan was made.
+"""Writes a job's status: at most one PUT per plan, valid only for the version of the job that the plan has read.
 
-Changes in a status are counted and logged only after it is written, because a failed write is repeated.
+Changes in a status are counted and logged only after the status is written: a failed write is repeated, and its changes
+would otherwise be counted twice.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class StatusWriter:
     def write(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
         """Write the plan's status if it differs from the job's; return False if the write failed.
 
-        It also fails if the job was deleted (then `outcome.gone` is set), or if the API server has a newer version of
-        the job (then `outcome.waiting` is set).
+        The write also fails if the job was deleted (then `outcome.gone` is set), or if the API server has a newer
+        version of the job (then `outcome.waiting` is set).
         """
         meta = job.metadata
         if plan.status == job.status:
@@ -59,7 +60,8 @@ class StatusWriter:
             return False
         except KubeError as error:
             if isinstance(error, InvalidError):
-                # The job violates rules that are newer than the job. The status can't report that.
+                # The job violates rules of the CRD that are newer than the job. The status can't report that, because
+                # the API server refuses each write of this status.
                 refusal = error.status.message
                 message = f"The API server refuses the job's status until the job's spec is corrected: {refusal}"
                 self._events.warn_once(job, JobReason.STATUS_REFUSED, message, about="status")

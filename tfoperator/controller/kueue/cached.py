@@ -2,7 +2,7 @@
 
 Any user of a namespace may make Workloads with the label by which the operator selects them, and Kueue makes a Workload
 for each job of every other kind. If no TFJob owns a Workload and the Workload has no mark of the operator, a cache
-keeps only its metadata. Of all other Workloads it keeps the members that the operator reads.
+keeps only its metadata. Of all other Workloads, the cache keeps the members that the operator reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides which writes a job's Workload needs, and whether the job may have pods (the gate, a `QueueGate`). Pure.
 
-Kueue decides which jobs may run, and the operator starts and stops pods accordingly. Four rules prevent that a job uses
+Kueue decides which jobs may run, and the operator starts and stops pods accordingly. Four rules keep a job from using
 more than its quota:
 
 - The operator creates pods only after Kueue has admitted the Workload.
@@ -10,11 +10,11 @@ more than its quota:
 - If a replica's quota was given back, the replica starts again only after the operator has requested the whole quota of
   the job again.
 
-For the last rule, it is not enough to compare the requests. Whether an ended replica starts again depends on fields
-that may change at any time (`runPolicy.restartScope`), and on events such as failures. So the operator compares the
-Workload with the replicas that have ended. If quota was given back for more replicas than have ended, it replaces the
-Workload. Until then, the plan, which restarts replicas, creates no more pods than `QueueGate.quota` allows
-(`scaling.plan_replicas`).
+For the last rule, it is not enough to compare the Workload's request with the pod sets that the job needs. Whether an
+ended replica starts again depends on fields that may change at any time (`runPolicy.restartScope`), and on events such
+as failures. So the operator compares the Workload with the replicas that have ended. If quota was given back for more
+replicas than have ended, it replaces the Workload. Until then, the plan, which restarts replicas, creates no more pods
+than `QueueGate.quota` allows (`scaling.plan_replicas`).
 
 The operator marks its Workloads with the annotation `POD_SETS_ANNOTATION`. If a Workload has no mark, Kueue's own TFJob
 integration (its framework) handles it, and suspends and resumes the job: the operator does not change such a Workload.
@@ -69,9 +69,10 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """The facts about a job in a queue.
 
     `job` has its defaults filled in. `usable`: pods can be made from the job. `awaits_pods`: there may be pods that
-    `pods` lacks. `asked` are the pod sets of a Workload that `is_to_be_compared`, in their stored form. `given_back` is
-    the number of pods of each set for which this process may have given quota back, in a write that the Workload does
-    not show yet. `larger` and `spent` are other Workloads of an elastic job (`growth.Roles`).
+    `pods` lacks. If the Workload must be compared with the job (`is_to_be_compared`), `asked` are the Workload's pod
+    sets as the API server stores them. `given_back` is the number of pods of each set for which this process may have
+    given quota back, in a write that the Workload does not show yet. `larger` and `spent` are other Workloads of an
+    elastic job (`growth.Roles`).
     """
 
     job: TFJob
@@ -392,7 +393,8 @@ def _why_closed(workload: Workload) -> QueueGate:
 def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
     """Return the patch for a job whose priority label has changed.
 
-    While the Workload has quota, Kueue allows only that one priority class replaces another.
+    While the Workload has quota, Kueue allows another priority class instead of the present class, but no addition or
+    removal of a class.
     """
     ref, wanted = workload.spec.priority_class_ref, job.metadata.labels.get(PRIORITY_LABEL, "")
     has = ref.name if ref is not None and ref.group == "kueue.x-k8s.io" else ""

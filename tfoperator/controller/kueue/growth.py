@@ -159,8 +159,8 @@ def held(workload: Workload) -> int:
 def seconds_to_grow(job: TFJob, workload: Workload, now: datetime) -> float:
     """Return for how many more seconds a job keeps the quota of workers that it does not have yet; 0: give it back now.
 
-    If a job was admitted with more workers than it has, the operator looks for nodes for them at once. The job keeps
-    the quota for `shrinkAfterSeconds`, but for at least 30 seconds, so that the scheduler can answer.
+    If a job was admitted with more workers than it has, the operator looks at once for nodes for the missing workers.
+    The job keeps the quota for `shrinkAfterSeconds`, but for at least 30 seconds, so that the scheduler can answer.
     """
     policy, elastic, reserved = job.spec.elastic_policy, job.status.elastic, _reserved_at(workload)
     if policy is None or elastic is None or elastic.workers <= 0 or elastic.since is None or reserved is None:

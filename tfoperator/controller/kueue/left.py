@@ -1,10 +1,10 @@
 """Releases the Workloads of deleted jobs: the quota of a deleted job is given back after its last pod has ended.
 
 A Workload has a finalizer, so when its job is deleted, it stays until the operator removes the finalizer. The watches
-of jobs, pods and Workloads are independent: any of the three may be the last to show the deletion. So each event of
-these watches leads to a check of the remaining Workloads (`controller`, `watch_pods`, `KueueInformers.queue_jobs`). A
-new leader begins with this check. The reconciler repeats it for each Workload whose job is not in the cache. As long as
-a pod of the job exists, the check sends no request.
+of jobs, pods and Workloads are independent: any of the three may be the last to show that its object is gone. So each
+event of these watches leads to a check of the remaining Workloads (`controller`, `watch_pods`,
+`KueueInformers.queue_jobs`). A new leader begins with this check. The reconciler repeats it for each Workload whose job
+is not in the cache. As long as a pod of the job exists, the check sends no request.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class WorkloadsLeft:
         self._lag = lag
 
     def keys(self) -> set[str]:
-        """Return the keys of all Workloads, including the Workloads whose jobs still exist."""
+        """Return the keys (`key_of`) of all Workloads, including Workloads whose jobs still exist."""
         return set(filter(None, map(key_of, self._workloads.list())))
 
     def without_job(self, jobs: Lister[TFJob]) -> set[str]:
@@ -85,7 +85,7 @@ class WorkloadsLeft:
         return bool(self._workloads.by_index(JOB_INDEX, key))
 
     def watch_pods(self, pods: InformerGroup[Pod], enqueue: Callable[[str], None]) -> None:
-        """Call `enqueue` when a pod changes, with the key of each Workload that may have waited for this pod."""
+        """Call `enqueue` when a pod changes, with the key (`key_of`) of each Workload that may have waited for it."""
 
         def changed(pod: Pod) -> None:
             meta, owner = pod.metadata, pod.metadata.controller

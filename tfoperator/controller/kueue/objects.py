@@ -40,7 +40,7 @@ decode_asked = decoder(RequestedWorkload)
 
 
 class FlavorSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """The nodes of a flavor: its pods get these labels as node selector, and tolerate these taints."""
+    """The nodes of a flavor: pods with this flavor get the labels as node selector, and get the tolerations."""
 
     node_labels: dict[str, str] = {}
     tolerations: tuple[dict[str, Any], ...] = ()

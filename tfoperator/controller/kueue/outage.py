@@ -32,7 +32,7 @@ each attempt.
 """
 
 _LONGEST_ABSENCE = 300.0
-"""The maximum number of seconds before a job is synced again whose writes have failed in several outages."""
+"""If a job's writes have failed in several outages, the job is synced again after at most this number of seconds."""
 
 _FAILURES_SHOWN = 3
 """After this number of failed writes in a row, the job's condition shows the problem."""
@@ -149,7 +149,7 @@ class Outage:
                 self._enqueue_after(key, seconds)
 
     def _absence(self, key: str) -> float:
-        """Return after how many seconds a job that waits is synced when Kueue responds again.
+        """Return how many seconds after the end of an outage a job that waits is synced.
 
         The caller must hold the lock.
         """

@@ -55,7 +55,7 @@ class PlacementError(ValueError):
 def workload_name(job: TFJob) -> str:
     """Return the name of the job's Workload.
 
-    Kueue's own framework uses the same name, so there can't be two Workloads.
+    Kueue's own framework uses the same name, so the operator and the framework can't both create a Workload for a job.
     """
     meta = job.metadata
     parts = (TFJOBS.kind, TFJOBS.group, meta.name, meta.uid)
@@ -66,7 +66,7 @@ def workload_name(job: TFJob) -> str:
 def max_execution_seconds(job: TFJob) -> int | None:
     """Return for how long the job may be admitted before Kueue deactivates it, from its label `MAX_EXECUTION_LABEL`.
 
-    The result is None without the label, or if its value is not a whole number of seconds from 1 to 2**31 - 1.
+    The result is None without the label, or if the label's value is not a whole number of seconds from 1 to 2**31 - 1.
     """
     text = job.metadata.labels.get(MAX_EXECUTION_LABEL, "")
     seconds = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_SECONDS)) else 0
@@ -299,7 +299,7 @@ def _placed(template: dict[str, Any], place: Placement) -> msgspec.Raw:
 
 
 def _request_topology(annotations: dict[str, str], pod: dict[str, Any]) -> None:
-    """Add the annotation and the scheduling gate with which Kueue chooses the pod's node before it is scheduled."""
+    """Add the annotation and the scheduling gate with which Kueue chooses a node before the pod is scheduled."""
     if not any(f"{_TOPOLOGY}{level}-topology" in annotations for level in ("required", "preferred", "unconstrained")):
         annotations[f"{_TOPOLOGY}unconstrained-topology"] = "true"
     pod["schedulingGates"] = _joined(pod.get("schedulingGates") or (), [{"name": _TOPOLOGY_GATE}])

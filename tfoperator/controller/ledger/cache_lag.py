@@ -4,9 +4,9 @@ A cache shows an earlier state of the cluster. If a plan trusted it, the plan wo
 
 *Writes of this process* are recorded here, and are added to the state that the caches show, as in client-go's
 MutationCache. Before a call creates or deletes objects, they are recorded as expected (`tfoperator.expectations`), and
-they stay expected until an informer shows the change. `look()` passes them to the plan, so the plan neither repeats
-these calls nor takes a missing object for a loss. The last status that was written counts until the cache shows the
-same version or a newer version (also in `look()`). So a sync can't undo the count of a restart.
+they stay expected until an informer shows the change. `look()` passes the expected changes to the plan, so the plan
+neither repeats these calls nor takes a missing object for a loss. The last status that was written counts until the
+cache shows the same version or a newer version (also in `look()`). So a sync can't undo the count of a restart.
 
 *Writes of other processes* can't be known: the previous leader may have written, and a pod may seem to have vanished
 only because a watch is behind. `verify()` looks such writes up: once for each job taken over from another leader, and

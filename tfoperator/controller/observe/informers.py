@@ -95,7 +95,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
     def wait_for_sync(self, queues_within: float) -> None:
         """Wait until every cache is complete, has failed, or is stopped.
 
-        Wait for Kueue's caches at most this number of seconds. Without Kueue's objects, the jobs in queues wait, but
+        Wait for Kueue's caches at most `queues_within` seconds. Without Kueue's objects, the jobs in queues wait, but
         the controller can work on all other jobs.
         """
         owned = (self.jobs, self.pods, self.services, self.deployments, self.pod_groups, self.priority_classes)

@@ -1,8 +1,8 @@
 """Observes one job: combines the caches, the memory, and the requests that the caches do not show yet, in one value.
 
 To a job belong the objects that it controls, and orphans with its labels. If labels and owner of an object do not
-agree, `Claims` adopts or releases the object. If the API server refuses this (usually because of a policy), it is
-reported and retried; the job continues without the object.
+agree, `Claims` adopts or releases the object. If the API server refuses the adoption or release (usually because of a
+policy), the operator reports the refusal and retries; the job continues without the object.
 """
 
 from __future__ import annotations

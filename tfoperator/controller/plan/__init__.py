@@ -3,7 +3,7 @@
 `plan()` takes an `Observed` and returns a `Plan`: phases of actions, the status, events, and when to look again. Read
 `decide.py` first: it follows the life of a job.
 
-Each module or subpackage has one subject. It imports only from lower lines of this table, and those on the same line
+Each module or subpackage has one subject. It imports only from lower lines of this table. Subpackages on the same line
 don't import each other:
 
     decide                                                 the life of a job: which rules hold in which stage

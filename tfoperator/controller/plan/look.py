@@ -92,7 +92,7 @@ def _has_tensorboard(observed: Observed) -> bool:
 
 
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
-    """Return the options with the job's own naming and network.
+    """Return the options with the naming and the network that the job's objects already use.
 
     The operator's options apply only to jobs without objects.
     """
@@ -106,7 +106,7 @@ def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
 
 
 def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
-    """Return problems with which the plan can't make pods: of the job's decoding, its replica specs, and its names.
+    """Return the problems that keep the plan from making pods: in the job's decoding, replica specs and names.
 
     The length of a name depends on the operator's options, which validation does not know.
     """
@@ -237,8 +237,8 @@ def _started_over(groups: Sequence[ReplicaGroup]) -> tuple[ReplicaGroup, ...]:
 def _running_on(facts: Facts) -> Mapping[ReplicaType, int]:
     """Return the number of replicas of a suspended job that still run, by type.
 
-    These replicas must stay until their logs are kept, or their deletion has failed before. Pods that this plan deletes
-    count as gone, as in the Go operator.
+    These replicas must stay until their logs are archived, or their deletion has failed before. Pods that this plan
+    deletes count as gone, as in the Go operator.
     """
     again, unkept = is_held(facts.conditions), facts.observed.pods_of_unkept_logs
     return {

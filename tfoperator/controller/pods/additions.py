@@ -8,10 +8,10 @@ administrator knows their paths. Users should not have to repeat the paths in ev
 *The checkpoint's* directory is named after the job's namespace and name, not after its UID: if a job has failed for
 good, a user submits it again under the same name, and it must then find its last checkpoint.
 
-A pod gets three variables and two files to report its *progress*. A pod gets the CA certificates to trust in an
+A pod gets three variables and two files to report its *progress*. The CA certificates that the pod must trust are in an
 annotation of the pod itself. A volume shows this annotation as a file. A ConfigMap in place of the annotation would
 need the right to write ConfigMaps in every namespace, code that deletes them, and a watch. The token belongs to the
-pod's own service account, and is valid only for reports about this job. API servers do not accept it.
+pod's own service account, and is valid only for reports about this job. API servers do not accept this token.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def _place(value: object) -> str:
 def mount_checkpoint(template: Template, checkpoint: Checkpoint, job: ObjectMeta) -> None:
     """Add one volume for all replicas to a template.
 
-    The training container gets a directory in it that only this job uses. Raises PodTemplateError if the template
-    already uses the volume's name or the mount's path for something else.
+    The training container gets a directory of the volume that only this job uses. Raises PodTemplateError if the
+    template already uses the volume's name or the mount's path for something else.
     """
     try:
         source = template_dict(checkpoint.volume)
@@ -197,7 +197,7 @@ def _mount(
 class ProgressAccess(msgspec.Struct, frozen=True):
     """How pods reach the progress server: `url` is the prefix of its URLs, `authorities` (PEM) the CAs to trust.
 
-    With `for_all`, jobs that leave their own field unset also report progress.
+    With `for_all`, jobs that leave their field `spec.progress` unset also report progress.
     """
 
     url: str
@@ -206,7 +206,7 @@ class ProgressAccess(msgspec.Struct, frozen=True):
 
 
 def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> None:
-    """Add the volume, its mount and the variables that programs need to report progress to the training container.
+    """Add to the template the volume, its mount and the variables with which the training container reports progress.
 
     If a template names a progress server of its own, the function does not change the template. Raises PodTemplateError
     if the template already uses the volume's name or the mount's path for something else.

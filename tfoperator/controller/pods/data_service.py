@@ -2,8 +2,8 @@
 
 Without a template of its own, a data service gets pods that resemble the pods of a training replica: the same image,
 volumes, variables, CPU and memory. The reason is that the data workers read the data that the replica would have read.
-They have no devices, sidecars or probes of the replica. The dispatcher and the data workers use the same template, so a
-queue can count them as one pod set.
+The pods have no devices, sidecars or probes of the replica. The dispatcher and the data workers use the same template,
+so a queue can count them as one pod set.
 
 Every pod restarts its own program (`restartPolicy: Always`), after the kubelet's usual delay. A data worker keeps its
 name when its pod is created again: the dispatcher and the clients find it under the same address.
@@ -81,7 +81,7 @@ def data_service_template(job: TFJob) -> msgspec.Raw:
 def is_in_gang(job: TFJob) -> bool:
     """Return whether the pods of the data service are members of the job's gang, if the job has a gang.
 
-    With `minAvailable` they are not: the scheduler would count them instead of replicas.
+    With `minAvailable` the pods are not members: the scheduler would count them instead of replicas.
     """
     policy = job.spec.policy.scheduling_policy
     return policy is None or policy.min_available is None
@@ -97,8 +97,8 @@ class DataServiceManifests:
     def __init__(self, job: TFJob, wanted: DataService, options: PodOptions, gang: GangScheduler | None = None) -> None:
         """Initialize.
 
-        `options` contains the job's own naming and network. The scheduler of `gang` places the pods. They are members
-        of the gang's PodGroup if `is_in_gang`.
+        `options` contains the job's own naming and network. The scheduler of `gang` places the pods. The pods are
+        members of the gang's PodGroup if `is_in_gang` is true.
         """
         self._job = job
         self._wanted = wanted

@@ -87,8 +87,9 @@ class _Cluster(NamedTuple):
     """The cluster description for a job's replicas.
 
     A job of a single replica has no TF_CONFIG, since it has no peers (the Go operator has the same rule). A job gets
-    arguments only if its spec requests them. TF_CONFIG and the arguments may refer to `variables`. With a service for
-    each replica they have no references: their text equals the Go operator's text, byte by byte.
+    arguments only if its spec requests them. TF_CONFIG and the arguments may refer to `variables`. If each replica has
+    a service, TF_CONFIG and the arguments refer to no variables: their text equals the Go operator's text, byte by
+    byte.
 
     `processes` contains the variables of Keras 3 and JAX. `first_process` maps a replica type to the process number of
     its first replica. Replicas of a type that is not in `first_process` are not such processes. `data_service` is the
@@ -226,7 +227,7 @@ class ReplicaManifests:
 
     @cached_property
     def too_many_hosts(self) -> str:
-        """The reason why no process of the job can be started if its list of hosts is too long; else empty."""
+        """If the list of hosts is too long, the reason why no process of the job can start; else empty."""
         if sum(len(listed) * PER_HOST + sum(map(len, listed)) for listed in self._hosts.values()) <= ALWAYS_ACCEPTED:
             return ""
         hosts = {kind: HostList(len(listed), sum(map(len, listed))) for kind, listed in self._hosts.items()}

@@ -128,7 +128,8 @@ def network_in_use(
 def _network_of_new(job: TFJob, preferred: Network) -> Network:
     """Return the network of a new job.
 
-    If its spec sets none but its templates set host names, the result is PerReplica: PerJob would replace these names.
+    If the spec sets no network but its templates set host names, the result is PerReplica: PerJob would replace these
+    host names.
     """
     own = _NETWORKS.get(job.spec.network or "")
     if own is not None:

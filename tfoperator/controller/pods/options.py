@@ -19,15 +19,15 @@ class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     If an option of the operator sets a member of this class, the member has no default here. `cluster_domain` is
     appended to the host names in TF_CONFIG (for example `cluster.local`). If it is empty, the resolver's search path
     completes the names, as the Go operator assumes. `evaluator_in_cluster` lists the evaluators in TF_CONFIG's cluster,
-    unless the job sets this itself. The Go operator lists them, but some training loops reject this. `accelerators`
-    contains additions to containers, by the name of the resource that the container requests. `default_ps_image` is the
-    image of the parameter servers of a job that has no template for them. If it is empty, such a job is invalid.
-    `default_tensorboard_image` is the image of TensorBoards that name no image. `exposed_tensorboards` allows services
-    of TensorBoards that clients outside the cluster can reach. `naming` names the objects of jobs that have no objects
-    yet. `network` is the network of these jobs, unless their spec sets it. With `gang` the scheduler schedules the pods
-    of a job together. With None the cluster's scheduler places each pod by itself. `scheduling` lists the names that
-    jobs may use in their PodGroup. `progress` is the server to which programs report, or None. With `restart_rules`
-    kubelets restart containers by rules about exit codes.
+    unless the job sets this itself. The Go operator lists the evaluators, but some training loops reject such a
+    cluster. `accelerators` contains additions to containers, by the name of the resource that the container requests.
+    `default_ps_image` is the image of the parameter servers of a job that has no template for them. If it is empty,
+    such a job is invalid. `default_tensorboard_image` is the image of TensorBoards that name no image.
+    `exposed_tensorboards` allows services of TensorBoards that clients outside the cluster can reach. `naming` names
+    the objects of jobs that have no objects yet. `network` is the network of these jobs, unless their spec sets it.
+    With `gang` the scheduler schedules the pods of a job together. If `gang` is None, the cluster's scheduler places
+    each pod by itself. `scheduling` lists the names that jobs may use in their PodGroup. `progress` is the server to
+    which programs report, or None. With `restart_rules` kubelets restart containers by rules about exit codes.
     """
 
     cluster_domain: str

@@ -90,7 +90,7 @@ class PodGroupStatus(msgspec.Struct, frozen=True):
 class PodGroup(HasMetadata, frozen=True):
     """A PodGroup of any kind, reduced to the fields that the operator uses.
 
-    `marks` are hashes of its annotations. It is None if the PodGroup has more annotations than the cache keeps.
+    `marks` are hashes of its annotations. `marks` is None if the PodGroup has more annotations than the cache keeps.
     """
 
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)

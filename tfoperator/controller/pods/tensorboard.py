@@ -1,8 +1,8 @@
 """Makes the deployment and the service of a job's TensorBoard.
 
 An annotation records a hash of the last spec. So the operator notices a change without comparing the spec in the API
-server, to which the API server has added defaults. Their labels differ from the labels of replicas, so the operator
-can't mistake a pod of the deployment for a replica.
+server, to which the API server has added defaults. The labels of the two objects differ from the labels of replicas, so
+the operator can't mistake a pod of the deployment for a replica.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from tfoperator.kube.protocol.resources import DEPLOYMENTS, SERVICES
 _SECURITY_CONTEXT = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
 """The fields that Pod Security's level `restricted` requires, for any image.
 
-It sets a user: by default the images of TensorFlow run as root, and would not start without another user. It sets no
-`fsGroup`: with `fsGroup` the kubelet would change the group of the volume's files while replicas write there.
+This context sets a user: by default the images of TensorFlow run as root, and would not start without another user. The
+context sets no `fsGroup`: with `fsGroup` the kubelet would change the group of the volume's files while replicas write
+there.
 """
 
 _PORT = 6006

@@ -15,8 +15,8 @@ SHRINK_AFTER = 60
 """The default of `shrinkAfterSeconds`, in seconds. Usually a pod that was deleted has a node again within this time."""
 
 GROW_AFTER = 600
-"""The default of `growAfterSeconds`, in seconds. It is long because more workers need a restart of all replicas, which
-costs the time since the last checkpoint, and the time to start.
+"""The default of `growAfterSeconds`, in seconds. This time is long because more workers need a restart of all replicas,
+which costs the time since the last checkpoint, and the time to start.
 """
 
 MAX_CHANGES = 1_000_000

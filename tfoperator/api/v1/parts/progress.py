@@ -50,7 +50,7 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
     replica (the chief, else worker-0, and so on) that sends reports and has not stopped sending them.
     `last_updated_time` is the time of the newest report of any replica. If several replicas report, `behind` has the
     replicas that are furthest behind, starting with the furthest. `slow` has the replicas with long step times.
-    `loss_not_a_number` counts the reports in a row in which a metric named loss is not a number; it counts up to ten.
+    `loss_not_a_number` counts the reports in a row in which a metric named loss is not a number, and stops at ten.
     `completion` ("43%") and `eta` ("3m20s") are `percentage` and `estimated_remaining_seconds` in a form for people,
     because a printer column can't format numbers.
     """

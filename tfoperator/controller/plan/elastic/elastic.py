@@ -2,8 +2,8 @@
 
 `spec.elasticPolicy` lets the number of workers change. The plan is made from a copy of the job with the current number
 of workers. So all other code (TF_CONFIG, the variables of Keras and JAX, services, gang, usage) works as if the spec
-had this number. The number is in the status. Each pod also has the number for which it was created: if the cache of a
-new leader shows pods that are newer than the status, the number in these pods counts.
+had this number. The number is in the status. Each pod also records the number of workers for which the pod was created:
+if the cache of a new leader shows pods that are newer than the status, the number in these pods counts.
 
 If the number changes, all replicas restart together (`job_restart`); this does not count as a failure. The new number
 is written before anything is deleted, and all old pods are gone before the first new pod is created. So the number of
@@ -108,8 +108,8 @@ def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
 def _recorded(observed: Observed) -> ElasticStatus | None:
     """Return the recorded state of the number of workers; None if there is none yet.
 
-    If the status was lost, or is older than the pods, it has an old number: then the number in the pods counts. A job
-    that is suspended or waits in its queue has no number, because it starts with the number that its queue admits.
+    If the status was lost, or is older than the pods, the number in the pods counts. A job that is suspended or waits
+    in its queue has no number, because it starts with the number that its queue admits.
     """
     status = observed.job.status
     recorded = status.elastic
@@ -187,7 +187,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
 
 
 def _in_short(pod: Pod, reason: str) -> str:
-    """Return the obstacles in a scheduler's message, without numbers of nodes; return `reason` if it names none."""
+    """Return the obstacles in a scheduler's message, without numbers of nodes; return `reason` if there are none."""
     messages = [
         condition.message
         for condition in pod.status.conditions
@@ -227,7 +227,7 @@ def _has_room(replica: Replica) -> bool:
 
 
 def _without_probes(group: ReplicaGroup, kept: frozenset[str]) -> ReplicaGroup:
-    """Return the group without the probes with the UIDs `kept` in its list of pods to delete."""
+    """Return the group after the probes in `kept` (UIDs) were removed from its list of pods to delete."""
     if group.type is not ReplicaType.WORKER or not group.beside.surplus:
         return group
     surplus = tuple((index, pod) for index, pod in group.beside.surplus if pod.metadata.uid not in kept)

@@ -7,11 +7,11 @@ These are the rules; the first rule that applies decides:
   admitted fewer workers than the current number, the job gets the lower number at once.
 3. If the policy's minimum was raised above the current number, the job gets that minimum at once.
 4. If replicas have lacked room for `shrinkAfterSeconds`, the job continues with the workers that have room, but at
-  least `minReplicas`. If it has no more than `minReplicas` workers already, it waits for room.
-5. If the job has fewer workers than wanted, all of them run, and the last change was at least `growAfterSeconds` ago,
-  the operator tests with probes whether there is room for the missing workers. It also does this, without a delay, when
-  a user has raised the number in the spec. When a scheduler has answered, the job continues with the additional workers
-  for which there is room.
+  least `minReplicas`. If the job has no more than `minReplicas` workers, it waits for room.
+5. If the job has fewer workers than wanted, all its present workers run, and the last change was at least
+  `growAfterSeconds` ago, the operator tests with probes whether there is room for the missing workers. After a user has
+  raised the number in the spec, the operator makes this test without a delay. When a scheduler has answered, the job
+  continues with the additional workers for which there is room.
 
 So the number of workers grows at most once in `growAfterSeconds`, unless a user scales the job.
 

@@ -139,10 +139,11 @@ class Facts(msgspec.Struct, frozen=True):
     looked up, because a cache may be stale. The `groups` already have the changes that follow from the `verdict`. For a
     suspended job, `running_on` has the number of replicas by type that still run because they can't be stopped yet.
     `conditions` are the job's conditions. `tensorboard` is None if there is nothing to do for a TensorBoard: the job
-    has no TensorBoard and requests none, or its spec is invalid. The same is true of `data_service`, which is known
-    only for a job that has not ended. `gang` is None where the job's pods are not scheduled as a gang, or the job is
-    not active. `size` is None unless the job has an `elasticPolicy` and is not suspended. If there is a `size`, the
-    job's spec has the current number of workers. `problems` are the reasons why the job's spec can't be used.
+    has no TensorBoard and requests none, or its spec is invalid. `data_service` is None if the job has no data service
+    and requests none, if its spec is invalid, or if it had ended before. `gang` is None where the job's pods are not
+    scheduled as a gang, or the job is not active. `size` is None unless the job has an `elasticPolicy` and is not
+    suspended. If there is a `size`, the job's spec has the current number of workers. `problems` are the reasons why
+    the job's spec can't be used.
     """
 
     observed: Observed

@@ -211,6 +211,6 @@ def stop(pod: Pod, reason: StopReason) -> Iterator[Act]:
 
 
 def sooner(before: float | None, seconds: float) -> float:
-    """Return the sooner of two times for the next sync, in seconds from now, within the limits of such a time."""
+    """Return the sooner of two times for the next sync, in seconds from now: at least 0, at most `MAX_REQUEUE`."""
     seconds = min(max(seconds, 0.0), MAX_REQUEUE)
     return seconds if before is None else min(before, seconds)

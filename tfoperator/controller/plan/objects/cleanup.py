@@ -1,11 +1,11 @@
 """Stops or deletes the objects of a job that has ended or is suspended; deletes the job when its time to live is over.
 
-`cleanPodPolicy` is as in the Go operator. All deletes every pod and service. Running deletes the pods that are still
-active, and the services that belong to no finished pod. None deletes nothing. There is one exception: if a limit ended
-the job (a deadline, `backoffLimit`), None stops the running pods in the way that is described below, because a job
-whose time is over must not continue to train.
+`cleanPodPolicy` is as in the Go operator. `All` deletes every pod and service. `Running` deletes the pods that are
+still active, and the services that belong to no finished pod. `None` deletes nothing. There is one exception: if a
+limit ended the job (a deadline, `backoffLimit`), `None` stops the running pods in the way that is described below,
+because a job whose time is over must not continue to train.
 
-Under each policy except All, a pod is stopped if its container `tensorflow` has ended but other containers still run.
+Under each policy except `All`, a pod is stopped if its container `tensorflow` has ended but other containers still run.
 
 If the policy is unset and an administrator has set no default, the operator frees the machines and keeps the logs. To
 do this, it *stops* pods: the kubelet ends a pod that is stopped, and the pod's object and log stay. Services stay, too.
@@ -86,7 +86,7 @@ def expire(facts: Facts) -> Iterator[Want]:
     """Delete the job, and with it all of its pods, once its time to live is over.
 
     The deletion is valid only for the observed version of the job: a user may have extended the time, and the cache may
-    not show it yet.
+    not show the new time yet.
     """
     job = facts.job
     if facts.verdict.stage is not Stage.FINISHED:
@@ -197,7 +197,7 @@ def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
 
 
 def _stop_data_service(facts: Facts, *, failed: bool) -> Iterator[Act]:
-    """Stop the data service of an ended job that keeps its replicas, if no replica runs that may read from it.
+    """Stop the data service of an ended job that keeps its replicas, if no running replica may still read data.
 
     The value None of `cleanPodPolicy` concerns only replicas, as in the Go operator, which has no data service.
     """

@@ -3,10 +3,10 @@
 The end or failure of a member never ends the job. The member's kubelet restarts the program, with a growing delay. A
 member whose pod has gone, or has failed as a whole, gets a new pod of the same name. Both count as restarts.
 
-Restarts are counted like the restarts of replicas: a pod has the number of restarts before it, and the status has the
-largest number that was observed for each member. Before a failed pod is deleted, the status is written. If a member has
-run and has no pod now, its pod was deleted or evicted. The status write that counts this loss also removes the member
-from the started members.
+Restarts are counted like the restarts of replicas: a pod records the member's number of restarts before this pod, and
+the status has the largest number that was observed for each member. Before a failed pod is deleted, the status is
+written. If a member has run and has no pod now, its pod was deleted or evicted. The status write that counts this loss
+also removes the member from the started members.
 
 The members are created when replicas may be created: after the job's queue has given quota, and after the gang is
 admitted. If the template or the working directory changes, this applies only to pods that are created later.
@@ -114,7 +114,7 @@ def plan_data_service(facts: Facts) -> Iterator[Want]:
 def rest_data_service(facts: Facts) -> Iterator[Want]:
     """Keep the restart counts of the data service of a job that ends or is suspended.
 
-    None of its programs run any more.
+    The programs of the data service no longer run.
     """
     if facts.data_service is not None and facts.job.spec.data_service is not None:
         counts = _counts(facts.data_service, facts.job)
@@ -193,7 +193,7 @@ def _precedence(pod: Pod) -> tuple[bool, bool, float, str]:
 
 
 def _has_quota(facts: Facts, data_service: DataServiceFacts) -> bool:
-    """Return whether the job's quota is enough for the members and for the pods that belong to no member."""
+    """Return whether the job's quota is enough for the data service: for its members and its surplus pods."""
     gate = facts.observed.gate
     if gate is None:
         return True

@@ -53,7 +53,7 @@ _MOVING_MEMBERS = (DataServiceState.FAILED, DataServiceState.LEAVING)
 
 
 class _DataService(NamedTuple):
-    """A data service whose pods are members of the gang. Its manifests are read only if their requests are needed."""
+    """A data service whose pods are members of the gang. The manifests are read only for the pods' requests."""
 
     members: Sequence[Member]
     manifests: DataServiceManifests
@@ -164,7 +164,7 @@ def _with_lasting_fields(
 
 
 def ignored_topology(facts: Facts, gang: GangScheduler) -> str:
-    """Return the message that the job's PodGroup lacks the topology that the job requests, or "" if it has it."""
+    """Return the message that the job's PodGroup lacks the topology that the job requests; "" if nothing is missing."""
     current = facts.observed.pod_group
     wanted = facts.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
     if not wanted or current is None or current.spec.scheduling_constraints is not None:
@@ -193,8 +193,8 @@ def _gang_size(
     """Return the number of pods that need room at the same time, and the sum of their requests (None: no change).
 
     `least` is the number of replicas with which an elastic job can train; it is None for any other job. `beside` is the
-    data service, if its pods are members of the gang. All of these pods count, because the replicas wait for their
-    data.
+    data service, if its pods are members of the gang. All pods of the data service count, because the replicas wait for
+    the data from these pods.
 
     Raises PodTemplateError if a template's requests can't be read.
 

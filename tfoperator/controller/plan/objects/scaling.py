@@ -49,13 +49,14 @@ def plan_replicas(facts: Facts) -> Iterator[Want]:
     """Plan creations, deletions and restarts. Raises PodTemplateError if a body can't be made.
 
     If the pod of a replica is being deleted, the replica gets a new pod after the old pod is gone, because both have
-    the same name. A failed pod stays until its restart delay has passed, because it has the logs and the name. Then it
-    is deleted at once, because nothing runs in it, and the same plan creates the new pod. If all replicas restart
-    together, new pods are created only after the last old pod is gone.
+    the same name. A failed pod stays until its restart delay has passed: its logs stay readable, and while the pod has
+    the replica's pod name, the API server refuses a new pod. After the delay, the failed pod is deleted at once,
+    because nothing runs in it, and the same plan creates the new pod. If all replicas restart together, new pods are
+    created only after the last old pod is gone.
     """
     gang = facts.gang
-    # `has_quota` is False if replicas start again whose quota was given back to Kueue. When the status shows that they
-    # have not ended, the operator requests their quota again.
+    # `has_quota` is False if the quota of replicas that start again was given back to Kueue. When the status shows that
+    # these replicas have not ended, the operator requests their quota again.
     has_quota = facts.observed.gate is None or not _exceeds(facts.observed.gate, facts.groups)
     terms = _Terms(
         manifests=ReplicaManifests(facts.job, facts.groups, facts.options) if gang is None else gang.manifests,

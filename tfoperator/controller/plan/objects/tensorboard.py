@@ -7,7 +7,7 @@ TensorBoard fails, the job continues: the actions of this module are not require
 If a queue suspends the job, other jobs need its resources, and no quota counts a TensorBoard. So the operator deletes
 the deployment, and creates it again when the queue admits the job again. The operator keeps the service, so the address
 stays the same. If a job in a queue has a TensorBoard that requests extended resources, such as GPUs, the operator does
-not create the TensorBoard: it would use them without quota, and longer than its job.
+not create the TensorBoard: the TensorBoard would use these resources without quota, and for longer than its job runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The rules for restarts: the meaning of a pod's end, the number of the replica's restarts, and the delay.
 
-If the operator handles the same end of a pod twice, because of a stale cache or a crash, the restart counts once. A pod
-has the number of restarts before it (`ANNOTATION_RESTARTS`). So the number after its end depends only on the pod: that
-number + restarts in place + 1. The status keeps the largest number that was observed for each index, and it is written
-before the pod is deleted.
+If the operator handles the same end of a pod twice, because of a stale cache or a crash, the restart counts once. Each
+pod records the replica's number of restarts before this pod (`ANNOTATION_RESTARTS`). So the number after the pod's end
+depends only on the pod: the recorded number + restarts in place + 1. The status keeps the largest number that was
+observed for each index, and the status is written before the pod is deleted.
 
 Some of these restarts are caused by disruptions. Their number is written in the same status write as the number of all
 restarts, and a pod has this number, too (`ANNOTATION_DISRUPTIONS`). All other restarts are caused by failures; only
@@ -99,8 +99,8 @@ class Ending(msgspec.Struct, frozen=True):
     `exit_code` is None if no container reports an exit code; `infrastructure` means that Kubernetes ended the pod.
     `container` is the name of the container with this exit code, if it is not `tensorflow`. `overuse` means that the
     kubelet has evicted the pod because the pod used more memory or disk space than it had requested. Such a pod may be
-    restarted under every policy, because another node may have more room. But the pod itself is the cause, so this
-    counts as a failure.
+    restarted under every policy, because another node may have more room. But the pod itself is the cause, so such an
+    end counts as a failure.
     """
 
     exit_code: int | None

@@ -69,7 +69,7 @@ def awaiting_kubelet(replica: Replica, pod: Pod, so_far: int, noted: int, now: d
 def crash_before(pod: Pod) -> str:
     """Return the disruption that caused the last restart in place: a crash of the pod's node.
 
-    Empty if there was none.
+    The result is empty if no crash caused the last restart.
     """
     last = termination_of(program_of(pod), last=True)
     return "" if last is None or not is_unseen(last) else crash_of(pod, last.reason)

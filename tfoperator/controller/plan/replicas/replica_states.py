@@ -6,8 +6,9 @@ completed, or when the operator itself removes the pod (restart, scale-down, sus
 deletion. So if the pod of a started index is being deleted or is gone, somebody else has taken it from the job; the
 operator itself removed any other pod.
 
-Ended replicas are recorded, and do not need their pods any more: completed indexes for ever, and failed indexes as long
-as the type has them. So if a failed worker is removed by scaling down and added again, it gets a new attempt.
+Ended replicas are recorded, and do not need their pods any more: completed indexes for ever, and failed indexes only
+while the size of the type includes them. So if a failed worker is removed by scaling down and added again, it gets a
+new attempt.
 """
 
 from __future__ import annotations

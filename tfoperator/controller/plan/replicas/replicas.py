@@ -64,12 +64,13 @@ class Replica(msgspec.Struct, frozen=True, gc=False):
     include that restart if it is new. `disruptions` is the number of these restarts that were caused by a disruption.
     `disruption` is a text about the disruption that ended the replica's pod; it is empty if the replica restarts after
     a failure. If disruptions come soon after one another, the replica's next pod is created at `held_until`.
-    `lost_early` means that its pod is being deleted and was never recorded in the status; this affects only this delay.
-    `is_started` means that the loss of its pod would be a loss for the job. `ready`: it runs with all its containers
-    ready. `unaided` means that its kubelet should have restarted its container, but did not. Its next pod `avoids`
-    these nodes. `by_kubelet` means that the kubelet makes its new restart, or has made it. `has_returned` means that
-    its restart had finished before the operator first observed it. `shares_cause`: another replica restarts now for the
-    same cause, and its restart alone counts for `backoffLimit`.
+    `lost_early` means that its pod is being deleted and was never recorded in the status; this affects only the delay
+    until `held_until`. `is_started` means that the loss of its pod would be a loss for the job. `ready`: it runs with
+    all its containers ready. `unaided` means that its kubelet should have restarted its container, but did not.
+    `avoids` has the nodes that its next pod must not use. `by_kubelet` means that the kubelet makes its new restart, or
+    has made it. `has_returned` means that its restart had finished before the operator first observed it.
+    `shares_cause`: another replica restarts now for the same cause, and only the restart of the other replica counts
+    for `backoffLimit`.
     """
 
     index: int
@@ -395,9 +396,9 @@ def waiting_reasons(
     """Yield type, index and reason of each replica that waits for a known reason.
 
     `gang` is the reason why the job's gang waits; it is empty if the reason is unknown. It is the reason for each
-    replica without a node. `before` has the reasons in the present status. These are kept for replicas that restart,
-    because the cause of a restart can be observed only once. Refusals are kept if this process has not tried to create
-    anything yet.
+    replica without a node. `before` has the reasons in the present status. The reasons of replicas that restart are
+    kept, because the cause of a restart can be observed only once. Refusals are kept if this process has not tried to
+    create anything yet.
     """
     all_before = reasons_of(before) if before else {}
     tried = refusals or {}
@@ -433,7 +434,7 @@ def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
     """Return the reason why a replica of the type could not be created.
 
     The reason also applies to the other missing replicas of the type, because they have the same template. After a
-    refusal, the operator does not try to create them for some time.
+    refusal, the operator does not try to create the other replicas for some time.
     """
     missing = (replica.index for replica in group.replicas if replica.state in STATES_WITHOUT_POD)
     reasons = (refusals.get((group.type, index)) for index in missing)

@@ -1,8 +1,9 @@
 """Reports restarts in place in a limited number of events.
 
-Also reports API servers and kubelets that don't support them. The event is sent together with the status write that
-counts the restart (`restartCounts`). So the event is not sent again when the same pods are observed again, or by
-another process. The events are about the container `tensorflow` and init containers, because only these are counted.
+Also reports API servers and kubelets that don't support restarts in place. The event is sent together with the status
+write that counts the restart (`restartCounts`). So the event is not sent again when the same pods are observed again,
+or by another process. The events are about the container `tensorflow` and init containers, because only the restarts of
+these containers are counted.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class _Restarted(msgspec.Struct, frozen=True):
 def report_restarts_in_place(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
     """Report the restarts in place that this plan counts, if their number requires an event.
 
-    `docs/decisions/2026-11-29-events-of-restarts-in-place.md` has the rule for this, and the reasons for it.
+    `docs/decisions/2026-11-29-events-of-restarts-in-place.md` has the rule for these events, and the reasons for the
+    rule.
     """
     new = [
         restarted
@@ -112,7 +114,7 @@ def report_old_server() -> Want:
 
 
 def report_old_kubelets(unaided: Sequence[Replica]) -> Want:
-    """Report that kubelets have not restarted containers that they should have."""
+    """Report that kubelets have not restarted containers that they should have restarted."""
     names = ", ".join(replica.pod.metadata.name for replica in unaided[:_MAX_NAMES] if replica.pod is not None)
     return _recreation(
         f"the kubelets of {names} don't support restart rules for exit codes (Kubernetes 1.35 supports them)"

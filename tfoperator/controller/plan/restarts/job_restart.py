@@ -13,9 +13,9 @@ once.
 
 A restart counts as a disruption if a replica was taken from the job (for example evicted). There is one exception: if
 another replica is known to have failed before, the restart counts as a failure, because that failure caused the later
-events. If a user changes the scope from Replica to Job after a replica was lost, that replica has counted the loss
-already. So the restart of all replicas then counts as a disruption, too: it is not a second failure, and there is no
-delay.
+events. If a user changes the scope from Replica to Job after a replica was lost, the loss already counts as a restart
+of that replica. So the restart of all replicas then counts as a disruption, too: it is not a second failure, and there
+is no delay.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
     """Return the facts with the restart of all replicas that is necessary or in progress.
 
     `number` is the number of such restarts until now. If all replicas restart, a lost replica does not also count its
-    own restart. If a replica failed for good after another replica was lost, it restarts, too: its failure was a
-    consequence of the loss.
+    own restart. If a replica failed for good after another replica was lost, the failed replica restarts, too: its
+    failure was a consequence of the loss.
     """
     groups, pods = facts.groups, facts.observed.pods
     causes: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Warns if a replica is restarted alone after another replica, which it may need, has ended. Pure.
 
 A collective operation needs all of its workers when it starts. If a worker is restarted after another worker has ended,
-it waits for that worker for ever, and the job does not fail.
+the restarted worker waits for the ended worker for ever, and the job does not fail.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reports slow replicas.
 
-With `onStraggler: Restart` it moves slow replicas, and replicas that fail on a node, to other nodes. Pure.
-`status.progress` names the slow replicas. The operator ignores reports of a pod that has only just begun. The operator
-reports a slow replica in one status write, and restarts the replica in a later sync.
+With `onStraggler: Restart`, this module also moves slow replicas, and replicas that fail on a node, to other nodes.
+Pure. `status.progress` names the slow replicas. The operator ignores reports of a pod that has only just begun. The
+operator reports a slow replica in one status write, and restarts the replica in a later sync.
 
 `status.nodeFailures` records the failures by replica and node. The next pods of a replica avoid a node in three cases:
 the replica has failed three times in a row on this node; its program has ended with an exit code that reports a broken

@@ -1,9 +1,9 @@
-"""Reports a job's progress in conditions and events; uses the Go operator's texts if it has a text for the case.
+"""Reports a job's progress in conditions and events; uses the Go operator's text if there is such a text.
 
 Created, Running, Restarting, Succeeded, Failed and Suspended have the same meaning as in the Go operator. Running and
-Restarting are never true at the same time. Some facts are reported that the Go operator does not report. If a job
-doesn't run yet, Running is False, and its message has the reasons. Running counts the replicas that are ready, and
-Ready is true if all of them are ready or have succeeded.
+Restarting are never true at the same time. This operator also reports facts that the Go operator does not report. If a
+job doesn't run yet, Running is False, and its message has the reasons. Running counts the replicas that are ready, and
+Ready is true if all replicas are ready or have succeeded.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def report_created(facts: Facts) -> Iterator[Want]:
 def _uncounted(facts: Facts) -> Iterator[Want]:
     """Report replica types that Kueue's own framework does not count, because the job spells them `worker` or `ps`.
 
-    This is reported when the job is created and when it is resumed.
+    The report is made when the job is created and when the job is resumed.
     """
     queue, uncounted = queue_name(facts.job.metadata.labels), facts.observed.uncounted_types
     if queue and uncounted and facts.observed.gate is None:
@@ -217,7 +217,7 @@ def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
 def _restarts(facts: Facts) -> Iterator[Want]:
     """Set the condition Restarting while a replica that restarts has no new pod yet.
 
-    When all replicas have their pods, the condition Running replaces it.
+    When all replicas have their pods, the condition Running replaces the condition Restarting.
     """
     groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
     lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _RESTART_STATES]

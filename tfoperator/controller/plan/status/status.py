@@ -1,4 +1,4 @@
-"""Computes the status from the states of the replicas, and decides whether it is worth a write.
+"""Computes the status from the states of the replicas, and decides whether the new status is worth a write.
 
 A status write costs the API server more than any other request of the operator. So changes that only the operator
 itself needs are written together with the next necessary write. Changes that only raise counts are collected for a
@@ -140,9 +140,9 @@ def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJ
 def _status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
     """Return the status of a job that had ended before: its outcome, times and counts stay.
 
-    The generation of an edited spec is recorded as observed, since kstatus (Helm with `--wait`, Flux) waits for that. A
-    status that the Go operator wrote has no observed generation, and then kstatus does not wait. If an older release
-    wrote a condition into another list, the condition moves to its present list.
+    The generation of an edited spec is recorded as observed, since kstatus (Helm with `--wait`, Flux) waits until the
+    generation is observed. A status that the Go operator wrote has no observed generation, and then kstatus does not
+    wait. If an older release wrote a condition into another list, the condition moves to its present list.
     """
     status, generation = conditions.written_to(job.status), job.metadata.generation
     if status.observed_generation in (0, generation):
@@ -223,8 +223,9 @@ def seconds_until_due(
 ) -> float:
     """Return for how many seconds a status without an event may wait before it is written.
 
-    With 0 or less, it is written now. *The first status*: if it only reports that the job was created, it may wait for
-    `first_status_period`. Often the pods run before that time is over, and one status write can report both.
+    If the result is 0 or less, the status is written now. *The first status*: if it only reports that the job was
+    created, it may wait for `first_status_period`. Often the pods run before that time is over, and one status write
+    can report both.
 
     *A status in which only counts rise*: if more replicas are active or ready, the write waits until `counts_period`
     after the last write. The change is not lost, because each plan until then computes it again. If a plan `acts`, the
@@ -300,7 +301,8 @@ def only_counts_rise(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> boo
     Clients do not wait for such a change, and it does no harm if the change is not written. The result is False in two
     cases: fewer replicas are active or ready (there may be a problem), or all workers are active (a client that scales
     a job waits for this). (A condition shows whether all replicas are ready.) Started indexes must be recorded:
-    otherwise a pod that is lost would look like a pod that never existed. The progress server writes the progress.
+    otherwise a pod that is lost would look like a pod that never existed. The progress is not compared, because the
+    progress server writes it.
     """
     if any(getattr(old, name) != getattr(new, name) for name in _COMPARED_FIELDS):
         return False

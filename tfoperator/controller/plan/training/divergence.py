@@ -1,7 +1,7 @@
 """Sets the condition Diverged: for some time, the loss that a job reports has not been a number. Pure.
 
-The condition does not fail the job: a person, or a program that waits for the condition, decides. It stays true when
-the job ends, because the result of the training is useless.
+The condition does not fail the job: a person, or a program that waits for the condition, decides. The condition stays
+true when the job ends, because the result of the training is useless.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Determines whether a job makes progress, and the actions if it doesn't. Pure.
 
 The time for `progressDeadlineSeconds` begins when all replicas run. After a restart, a suspension, or the loss of a
-pod, it begins again when all replicas run again. From then on each sign of progress resets it. Signs of progress are
-the reports of a job. If a job has never sent a report, they are new lines in the logs of the replicas that train (a
-parameter server writes no log lines for days).
+pod, it begins again when all replicas run again. From then on, the time begins again with each sign of progress. Signs
+of progress are the reports of a job. If a job has never sent a report, the signs of progress are new lines in the logs
+of the replicas that train (a parameter server writes no log lines for days).
 
 *Logs* are not watched continuously: the last lines are read after half of the deadline and at its end, and only for
 jobs with a deadline. A line's time is by its node's clock. So a line counts as new if it is new by that clock, or if it

@@ -1,8 +1,8 @@
 """The output of `plan()`: a `Plan`, whose phases hold the actions to carry out.
 
-They are plain frozen data. So a plan can be compared, printed and tested without a cluster. Some rules of execution
-depend on the object: a service comes before its pod, a PodGroup before the pods, and a TensorBoard never fails the job.
-Members of actions and phases express these rules.
+Plans and actions are plain frozen data. So a plan can be compared, printed and tested without a cluster. Some rules of
+execution depend on the object: a service comes before its pod, a PodGroup before the pods, and a TensorBoard never
+fails the job. Members of actions and phases express these rules.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StopReason(StrEnum):
 class _ObjectAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The members that all actions have: they name the object.
 
-    `replica` is None for an object that belongs to no replica, or whose labels don't name one. `required` determines
+    `replica` is None for an object that belongs to no replica, or whose labels name no replica. `required` determines
     the effect of a failure. The job can't continue without a required object, so if the API server refuses that object
     permanently, the job becomes invalid. A failure with any other object is reported once and retried, and the job
     continues.

@@ -45,7 +45,7 @@ class Unseen(msgspec.Struct, frozen=True):
 
 
 class UnkeptLogs(msgspec.Struct, frozen=True):
-    """The pods (by UID) whose logs are not in the archive yet, and the seconds that a deletion waits for them."""
+    """The pods (by UID) whose logs are not in the archive yet, and the seconds that a deletion waits for these logs."""
 
     pods: frozenset[str]
     timeout: float
@@ -94,9 +94,9 @@ class QueueGate(msgspec.Struct, frozen=True):
 
     `reason` and `message` show why the job may not have pods; for an admitted job, the message is the name of the
     ClusterQueue that gave the quota. `quota` is the number of pods for which an admitted job has quota, by replica type
-    in lower case. It is less than the number of replicas if some replicas have ended and their quota was given back.
-    `workers` is the number of workers in the spec of an admitted elastic job, because Kueue may have admitted fewer. It
-    is None for other jobs.
+    in lower case. This number is less than the number of replicas if some replicas have ended and their quota was given
+    back. `workers` is the number of workers in the spec of an admitted elastic job, because Kueue may have admitted
+    fewer. For other jobs, `workers` is None.
     """
 
     reason: str
@@ -118,13 +118,13 @@ class Observed(msgspec.Struct, frozen=True):
     status; None if this operator receives no reports. `log_lines` is None if this operator reads no logs.
     `stacks_taken` is when stacks of the job's threads were last taken (1970 if never); None if this operator takes no
     stacks. `edited_templates` names the replica types for which new pods would differ from the pods at the last sync.
-    It contains `spec.dataService` if that is true of the pods of the data service. `uncounted_types` are the replica
-    types, as the job spells them, that Kueue's quota doesn't count. `status_age` is the number of seconds since this
-    process wrote the status. `refused` maps each object that seems to belong to the job, but could not be adopted or
-    released, to the reason; decisions don't depend on this. `usage` is the job's usage from the last plan of this
-    process, which may be newer than the status. `not_created` has the reason why the API server refused to create an
-    object, by replica, or by kind for an object that all replicas need; it is None if this process has not tried to
-    create any object yet. `gate` is None unless the operator itself handles the job's Workload in Kueue.
+    `edited_templates` contains `spec.dataService` if new pods of the data service would differ. `uncounted_types` are
+    the replica types, as the job spells them, that Kueue's quota doesn't count. `status_age` is the number of seconds
+    since this process wrote the status. `refused` maps each object that seems to belong to the job, but could not be
+    adopted or released, to the reason; decisions don't depend on `refused`. `usage` is the job's usage from the last
+    plan of this process, which may be newer than the status. `not_created` has the reason why the API server refused to
+    create an object, by replica, or by kind for an object that all replicas need; it is None if this process has not
+    tried to create any object yet. `gate` is None unless the operator itself handles the job's Workload in Kueue.
     """
 
     job: TFJob
@@ -180,11 +180,11 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     The n-th restart of a replica comes `restart_delay_base * 2**(n-1)` after its program began, but at most
     `restart_delay_cap` after that. If this time is over, or the base is 0, the restart comes at once. A pod on a lost
     node is deleted by force `node_lost_margin` after the moment its graceful deletion should have been over.
-    `default_clean_pod_policy` applies to jobs that set no policy. If it is empty, too, the pods that still run when
-    such a job has ended are stopped (see `cleanup`). The first status of a job waits for `first_status_period`, so that
-    it can be written together with the second status. If only counts in a status have changed, it is written at the
-    earliest `counts_period` after the last write (see `status`). If only numbers have changed in the text about why a
-    job waits in its queue, the text is written again only after `queue_text_period`.
+    `default_clean_pod_policy` applies to jobs that set no policy. If `default_clean_pod_policy` is empty, too, the pods
+    that still run when such a job has ended are stopped (see `cleanup`). The first status of a job waits for
+    `first_status_period`, so that it can be written together with the second status. If only counts in a status have
+    changed, it is written at the earliest `counts_period` after the last write (see `status`). If only numbers have
+    changed in the text about why a job waits in its queue, the text is written again only after `queue_text_period`.
     """
 
     restart_delay_base: float
