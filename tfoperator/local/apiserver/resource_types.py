@@ -1,6 +1,6 @@
 """The resource types of the server, as data: names, scope, and the general rules that apply to each type.
 
-The other differences between kinds (defaults, validation, grace period) are in `strategies`.
+The other differences between kinds (defaults, validation, grace period) are in `objects.strategies`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ResourceType(Resource, frozen=True):
 
     @property
     def singular(self) -> str:
-        """The kind in lower case. kubectl accepts it, too."""
+        """The kind in lower case. kubectl accepts this name, too, as in `kubectl get pod`."""
         return self.kind.lower()
 
     @property

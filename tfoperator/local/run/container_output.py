@@ -74,8 +74,8 @@ class OutputPace(msgspec.Struct, frozen=True):
 def fair_shares(waiting: Mapping[K, int], lines: int) -> dict[K, int]:
     """Return how many lines each log gets in a round: all of its lines, or an equal share.
 
-    A log that has lines gets at least one line. The sum is at most `lines`. If there are more logs than `lines`, the
-    sum is one line for each log.
+    A log that has lines gets at least one line. So the sum is at most `lines`, except if more than `lines` logs have
+    lines. Then each of these logs gets one line.
     """
     shares: dict[K, int] = {}
     left = lines

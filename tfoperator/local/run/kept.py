@@ -49,12 +49,12 @@ class _Began(msgspec.Struct):
 
 
 class KeptRun(msgspec.Struct, frozen=True):
-    """One run. `result` is None before the run's end. For a run that has died it stays None.
+    """One run. `result` is None before the run's end, and also for a run that has died.
 
     `state` is the state of the result, or Running, Died, Unreadable. `ended` is when the run ended. For a run that has
-    died, it is the last time at which the run showed that it was alive. It is None while the run continues, or if the
-    time is unknown. `left` contains processes that still run after the run has died, because its guardian was killed,
-    too.
+    died, it is the last time at which the run showed that it was alive. `ended` is None while the run continues, or if
+    the time of its end is unknown. `left` contains processes that still run after the run has died, because its
+    guardian was killed, too.
     """
 
     directory: Path
@@ -155,7 +155,7 @@ def _last_sign_of_life(directory: Path) -> datetime:
 def _left(directory: Path) -> tuple[int, ...]:
     """Return the processes of a run that still run.
 
-    These are processes whose start its runtime has recorded, but not their end.
+    The run's runtime has recorded the start of these processes, but not their end.
     """
     from tfoperator.local.identity import ProcessIdentity, is_alive
     from tfoperator.local.runtime.process.cleanup.records import RECORDS as PROCESSES

@@ -54,7 +54,7 @@ class ControlPlaneFailed(Exception):
 
 
 class _Abandoned(Exception):
-    """The owner has called `abandon`: the run ends without an outcome."""
+    """Ends the lifecycle's thread after a call of `abandon`: the run ends without an outcome."""
 
 
 class RunSnapshot(NamedTuple):
@@ -102,8 +102,8 @@ class JobLifecycle:
         self._state_lock = threading.Lock()  # guards what was seen (jobs, curves, pods, events), for other threads
         self._changes = 0
         self.quiet: dict[str, float] = {}
-        """For how many seconds nothing had been written to each log when the run reached its time limit, by the path of
-        the log. It is empty if the run did not reach its time limit.
+        """The seconds from the last write to each log until the run reached its time limit, by the path of the log. The
+        dictionary is empty if the run did not reach its time limit.
         """
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
         self.operator_failed = self._later(self._fail)

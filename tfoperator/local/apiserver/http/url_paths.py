@@ -24,7 +24,8 @@ class ResourcePath(msgspec.Struct, frozen=True):
 
 
 def parse_path(raw_path: str) -> ResourcePath | None:
-    """Split a percent-encoded path; return None if it names no resource (discovery, health, invalid).
+    """Split a percent-encoded path; return None if the path names no resource: for a discovery document, a health check
+    or an invalid path.
 
     Each part is decoded after the path was split. So an encoded slash stays in its part, and can't change the path.
     """

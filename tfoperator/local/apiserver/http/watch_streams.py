@@ -151,7 +151,7 @@ class Watcher:
 async def lines_of(watcher: Watcher, *, timeout: float, bookmark_interval: float) -> AsyncGenerator[bytes, None]:
     """Yield a watcher's lines until it is closed, or until `timeout` seconds have passed.
 
-    Every `bookmark_interval` seconds, they include a bookmark, if the client has requested bookmarks.
+    If the client has requested bookmarks, one of these lines is a bookmark every `bookmark_interval` seconds.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout

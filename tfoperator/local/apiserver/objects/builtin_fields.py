@@ -28,8 +28,8 @@ Schemas = Mapping[str, Any]
 class _Type(msgspec.Struct):
     """A type with fields, such as PodSpec.
 
-    `fields` maps the name of each field to the type of its value. For a list, this is the type of the items. It is None
-    for a value without fields, such as a text.
+    `fields` maps the name of each field to the type of the field's value, or, for a list, to the type of the items. The
+    type is None for a value without fields, such as a text.
     """
 
     fields: dict[str, _Type | None]
@@ -43,7 +43,7 @@ def read_schemas() -> Schemas:
 def drop_unknown_fields(kind: str, obj: Json) -> list[str]:
     """Remove, in place, every field that an object of this built-in kind can't have. Return the paths of these fields.
 
-    `kind` is the kind, and outside of the core group a dot and the group: `Pod`, `Deployment.apps`.
+    `kind` is `Pod`, for example. For a kind outside of the core group, a dot and the group follow: `Deployment.apps`.
     An object of a kind that `builtin_schemas.json` does not contain stays unchanged.
     """
     dropped: list[str] = []

@@ -1,4 +1,5 @@
-"""Custom resources: a CRD's names, schema, printer columns and subresource. They need no apiextensions server.
+"""Custom resources: the names, schema, printer columns and subresources from a CRD. This server serves custom resources
+itself, without an apiextensions server.
 
 The schema contains the rules that OpenAPI can express. A validator in Python replaces the CRD's CEL rules. As in
 kube-apiserver, the validator runs only if the schema finds no problem.
@@ -42,8 +43,8 @@ class Column(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
 class CustomResource(msgspec.Struct, frozen=True):
     """One version of a CRD, in the form that the server needs.
 
-    If it is not the stored version, `view` converts objects from and to the stored version. `definition` is the whole
-    CRD.
+    If this version is not the stored version, `view` converts objects from and to the stored version. `definition` is
+    the whole CRD.
     """
 
     definition: Mapping[str, Any]
@@ -55,7 +56,7 @@ class CustomResource(msgspec.Struct, frozen=True):
 
 
 Conversion = Callable[[Json], Json]
-"""Converts a private copy of an object to another version."""
+"""Converts an object to another version. The function may change its argument, because it gets a private copy."""
 
 Check = Callable[[Json], object]
 """Raises StatusError for an object that passes all rules of its version but can't be converted."""
@@ -164,13 +165,13 @@ class CustomStrategy(Strategy):
         return self._schema.prune(obj)
 
     def prepare_create(self, obj: Json) -> None:
-        """Set defaults; a new object has no status."""
+        """Set defaults. Also remove the status if the CRD has the subresource `/status`."""
         if self._has_status:
             obj.pop("status", None)
         self._schema.default(obj)
 
     def prepare_update(self, new: Json, old: Json) -> None:
-        """Set defaults, and keep the old status."""
+        """Set defaults. Also keep the old status if the CRD has the subresource `/status`."""
         if self._has_status:
             keep(new, old, "status")
         self._schema.default(new)

@@ -1,4 +1,4 @@
-"""Object metadata: who may set its fields, and their valid values. The rules are the same for every kind."""
+"""Object metadata: which fields a client may set, and which values are valid. The rules are the same for every kind."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The differences between kinds in a write: defaults, fields that a write may change, validation, grace period.
 
-The general rules are in `registry`. It calls a strategy at fixed points of a create, an update and a delete, as
+The general rules are in `registry`, which calls a strategy at fixed points of a create, an update and a delete, as
 kube-apiserver does with its own registry strategies. A strategy changes only the object that it gets as an argument.
 """
 

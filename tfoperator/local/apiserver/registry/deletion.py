@@ -32,7 +32,7 @@ class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """The `meta/v1 DeleteOptions` that a request has in its body or in query parameters."""
+    """The `meta/v1 DeleteOptions` of a request, from its body or its query parameters."""
 
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None

@@ -261,8 +261,8 @@ class Registry:
     def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
         """Refuse a pod whose service account does not exist, as the admission plugin ServiceAccount does.
 
-        A pod may use the account `default` also after a client has deleted it, because a controller of Kubernetes
-        creates it again.
+        A pod may use the account `default` even if a client has deleted this account, because the account is created
+        again at once.
         """
         account = obj["spec"].get("serviceAccountName") if resource is PODS else None
         if not account or account == DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):

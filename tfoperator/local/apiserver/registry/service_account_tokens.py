@@ -63,8 +63,8 @@ class TokenIssuer:
     def issue(self, registry: Registry, namespace: str, name: str, body: Json, now: datetime) -> Json:
         """Return the TokenRequest, including its status. Raises StatusError in the same cases as kube-apiserver.
 
-        The account `default` also has tokens after a client has deleted it, because a controller of Kubernetes creates
-        it again.
+        A client can get a token of the account `default` even if this account was deleted, because the account is
+        created again at once.
         """
         try:
             spec = msgspec.convert(body, _TokenRequest).spec

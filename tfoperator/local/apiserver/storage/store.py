@@ -4,9 +4,9 @@ A snapshot of any revision in the history is the current state without the later
 lists and watches from the past all use the same bounded history. Older revisions have *expired*. A stored object is
 never changed: an update stores a new dictionary, so readers need no copies.
 
-If a type has several versions, the store keeps its objects in only one of these versions. The other versions are views.
-The store converts objects on each read and write, as kube-apiserver does. All other code uses these versions like
-separate resource types.
+If a type has several versions, the store keeps the objects of the type in only one version. The other versions are
+views: the store converts the objects on each read and write of a view, as kube-apiserver does. All other code uses
+these versions like separate resource types.
 
 The store is not thread-safe: only the server's event loop uses it, so its operations must not block.
 """
