@@ -27,7 +27,7 @@ def init_container_statuses(records: Sequence[ContainerRecord]) -> list[dict[str
 
 
 def container_statuses(records: Sequence[ContainerRecord], *, has_init: bool) -> list[dict[str, Any]]:
-    """Return the statuses of a pod's other containers, in the order of their names."""
+    """Return the statuses of the containers that are not init containers, in the order of their names."""
     ordered = sorted(records, key=lambda record: record.container.name)
     return [_container(record, ready=_running(record), has_init=has_init) for record in ordered]
 

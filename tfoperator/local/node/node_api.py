@@ -181,7 +181,7 @@ class NodeApi:
     def tokens(self, pod: LocalPod) -> Tokens:
         """Return a function that requests tokens of the pod's service account.
 
-        The tokens are bound to the pod, as a kubelet's are.
+        The tokens are bound to the pod, as the tokens that a kubelet requests.
         """
         meta = pod.metadata
         account = pod.spec.service_account_name or "default"

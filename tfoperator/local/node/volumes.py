@@ -47,8 +47,8 @@ VOLUMES = "volumes"
 _File = tuple[str, bytes, int]
 """A file of a volume: its path in the volume, its content and its mode."""
 _CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
-"""The pattern of valid claim names. API servers accept any text as the name of a claim in a pod, since the claim may
-never exist.
+"""The pattern of valid claim names. API servers accept any text as the name of a claim in a pod, because they do not
+check whether this claim exists.
 """
 
 

@@ -38,8 +38,8 @@ def parts_beneath(relative: str) -> tuple[str, ...]:
 def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterator[int]:
     """Yield a descriptor of the folder `parts` below `root`.
 
-    Missing folders are created with the permissions of `root`. Raises UnsafePath, also in place of an OSError. Its
-    message contains `shown`, by default the path of the folder.
+    Missing folders are created with the permissions of `root`. Raises UnsafePath, also in place of an OSError. The
+    message of the exception contains `shown`, by default the path of the folder.
     """
     descriptor = _open(root, parts, shown or "/".join(parts))
     try:

@@ -31,8 +31,8 @@ PULLING = "ContainerCreating"
 """The `reason` in the status of a container that waits while its image is pulled."""
 _POLL = 0.25  # seconds until a pod checks again whether a pull has ended
 _PULL_VALID_SECONDS = 30.0
-"""After a successful pull, no container starts another pull of the image within this number of seconds. Several
-containers may wait for the same pull.
+"""The number of seconds after a successful pull in which containers use the pulled image, and start no other pull of
+it. So several containers can wait for the same pull.
 """
 
 

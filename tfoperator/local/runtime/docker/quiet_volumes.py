@@ -49,7 +49,7 @@ class QuietVolumes:
 
     @contextmanager
     def starting(self, api: Any, container: str, mounts: Sequence[Mount]) -> Iterator[None]:
-        """Start `container` in this block.
+        """Protect the paths of the mounts while the `with` block starts `container`.
 
         The paths of its mounts are checked. Until the block ends, no other container can move a part of these paths.
         Raises LaunchError if a part of a volume can't be used, or if a container that could move this part can't be

@@ -17,8 +17,8 @@ from tfoperator.kube.views.pod_spec import GPU, Container, ResourceRequirements,
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod
 
 PIDS = 4096
-"""The maximum number of processes and threads of a container. Clusters commonly have such a limit for a pod. It stops a
-fork bomb.
+"""The maximum number of processes and threads of a container. Clusters commonly have such a limit for a pod. The limit
+stops a fork bomb.
 """
 NO_NEW_PRIVILEGES = "no-new-privileges"
 """The security option that keeps programs from gaining rights by set-uid."""
@@ -140,7 +140,7 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
 def _gpus(run: ContainerStart) -> dict[str, Any]:
     """Return the arguments that give the container its own GPUs.
 
-    If the GPUs of the container are not known, return as many of the engine's GPUs as it requests.
+    If the GPUs of the container are not known, request as many of the engine's GPUs as the container requests.
     """
     if run.gpus:
         return {"device_requests": [DeviceRequest(device_ids=list(run.gpus), capabilities=[["gpu"]])]}

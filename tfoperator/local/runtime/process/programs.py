@@ -104,7 +104,9 @@ class HostEnvironment:
 
 
 def placed_mounts(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-    """Return the mounts that programs find only at the mount path. For the other mounts there is a variable."""
+    """Return the mounts that must exist at their mount path. Leave out volumes of the operator, which programs find by
+    a variable.
+    """
     return tuple(mount for mount in mounts if mount.name not in _FOUND_BY_VARIABLES)
 
 

@@ -123,7 +123,7 @@ class ContainerGroup:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel has killed a process of the group because it reached the memory limit."""
+        """Whether the kernel has killed a process of the group because the group reached its memory limit."""
         return any(
             _counter(folder / name, "oom_kill") > 0
             for folder in self._folders

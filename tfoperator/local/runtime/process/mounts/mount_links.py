@@ -28,7 +28,9 @@ _Link = tuple[Path, Path]
 
 
 class LinkUser(msgspec.Struct, frozen=True):
-    """A volume of a pod that needs a link. `pod` is the UID of the pod. `key` is its namespace and name."""
+    """A volume that needs a link, and the pod of the volume. `pod` is the pod's UID, and `key` is the pod's namespace
+    and name.
+    """
 
     pod: str
     key: str
@@ -75,7 +77,9 @@ class MountLinks:
         return ""
 
     def _replace_old(self, user: LinkUser, key: _Link) -> None:
-        """Remove the link of this volume to its old content: a ConfigMap may have changed between two starts."""
+        """Remove this volume's link at the path if the link leads to the volume's old content: a ConfigMap may have
+        changed between two starts of a container.
+        """
         for other in [link for link in self._users if link[0] == key[0] and link != key]:
             if self._users[other] == {user}:
                 self._remove(other)

@@ -1,14 +1,15 @@
 """Decides where and how a container sees its volumes in its mount namespace.
 
 The module is pure: it reads the machine only through a function that the caller passes. If a mount path does not exist
-on the machine, it needs a *mount point*, an empty folder or file:
+on the machine, a *mount point* (an empty folder or file) is necessary at this path:
 
 - Below another volume, the mount point is made in that volume, as container engines do.
 - In a folder of the system (`/`, `/opt`, `/home`), the machine stays unchanged. The container sees a *mirror* of the
   folder: a folder in memory with the same entries and, in addition, the missing entry. If a program writes a file
   directly into such a folder, the file disappears when the container ends, as in a cluster.
-- In a folder of a person (a home, `/tmp`, the working directory), the mount point is made on the machine. It is removed
-  after the last container that needs it. A mirror would hide the files that programs write there.
+- In a folder of a person (a home, `/tmp`, the working directory), the mount point is made on the machine. The mount
+  point is removed after the end of the last container that needs it. A mirror would be wrong here: files that programs
+  write into it would be lost.
 """
 
 from __future__ import annotations
@@ -177,7 +178,8 @@ class _Planner:
     def _is_personal(self, place: _Place) -> bool:
         """Return whether the place is in a folder of a person, such as a home or `/tmp`.
 
-        Programs may write files there, and the person later looks for them there. A mirror would hide these files.
+        Programs may write files there, and the person later looks for them there. A mirror would be wrong here: these
+        files would be lost.
         """
         entry = place.entry
         belongs = any(_is_in(place.source, folder) for folder in self._machine.personal)
