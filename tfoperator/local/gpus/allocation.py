@@ -80,8 +80,8 @@ def asked_for(container: Container) -> int:
 def needed(pod: LocalPod) -> int:
     """Return the number of GPUs that a pod needs.
 
-    This is the sum over the pod's containers. If an init container requests more GPUs than this sum, it is the number
-    of this init container.
+    This is the sum over the pod's containers. If an init container requests more GPUs than this sum, the pod needs the
+    number of this init container.
     """
     init = [asked_for(container) for container in pod.spec.init_containers or ()]
     return max([sum(asked_for(container) for container in pod.spec.containers), *init])

@@ -79,7 +79,7 @@ def _volume_mount(mount: VolumeMount) -> dict[str, Any]:
 
 
 def _resources(container: Container) -> dict[str, Any]:
-    """Return the resources that the container got. These are always the resources in its spec."""
+    """Return the resources that the container got, which are always the resources in its spec."""
     given = container.resources
     if given is None:
         return {"resources": {}}

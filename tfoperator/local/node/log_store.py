@@ -22,7 +22,9 @@ from tfoperator.base.private_files import private_folder
 from tfoperator.local.runtime.log_files import LogFile, LogRequest
 
 _POLL_INTERVAL = 0.1
-"""Seconds between two reads of a file that a client follows. This is short for a user, and costs little CPU."""
+"""Seconds between two reads of a file that a client follows. A user does not notice such a delay, and so few reads cost
+little CPU.
+"""
 
 
 _CHUNK_SIZE = 256 * 1024
@@ -100,7 +102,7 @@ def start_of(stream: BinaryIO, times: LineTimes, tail_lines: int | None, since: 
 def _next_line(stream: BinaryIO, offset: int) -> int:
     """Return the offset of the first line that starts at or after this byte.
 
-    If there is none, return the end of the file.
+    If no line starts there, return the size of the file.
     """
     if offset == 0:
         return 0

@@ -116,8 +116,8 @@ class PodMessages:
     def finish(self) -> bool:
         """Accept no more messages.
 
-        Return whether the worker must remove the pod's object. This is so if a stop was requested and the object
-        exists.
+        Return whether the worker must remove the pod's object. The worker must remove the object if a stop was
+        requested and the object still exists.
         """
         with self._changed:
             self._done = True

@@ -37,8 +37,8 @@ LEAST = 50
 """The number of lines per round on the slowest terminal."""
 
 MOST = 2000
-"""The number of lines per round on the fastest terminal. This is more than a user can read, and the terminal is redrawn
-ten times a second.
+"""The number of lines per round on the fastest terminal. The terminal shows such a round about ten times a second,
+which is more than a user can read.
 """
 
 _SLOW_ROUND = 0.1

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
 KUBECONFIG = "kubeconfig"
-"""The file in the directory of a run with which commands reach the API server of the run. It exists while the run
+"""The file in the directory of a run with which commands reach the API server of the run. The file exists while the run
 goes on.
 """
 
 RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
-"""Files in a run's directory. They are the result, which is written at the end; the operator's log, which is locked
-until the end; and the records.
+"""Files in a run's directory. RESULT is written at the end of the run. LOG is the operator's log, which is locked until
+the end. RECORDS contains the records of the run.
 """
 
 MAX_RECORDS = 256 << 20
@@ -71,8 +71,8 @@ class KeptRun(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> RunEnd | None:
-        """The end of the run, from which the last state of its jobs is made. It is None while the run continues, or if
-        the end is unknown.
+        """The end of the run, from which the last state of the run's jobs is made. None while the run continues, or if
+        the time of the end is unknown.
         """
         if self.ended is None:
             return None

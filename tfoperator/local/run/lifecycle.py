@@ -1,8 +1,8 @@
 """Runs a run's jobs in its own thread: creates them, watches them until they have ended or must end, and stops them.
 
-This thread makes decisions, and shows nothing. It puts calls of the `RunListener` into a queue, and another thread
-makes these calls. So a slow terminal, or millions of log lines, can't delay the response to Ctrl-C, to a timeout, or to
-the end of a job.
+This thread makes decisions, and shows nothing. The thread puts calls of the `RunListener` into a queue, and another
+thread makes these calls. So a slow terminal, or millions of log lines, can't delay the response to Ctrl-C, to a
+timeout, or to the end of a job.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class RunSnapshot(NamedTuple):
 class JobLifecycle:
     """Runs objects on a control plane until their jobs have ended. Call `start` and `join` once each.
 
-    Other threads report changes to this object. Its own thread handles these reports, one after the other. For each
-    change, it puts a call of the listener into `news`. The thread that owns this object must take these calls out of
-    the queue and make them. When `join` has returned, the attributes no longer change.
+    Other threads report changes to this object. The object's own thread handles these reports, one after the other, and
+    puts a call of the listener into `news` for each change. The thread that owns this object must take these calls out
+    of the queue and make them. When `join` has returned, the attributes no longer change.
     """
 
     def __init__(
@@ -286,7 +286,9 @@ class JobLifecycle:
                 self._saw_event(event)
 
     def _later(self, handle: Callable[[T], object]) -> Callable[[T], None]:
-        """Return a function for other threads. It makes this object's thread call `handle`."""
+        """Return a function for other threads. A call of the returned function makes this object's thread call
+        `handle`.
+        """
         return lambda news: self._calls.put(partial(handle, news))
 
     def _notify(self, call: Callable[[], object]) -> None:

@@ -51,7 +51,7 @@ def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterato
 def make_beneath(root: Path, relative: str, *, folder: bool = True) -> None:
     """Make sure that a file or folder exists at `relative` below `root`.
 
-    If it does not exist, create a folder, or else an empty file. Raises UnsafePath.
+    If nothing exists there, create a folder, or, if `folder` is false, an empty file. Raises UnsafePath.
     """
     parts = parts_beneath(relative)
     *folders, last = parts or (".",)

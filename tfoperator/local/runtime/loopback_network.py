@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 
 _PORT_RANGE = range(20000, 30000)
-"""The range of the loopback ports. It is below the ephemeral ranges of Linux (32768-60999) and of macOS and IANA
+"""The range of the loopback ports. The range is below the ephemeral ports of Linux (32768-60999) and of macOS and IANA
 (49152-65535).
 """
 

@@ -85,8 +85,8 @@ def openapi_v2_protobuf() -> bytes:
 
     kubectl needs this document to validate an object of `kind: List`. For each item of the list, kubectl looks for the
     kind in the document. It doesn't check the item if the document lacks the kind. If the document contained kinds,
-    kubectl would also compute strategic merge patches from it. Then the document would have to describe how each list
-    is merged.
+    kubectl would also compute strategic merge patches from it. For these patches, the document would have to describe
+    how each list is merged.
     """
     info = _text(1, _INFO_OBJECT["title"]) + _text(2, _INFO_OBJECT["version"])
     return _text(1, "2.0") + _bytes(2, info) + _bytes(8, b"")  # the field numbers of OpenAPIv2.proto; 8 is the paths

@@ -1,4 +1,4 @@
-"""The parser of URL paths. It is pure. Only this module contains the layout of Kubernetes' paths."""
+"""The parser of URL paths. The parser is pure. Only this module contains the layout of Kubernetes' paths."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A `Watcher` collects a line for each change in the store. The HTTP response of the watch takes these lines and sends
 them. Both run in the server's event loop, so the watcher misses no change between the initial state and the first
-change that it observes. If an object begins to match the selection, the watch sends ADDED. If it stops matching, the
-watch sends DELETED.
+change that it observes. If an object begins to match the selection, the watch sends ADDED. If an object no longer
+matches, the watch sends DELETED.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The fields of the built-in kinds at every depth, and the removal of fields that Kubernetes doesn't have.
 
-kube-apiserver decodes a body into Go structs, so it never stores an unknown field. It lists the unknown fields in a
-warning, or refuses the write if the client asked for strict validation, as kubectl does by default.
+kube-apiserver decodes a body into Go structs, so it never stores an unknown field. kube-apiserver lists the unknown
+fields in a warning. If the client requests strict validation, as kubectl does by default, kube-apiserver refuses the
+write.
 """
 
 from __future__ import annotations

@@ -79,7 +79,9 @@ def _section(obj: Json, field: str) -> None:
 
 
 class _SpecAndStatus(Strategy):
-    """A kind whose status can be changed only through /status. Its subclasses differ only in the methods below."""
+    """A kind whose status can be changed only through /status. The subclasses differ only in the attributes and methods
+    below.
+    """
 
     problems: Callable[[Json], Iterable[FieldProblem]] = staticmethod(lambda _: ())
     """Yields the problems of a defaulted object."""

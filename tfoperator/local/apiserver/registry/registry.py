@@ -178,7 +178,7 @@ class Registry:
         return self._store_update(resource, current, new, options, warnings)
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> WriteResult:
-        """Remove an object. If it has a grace period or finalizers, only set its `deletionTimestamp`."""
+        """Remove an object. If the object has a grace period or finalizers, only set its `deletionTimestamp`."""
         current = self.get(resource, namespace, name)
         options.check(resource, current)
         strategy = self._strategies[resource]
@@ -310,9 +310,9 @@ def _uid_problems(new: Json, old: Json) -> Iterable[errors.FieldProblem]:
 
 
 def _nothing_holds(obj: Json) -> bool:
-    """Return whether an object that is being deleted can be removed.
+    """Return whether an object can be removed.
 
-    It can if its grace period is over and it has no finalizers.
+    The object can be removed if it is being deleted, its grace period is over, and it has no finalizers.
     """
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds"):

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: `POST serviceaccounts/NAME/token`. A kubelet requests them for its pods.
+"""Tokens of service accounts: `POST serviceaccounts/NAME/token`. A kubelet requests these tokens for its pods.
 
 Each run of the server has its own keys. The server publishes the public keys as kube-apiserver does (OpenID Connect
 discovery), so the receiver of a token can verify the token. The server itself does not accept these tokens in requests:

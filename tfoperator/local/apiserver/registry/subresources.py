@@ -177,7 +177,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: da
 
 
 def _with_condition(pod: Json, condition: Json) -> Json:
-    """Return the pod with this condition. It replaces the present condition of the same type."""
+    """Return the pod with this condition, which replaces the pod's present condition of the same type."""
     status = pod.setdefault("status", {})
     others = [other for other in status.get("conditions") or () if other.get("type") != condition["type"]]
     status["conditions"] = [*others, condition]

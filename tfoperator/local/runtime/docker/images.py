@@ -160,7 +160,8 @@ class Images:
 def pull_policy(container: Container) -> str:
     """Return the container's pull policy.
 
-    If it has none, return Kubernetes' default: Always for `latest`, IfNotPresent for other tags.
+    If the container has no pull policy, return Kubernetes' default: Always for the tag `latest`, IfNotPresent for other
+    tags.
     """
     return container.image_pull_policy or ("Always" if _is_latest(container.image) else "IfNotPresent")
 

@@ -40,8 +40,8 @@ path.
 """
 
 _NOT_INHERITED = {TF_CONFIG, DATA_SERVICE, "KUBECONFIG", JAX_BIND_ADDRESS, *PROCESS_VARIABLES}
-"""Variables that containers don't inherit from this process. They would connect a container's program to other
-processes, or to a cluster.
+"""Variables that containers don't inherit from this process. Such a variable would connect a container's program to
+other processes, or to a cluster.
 """
 
 
@@ -81,7 +81,7 @@ class HostEnvironment:
         return environment
 
     def _coordinator(self, run: ContainerStart) -> dict[str, str]:
-        """Return the variables for JAX's coordinator, with its address on this machine.
+        """Return the variables for JAX's coordinator, with the coordinator's address on this machine.
 
         The address consists of two variables, the host and the port. So it can only be rewritten if both are read
         together. By default, JAX listens on every network interface. Here it listens only at the loopback address, as
@@ -124,7 +124,8 @@ def mount_variable(mount: Mount) -> str:
 def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment that every container inherits.
 
-    It has the variables of this machine. This interpreter is the first on PATH, and Python does not buffer its output.
+    The environment has the variables of `environ`. The folder of this interpreter is the first on PATH, and a setting
+    for Python switches off the buffering of output.
     """
     base = {name: value for name, value in environ.items() if name not in _NOT_INHERITED}
     interpreter = str(Path(sys.executable).parent)

@@ -30,7 +30,7 @@ RECORDS = "processes"
 OWNER_FILE = "owner"
 """The file that identifies the process that made the records."""
 _GUARDIAN_SECONDS = 8.0
-"""The time in seconds that a guardian may take after its run has ended. Its grace period is 5 s."""
+"""The time in seconds that a guardian may take after its run has ended. The grace period of this guardian is 5 s."""
 
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Symbolic links at mount paths. They replace mounts of volumes where the machine permits no mount namespaces.
+"""Symbolic links at mount paths. The links replace mounts of volumes if the machine permits no mount namespaces.
 
 All processes of the machine see a link. So a path can belong to only one volume at a time. Pods that mount the same
 folder at the same path share a link. The link is kept until the last of these pods has ended. A pod that mounts another
@@ -44,7 +44,7 @@ class PathTaken(Exception):
 class MountLinks:
     """The links that this run has made, and the pods that use them. Thread-safe.
 
-    `records` is the folder in which the links are recorded. It may be created later.
+    `records` is the folder in which the links are recorded. The folder may be created later.
     """
 
     def __init__(self, records: Path) -> None:

@@ -65,20 +65,22 @@ class MountHost(msgspec.Struct, frozen=True):
     personal: tuple[str, ...] = ()
     """Folders that belong to a person, even if root owns them: the home, and the folder in which programs start."""
     needed: tuple[str, ...] = ()
-    """Folders of this machine that a container needs. They stay visible if a volume is mounted above them."""
+    """Folders of this machine that a container needs. These folders stay visible if a volume is mounted at a folder
+    above them.
+    """
 
 
 class MountPoint(msgspec.Struct, frozen=True):
     """An empty folder or file on which a volume is mounted.
 
-    It must be made, with the folders above it, or be kept if it exists.
+    The mount point and missing folders above it must be made. An existing mount point must be kept.
     """
 
     path: str
     folder: bool = True
     volume: str = ""
-    """The volume's folder in which the mount point is made. It is "" if the mount point is made on the machine, and
-    must be removed again.
+    """The volume's folder in which the mount point is made. "" means that the mount point is made on the machine,
+    outside of volumes, and must be removed again.
     """
 
 
@@ -101,9 +103,9 @@ class MountPlan(msgspec.Struct, frozen=True):
 
 
 def plan_mounts(mounts: Sequence[Mount], machine: MountHost) -> MountPlan:
-    """Return the plan for the mounts of a container. The paths of their sources must contain no symbolic links.
+    """Return the plan for the mounts of a container. The path `source` of each mount must contain no symbolic links.
 
-    Raises LaunchError. Its message names the volume and the path.
+    Raises LaunchError, with a message that names the volume and the path.
     """
     planner = _Planner(machine)
     paths = [_normal(mount.mount_path) for mount in mounts]

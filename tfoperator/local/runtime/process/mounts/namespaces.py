@@ -50,7 +50,7 @@ class Namespaces:
     def refusal(self) -> str:
         """Why this machine permits no mount namespaces.
 
-        It is "" if the machine permits them. The first call takes some 20 ms.
+        The reason is "" if the machine permits mount namespaces. The first call takes some 20 ms.
         """
         if not self._wanted:
             return "mount namespaces are switched off"
