@@ -73,7 +73,8 @@ class StoredObject:
 
 
 class StoreChange(msgspec.Struct, eq=False, gc=False):
-    """One event. `old` is None for an added object, `new` is None for a deleted object; `last` is the newest state.
+    """One change of an object, from which watches make their events. `old` is None for an added object, `new` is None
+    for a deleted object; `last` is the newest state.
 
     For a deletion, `last` is the last state, with the revision of the deletion.
     """
@@ -178,7 +179,9 @@ class Store:
         return self._shown(resource, stored)
 
     def delete(self, resource: ResourceType, key: str, final: dict[str, Any] | None = None) -> StoredObject:
-        """Remove an existing object. `final` is its state in the event, by default the state in the store."""
+        """Remove an existing object. `final` is the object's state in the event of the deletion, by default the state
+        in the store.
+        """
         shelf = self._shelf(resource)
         old = shelf.objects.pop(key)
         obj = old.copy() if final is None else self._to_store(resource, final)

@@ -148,8 +148,8 @@ def find_program(name: str, environment: Mapping[str, str], directory: Path) -> 
 
 CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 _NO_DEVICE = "-1"
-"""An index that is never valid. CUDA shows only the devices that come before the first invalid index, so it shows no
-device. An empty value means the same to CUDA, but some programs treat it as unset.
+"""An index that is never valid. CUDA shows only the devices that come before the first invalid index, so with this
+value it shows no device. An empty value means the same to CUDA, but some programs treat it as unset.
 """
 
 

@@ -89,7 +89,8 @@ def remove_records(records: Path) -> None:
 
 
 def kill_recorded(records: Path) -> list[str]:
-    """Kill the process groups that a crashed agent left behind; return the labels of their containers.
+    """Kill the process groups that a crashed agent left behind. Return the names of the containers to which the groups
+    belonged.
 
     The function also removes the agent's links and mount points. A process that has the ID of an ended process, but
     another start time, is not killed.
