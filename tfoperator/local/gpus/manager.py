@@ -27,7 +27,7 @@ from tfoperator.local.runtime.protocol import LocalPod
 logger = logging.getLogger(__name__)
 
 FOLDER = Path("/tmp/tfoperator-gpus")
-"""The folder with the lock files. It is not in TMPDIR, because TMPDIR differs between users."""
+"""The folder with the lock files. The folder is not in TMPDIR, because TMPDIR differs between users."""
 _FOLDER_MODE = 0o1777
 _LOCK_FILE_MODE = 0o644  # flock(2) needs only read access
 

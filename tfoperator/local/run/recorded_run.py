@@ -32,7 +32,7 @@ _LOOK_SECONDS = 0.5
 class RecordedRun:
     """An API server with the objects and the logs of a run.
 
-    The server runs while the `with` block runs. It starts no pods, and changes no file of the run.
+    The server runs while the `with` block runs. The server starts no pods, and changes no file of the run.
     """
 
     def __init__(self, run_dir: Path, *, clock: Clock | None = None) -> None:

@@ -1,9 +1,10 @@
 """The streams of a pod that the node agent provides.
 
-They are its log, its stacks, a command that runs beside a container (`exec`), and the output of a container from now on
-(`attach`). `exec` and `attach` use a WebSocket with the messages of Kubernetes' `v5.channel.k8s.io` and
-`v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or the container ends, the server ends
-the command and all processes that the command has started. All of this runs in the server's event loop.
+These streams are the pod's log, the stacks of its threads, a command that runs beside a container (`exec`), and the
+output of a container from now on (`attach`). `exec` and `attach` use a WebSocket with the messages of Kubernetes'
+`v5.channel.k8s.io` and `v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or the container
+ends, the server ends the command and all processes that the command has started. All of this runs in the server's event
+loop.
 """
 
 from __future__ import annotations

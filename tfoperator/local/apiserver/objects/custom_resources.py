@@ -151,8 +151,8 @@ class CustomStrategy(Strategy):
         validator: Validator | None,
         convertible: Check | None = None,
     ) -> None:
-        """With `has_status` the CRD has the subresource `/status`, so writes to the object's own path do not change the
-        status.
+        """`has_status` means that the CRD has the subresource `/status`. Then writes to the object's own path do not
+        change the status.
         """
         self._schema = schema
         self._status_schema = schema.only("status")
