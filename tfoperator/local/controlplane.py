@@ -55,8 +55,8 @@ replica of an operator in a cluster writes at most 25 per second. Here there is 
 """
 
 _MAX_STALLED_PODS = 10_000
-"""The maximum number of stalled pods whose stacks are taken. It is large enough for all pods of a job: they run on
-this machine, and each writes its stacks to a separate file.
+"""The maximum number of stalled pods whose stacks are taken. The limit is large enough for all pods of a job: all pods
+run on this machine, and the stacks of each pod are written to a separate file.
 """
 
 _DEFAULT_PS_IMAGE = "tensorflow/tensorflow"
@@ -92,7 +92,7 @@ archive (if any), and the logs of the containers.
 
 
 class ServedPage(msgspec.Struct, frozen=True):
-    """The function that makes the page, and the receiver of its links.
+    """The function that makes the page, and the receiver of the links to the page.
 
     `on_link` is called with each link that opens the page. Any thread may call it.
     """
@@ -230,7 +230,7 @@ class ControlPlane:
             self._page.hold()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
-        """Pass the progress that was read from a pod's output to the operator. Do nothing if `progress` was not set.
+        """Give the operator a progress report that was made from a pod's output. Do nothing if `progress` was not set.
 
         Any thread may call it.
         """

@@ -27,7 +27,9 @@ logger = logging.getLogger(__name__)
 PEAKS_EVERY = 10.0
 """Seconds between two measurements without a reader. The meter may miss a peak that is shorter than this."""
 FRESH = 1.0
-"""Seconds for which a measurement serves all readers. Over a shorter window, the rates would be too inexact."""
+"""Seconds for which a measurement serves all readers. With measurements in shorter intervals, the rates would be too
+inexact.
+"""
 _READ_TIMEOUT = 5.0
 _STOP_TIMEOUT = 5.0
 

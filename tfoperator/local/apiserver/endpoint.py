@@ -1,4 +1,6 @@
-"""The address of an embedded API server. It is reserved before the server exists, so clients can be created first."""
+"""The address of an embedded API server. The address is reserved before the server exists, so clients can be created
+first.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from tfoperator.local.runtime.loopback_network import LOOPBACK
 class ReservedEndpoint:
     """A reserved address on loopback.
 
-    It has its own certificate and token. The API server listens there, and closes the socket when it stops. Immutable,
-    thread-safe. If a client connects before the server has started, its connection waits.
+    Each reserved address has its own certificate and token. The API server listens at the address, and closes the
+    socket when the server stops. Immutable, thread-safe. If a client connects before the server has started, its
+    connection waits.
     """
 
     def __init__(self, port: int = 0) -> None:

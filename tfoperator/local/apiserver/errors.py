@@ -171,7 +171,7 @@ def no_such_resource() -> StatusError:
 
 
 class NoSuchPage(StatusError):
-    """A 404 for a path outside of the API's groups. Its body is text, not a Status."""
+    """A 404 for a path outside of the API's groups. The body of the response is text, not a Status."""
 
     TEXT = "404 page not found\n"
 

@@ -1,6 +1,6 @@
 """The resource types of the server, as data: names, scope, and the general rules that apply to each type.
 
-The other differences between kinds (defaults, validation, grace period) are in `strategies`.
+The other differences between kinds (defaults, validation, grace period) are in `objects.strategies`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ class ResourceType(Resource, frozen=True):
     """One resource type.
 
     - `generation`: metadata.generation counts the changes of all members but metadata and status.
-    - `custom`: a CRD defines the type. It has no strategic merge patch, and a write to /status changes only the status.
+    - `custom`: a CRD defines the type. Custom types have no strategic merge patch, and a write to /status changes only
+      the status.
     - `unconditional_update`: a PUT may lack the resourceVersion.
     - `returns_deleted`: the response to a DELETE is the object, and not a Status.
     - `delete_collection`: one request can delete all objects of a namespace, or a selection of them.
-    - `verbs`: the verbs that clients may use. It is empty if clients may use all verbs.
+    - `verbs`: the verbs that clients may use. Without entries, clients may use all verbs.
     - `fields`: the paths that field selectors may use, in addition to metadata.name and metadata.namespace.
     """
 
@@ -51,7 +52,7 @@ class ResourceType(Resource, frozen=True):
 
     @property
     def singular(self) -> str:
-        """The kind in lower case. kubectl accepts it, too."""
+        """The kind in lower case. kubectl accepts this name, too, as in `kubectl get pod`."""
         return self.kind.lower()
 
     @property
@@ -126,7 +127,9 @@ CRDS = ResourceType(
     short_names=("crd", "crds"), categories=("api-extensions",), generation=True,
     verbs=("get", "list", "watch"), subresources=("status",),
 )  # fmt: skip
-"""The definitions of the custom types that the server serves. Clients read from them which fields exist."""
+"""The definitions of the custom types that the server serves. Clients read the definitions to find the fields of a
+type.
+"""
 
 
 def _empty(group: str, version: str, kind: str, plural: str, *short_names: str, **rules: Any) -> ResourceType:
@@ -147,8 +150,8 @@ EMPTY = (
     _empty("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", "netpol"),
     _empty("storage.k8s.io", "v1", "StorageClass", "storageclasses", "sc", namespaced=False),
 )
-"""Kinds of which this server has no objects. Clients can't create such objects. But the first screens of k9s and
-Headlamp list these kinds, and show an error if a cluster does not serve them.
+"""Kinds that the server serves only as empty lists: clients can't create objects of these kinds. The first screens of
+k9s and Headlamp request the lists, and show an error if the cluster does not serve such a kind.
 """
 
 BUILTIN = (

@@ -1,8 +1,8 @@
 """The embedded API server: an HTTP server on loopback.
 
 A single thread handles all requests. A pool of threads reads logs. The server keeps everything in memory until it
-stops. It listens only on loopback. Every request needs the bearer token, because any user of the machine can connect to
-a loopback port.
+stops. The server listens only on loopback. Every request needs the bearer token, because any user of the machine can
+connect to a loopback port.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class EmbeddedApiServer(HttpServer):
     def stop(self) -> None:
         """End all watches and logs, complete the requests that are in progress, and wait for the threads. Idempotent.
 
-        If a reader of logs hangs, the method stops waiting for it after some seconds.
+        The method waits at most some seconds for the threads that read logs, because a reader may hang.
         """
         super().stop()
         if self._begun:

@@ -2,7 +2,8 @@
 
 To start a control plane in the foreground, run `python -m tfoperator.local.daemon STATE_DIRECTORY PORT RUNTIME
 [--allow-privileged] [--enforce-limits]`. The process holds a lock while it runs, so a state directory can't have two
-control planes. When the control plane is ready, the process records its own identity (process ID and start time) there.
+control planes. When the control plane is ready, the process records its own identity (process ID and start time) in the
+state directory.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def serve(
     If the standard output of the process is `daemon.log` of the state directory, the process truncates this file after
     it has taken the lock. If another process holds the lock, the file stays unchanged.
 
-    Raises OSError or RuntimeUnavailable if it can't start.
+    Raises OSError or RuntimeUnavailable if the control plane can't start.
     """
     state.create()
     with state.lock.open("w") as lock:

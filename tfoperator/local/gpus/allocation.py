@@ -56,7 +56,7 @@ def links_between(gpus: Iterable[Gpu]) -> Links:
 def visible(gpus: Sequence[Gpu], cuda_visible_devices: str | None) -> tuple[Gpu, ...]:
     """Return the devices that CUDA shows with this CUDA_VISIBLE_DEVICES, in the order of the variable.
 
-    Return all devices if it is not set.
+    Return all devices if the variable is not set.
     """
     if cuda_visible_devices is None:
         return tuple(gpus)
@@ -80,7 +80,8 @@ def asked_for(container: Container) -> int:
 def needed(pod: LocalPod) -> int:
     """Return the number of GPUs that a pod needs.
 
-    This is the sum of its containers, or the number of its largest init container if that is more.
+    This is the sum over the pod's containers. If an init container requests more GPUs than this sum, the pod needs the
+    number of this init container.
     """
     init = [asked_for(container) for container in pod.spec.init_containers or ()]
     return max([sum(asked_for(container) for container in pod.spec.containers), *init])

@@ -27,7 +27,7 @@ from tfoperator.local.runtime.protocol import LocalPod
 logger = logging.getLogger(__name__)
 
 FOLDER = Path("/tmp/tfoperator-gpus")
-"""The folder with the lock files. It is not in TMPDIR, because TMPDIR differs between users."""
+"""The folder with the lock files. The folder is not in TMPDIR, because TMPDIR differs between users."""
 _FOLDER_MODE = 0o1777
 _LOCK_FILE_MODE = 0o644  # flock(2) needs only read access
 
@@ -41,7 +41,7 @@ class DeviceLocks:
         self._complained = False
 
     def try_all(self, devices: Iterable[str]) -> set[str]:
-        """Lock the given devices that no other process has locked; return the devices that this process may use now.
+        """Lock each device that no other process has locked. Return the devices that this process holds now.
 
         If the lock file of a device can't be opened, the device counts as locked. The first such error is logged.
         """
@@ -127,7 +127,7 @@ class NotEnoughGpus(Exception):
 class GpuManager:
     """Allocates the GPUs of this machine to pods, and measures their use.
 
-    Thread-safe. It calls NVML only after `open()`. `close()` releases everything.
+    Thread-safe. The manager calls NVML only after `open()`. `close()` releases everything.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class GpuManager:
         self._visible = (os.environ if environ is None else environ).get(CUDA_VISIBLE_DEVICES)
         self._nvml: Nvml | None = None
         self.problem = ""
-        """The reason, for the user, why pods can't have GPUs of their own. It is empty if they can."""
+        """The reason, for the user, why pods can't have GPUs of their own. Empty if pods can have GPUs."""
         self._manages = False  # whether there are devices, which are allocated to containers or hidden from them
         self._gpus: tuple[Gpu, ...] = ()
         self._links: Links = {}
@@ -155,7 +155,7 @@ class GpuManager:
         self._device_locks = DeviceLocks(locks)
 
     def open(self) -> None:
-        """Find the GPUs. It never fails: if there are no GPUs, `problem` contains the reason."""
+        """Find the GPUs. The call never raises: if there are no GPUs, `problem` contains the reason."""
         try:
             self._nvml = self._library()
         except NoGpus as error:

@@ -18,7 +18,7 @@ from tfoperator.local.gpus.allocation import Gpu
 logger = logging.getLogger(__name__)
 
 _DEVICES = Path("/proc/driver/nvidia/gpus")
-"""The driver's list of devices. It exists even without the library."""
+"""The driver's list of devices. The driver provides this list even if the library is missing."""
 
 
 class NoGpus(Exception):

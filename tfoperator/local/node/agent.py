@@ -146,7 +146,7 @@ class NodeAgent:
     def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> SideCommand:
         """Return how to run a command, for example of `kubectl exec`, beside the program of a running container.
 
-        Raises LaunchError. Its message contains the reason.
+        Raises LaunchError, with the reason as its message.
         """
         with self._lock:
             workers = tuple(self._workers.values())

@@ -153,7 +153,8 @@ class ContainerRecord:
     state: State = NOT_STARTED
     last: ContainerStateTerminated | None = None
     identity: ContainerIdentity | None = None
-    """The container's identity in the last attempt that has started. It stays until the next attempt begins."""
+    """The container's identity in the last attempt that has started. This value is kept until the next attempt begins.
+    """
     last_identity: ContainerIdentity | None = None
     """The container's identity in the attempt that ended with `last`."""
     restarts: int = 0

@@ -27,7 +27,7 @@ def init_container_statuses(records: Sequence[ContainerRecord]) -> list[dict[str
 
 
 def container_statuses(records: Sequence[ContainerRecord], *, has_init: bool) -> list[dict[str, Any]]:
-    """Return the statuses of a pod's other containers, in the order of their names."""
+    """Return the statuses of the containers that are not init containers, in the order of their names."""
     ordered = sorted(records, key=lambda record: record.container.name)
     return [_container(record, ready=_running(record), has_init=has_init) for record in ordered]
 
@@ -79,7 +79,7 @@ def _volume_mount(mount: VolumeMount) -> dict[str, Any]:
 
 
 def _resources(container: Container) -> dict[str, Any]:
-    """Return the resources that the container got. These are always the resources in its spec."""
+    """Return the resources that the container got, which are always the resources in its spec."""
     given = container.resources
     if given is None:
         return {"resources": {}}

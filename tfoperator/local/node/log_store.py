@@ -22,7 +22,9 @@ from tfoperator.base.private_files import private_folder
 from tfoperator.local.runtime.log_files import LogFile, LogRequest
 
 _POLL_INTERVAL = 0.1
-"""Seconds between two reads of a file that a client follows. This is short for a user, and costs little CPU."""
+"""Seconds between two reads of a file that a client follows. A user does not notice such a delay, and so few reads cost
+little CPU.
+"""
 
 
 _CHUNK_SIZE = 256 * 1024
@@ -42,8 +44,8 @@ the longer a log grows, the less exact the times of its lines are.
 class LineTimes:
     """Samples of the size of one log over time. Thread-safe. Later samples never change the time of a line.
 
-    The time of a line is the time of the first sample that includes the line. So it is too late by at most the time
-    between two samples.
+    The time of a line is the time of the first sample that includes the line. So a line's time is too late, but by at
+    most the time between two samples.
     """
 
     def __init__(self) -> None:
@@ -72,13 +74,15 @@ class LineTimes:
             self._times.append(max(now.timestamp(), self._times[-1] if self._times else 0.0))
 
     def written(self, offset: int) -> datetime:
-        """Return when the line that starts at this byte was written. The byte must be before the last sample."""
+        """Return when the line that starts at this byte was written. The last sample must include this byte."""
         with self._lock:
             index = min(bisect_right(self._sizes, offset), len(self._sizes) - 1)
             return datetime.fromtimestamp(self._times[index] if index >= 0 else 0.0, UTC)
 
     def offset_at(self, since: datetime) -> int:
-        """Return the log's size in bytes before this time. Lines that start after this size were written later."""
+        """Return the log's size in bytes at the last sample before `since`. Lines that start at this byte or later have
+        the time `since` or a later time.
+        """
         with self._lock:
             index = bisect_left(self._times, since.timestamp())
             return self._sizes[index - 1] if index else 0
@@ -98,7 +102,7 @@ def start_of(stream: BinaryIO, times: LineTimes, tail_lines: int | None, since: 
 def _next_line(stream: BinaryIO, offset: int) -> int:
     """Return the offset of the first line that starts at or after this byte.
 
-    If there is none, return the end of the file.
+    If no line starts there, return the size of the file.
     """
     if offset == 0:
         return 0
@@ -244,7 +248,9 @@ class LogStore:
         return self._read(self._find(wanted), wanted)
 
     def note_times(self) -> None:
-        """Record the size of each log. Lines that were written since the last call get this time."""
+        """Record the size of each log at the present time. Lines that were written since the last call get the present
+        time.
+        """
         with self._lock:
             growing = tuple(self._growing)
         ended = set()

@@ -1,8 +1,8 @@
 """The node agent's requests to the API server: bind, report, finalise, look up, record events.
 
 A pod's worker must continue after any response of the server, so the functions here don't raise errors. If a write may
-succeed later, they retry it for a few seconds. If a write is pointless, because the object does not exist any more or
-was replaced, they silently drop the write. They log other errors.
+succeed later, the function retries the write for a few seconds. If a write is pointless, because the object does not
+exist any more or was replaced, the function silently drops the write. Other errors are logged.
 """
 
 from __future__ import annotations
@@ -168,7 +168,9 @@ class NodeApi:
         )
 
     def sources(self, namespace: str) -> Sources:
-        """Return a function that reads ConfigMaps and Secrets of a namespace. It reads each object only once."""
+        """Return a function that reads ConfigMaps and Secrets of a namespace. This function reads each object of the
+        namespace only once.
+        """
         cached: dict[tuple[str, str], Data | None] = {}
 
         def look_up(kind: str, name: str) -> Data | None:
@@ -181,7 +183,7 @@ class NodeApi:
     def tokens(self, pod: LocalPod) -> Tokens:
         """Return a function that requests tokens of the pod's service account.
 
-        The tokens are bound to the pod, as a kubelet's are.
+        The tokens are bound to the pod, as the tokens that a kubelet requests.
         """
         meta = pod.metadata
         account = pod.spec.service_account_name or "default"

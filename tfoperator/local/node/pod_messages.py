@@ -16,9 +16,9 @@ SHORTEST_TERMINATION = 0.3
 """The minimum time from the deletion of a running pod to the removal of its object, in seconds. A shorter grace period
 takes precedence.
 
-A kubelet takes about as long. The reason is `kubectl delete`: it gets the object, lists, and starts a watch, all within
-120 ms. Then it waits for the end of the object, which it identifies by its name. If a new object with this name were
-created within this time, kubectl would wait for the end of the new object, forever.
+A kubelet takes about as long. The minimum is necessary for `kubectl delete`, which gets the object, lists, and starts a
+watch, all within 120 ms. Then it waits for the end of the object, which it identifies by its name. If a new object with
+this name were created within this time, kubectl would wait for the end of the new object, forever.
 """
 
 
@@ -116,8 +116,8 @@ class PodMessages:
     def finish(self) -> bool:
         """Accept no more messages.
 
-        Return whether the worker must remove the pod's object. This is so if a stop was requested and the object
-        exists.
+        Return whether the worker must remove the pod's object. The worker must remove the object if a stop was
+        requested and the object still exists.
         """
         with self._changed:
             self._done = True

@@ -45,7 +45,8 @@ def node_labels(name: str) -> dict[str, str]:
 def node_conditions(now: str) -> list[dict[str, str]]:
     """Return the conditions of a running node.
 
-    The conditions of pressure are always False: the agent does not measure it, and never evicts pods.
+    The conditions of pressure (`MemoryPressure`, for example) are always False: the agent does not measure pressure,
+    and never evicts pods.
     """
     conditions = (*_HEALTHY, ("Ready", "True", "AgentReady"))
     times = {"lastHeartbeatTime": now, "lastTransitionTime": now}

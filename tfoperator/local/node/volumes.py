@@ -1,4 +1,4 @@
-"""Volumes are directories under the run directory. They are filled in the same manner as by the kubelet.
+"""Volumes are directories under the run directory. The agent fills volumes in the same manner as a kubelet.
 
 The runtime decides how containers access volumes: see `runtime.process` and `runtime.docker`. If a volume can never be
 provided, the container fails to start: the volume is not silently left empty.
@@ -47,8 +47,8 @@ VOLUMES = "volumes"
 _File = tuple[str, bytes, int]
 """A file of a volume: its path in the volume, its content and its mode."""
 _CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
-"""The pattern of valid claim names. API servers accept any text as the name of a claim in a pod, since the claim may
-never exist.
+"""The pattern of valid claim names. API servers accept any text as the name of a claim in a pod, because they do not
+check whether this claim exists.
 """
 
 
@@ -192,8 +192,8 @@ class VolumeManager:
 class SharedFolders:
     """Folders that pods with the same content share.
 
-    Each folder exists until the last of its pods has ended. Thread-safe. The name of a folder is a hash of its content,
-    so the content never changes: new content of a ConfigMap gets a new folder.
+    Each folder exists until the last of its pods has ended. Thread-safe. The name of a folder is a hash of the files
+    that belong in it. So a ConfigMap with new content gets a new folder, and existing folders keep their content.
     """
 
     def __init__(self, root: Path) -> None:

@@ -37,8 +37,8 @@ LEAST = 50
 """The number of lines per round on the slowest terminal."""
 
 MOST = 2000
-"""The number of lines per round on the fastest terminal. This is more than a user can read, and the terminal is redrawn
-ten times a second.
+"""The number of lines per round on the fastest terminal. The terminal shows such a round about ten times a second,
+which is more than a user can read.
 """
 
 _SLOW_ROUND = 0.1
@@ -74,8 +74,8 @@ class OutputPace(msgspec.Struct, frozen=True):
 def fair_shares(waiting: Mapping[K, int], lines: int) -> dict[K, int]:
     """Return how many lines each log gets in a round: all of its lines, or an equal share.
 
-    A log that has lines gets at least one line. The sum is at most `lines`. If there are more logs than `lines`, the
-    sum is one line for each log.
+    A log that has lines gets at least one line. So the sum is at most `lines`, except if more than `lines` logs have
+    lines. Then each of these logs gets one line.
     """
     shares: dict[K, int] = {}
     left = lines

@@ -1,8 +1,8 @@
 """The end of a run, and the state of its jobs and pods after this end. Pure.
 
-The last state of a TFJob that a run has seen may be a running state: the run stops and deletes the TFJob, and does not
-read it again. This module writes the end of the run into the TFJob. So the page and the commands, which read the TFJob,
-need no special case for a run that has ended.
+When a run reads a TFJob for the last time, the TFJob may still be running: the run then stops and deletes the TFJob,
+and does not read it again. This module writes the end of the run into the TFJob. So the page and the commands, which
+read the TFJob, need no special case for a run that has ended.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class JobRun:
         return RunResult(RunOutcome.FAILED, seconds, str(self._run_dir), (), self._began, message=message)
 
     def _show_all(self, reader: OutputReader, plane: ControlPlane) -> None:
-        """Show changes and lines, until everything has stopped and all of it has been shown."""
+        """Show changes and lines, until the run has stopped and all its changes and lines have been shown."""
         ended = False
         while not ended or reader.more or not self._news.empty():
             ended = self._lifecycle.ended  # read before the news: once it is true, nothing more is written or sent

@@ -22,8 +22,8 @@ from tfoperator.local.run.records import RunRecords
 logger = logging.getLogger(__name__)
 
 _SECONDS = 0.25
-"""Seconds between two updates of the log's modification time, which show that the run is alive. The records are written
-at most as often, so they may lack the newest changes if the run is killed.
+"""Seconds between two updates of the log's modification time, which show that the run is alive. The records, too, are
+written at most once in this time. So they may lack the newest changes if the run is killed.
 """
 
 _MAX_SHARE = 0.05

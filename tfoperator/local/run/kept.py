@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
 KUBECONFIG = "kubeconfig"
-"""The file in the directory of a run with which commands reach the API server of the run. It exists while the run
+"""The file in the directory of a run with which commands reach the API server of the run. The file exists while the run
 goes on.
 """
 
 RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
-"""Files in a run's directory. They are the result, which is written at the end; the operator's log, which is locked
-until the end; and the records.
+"""Files in a run's directory. RESULT is written at the end of the run. LOG is the operator's log, which is locked until
+the end. RECORDS contains the records of the run.
 """
 
 MAX_RECORDS = 256 << 20
@@ -49,12 +49,12 @@ class _Began(msgspec.Struct):
 
 
 class KeptRun(msgspec.Struct, frozen=True):
-    """One run. `result` is None before the run's end. For a run that has died it stays None.
+    """One run. `result` is None before the run's end, and also for a run that has died.
 
     `state` is the state of the result, or Running, Died, Unreadable. `ended` is when the run ended. For a run that has
-    died, it is the last time at which the run showed that it was alive. It is None while the run continues, or if the
-    time is unknown. `left` contains processes that still run after the run has died, because its guardian was killed,
-    too.
+    died, it is the last time at which the run showed that it was alive. `ended` is None while the run continues, or if
+    the time of its end is unknown. `left` contains processes that still run after the run has died, because its
+    guardian was killed, too.
     """
 
     directory: Path
@@ -71,8 +71,8 @@ class KeptRun(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> RunEnd | None:
-        """The end of the run, from which the last state of its jobs is made. It is None while the run continues, or if
-        the end is unknown.
+        """The end of the run, from which the last state of the run's jobs is made. None while the run continues, or if
+        the time of the end is unknown.
         """
         if self.ended is None:
             return None
@@ -155,7 +155,7 @@ def _last_sign_of_life(directory: Path) -> datetime:
 def _left(directory: Path) -> tuple[int, ...]:
     """Return the processes of a run that still run.
 
-    These are processes whose start its runtime has recorded, but not their end.
+    The run's runtime has recorded the start of these processes, but not their end.
     """
     from tfoperator.local.identity import ProcessIdentity, is_alive
     from tfoperator.local.runtime.process.cleanup.records import RECORDS as PROCESSES

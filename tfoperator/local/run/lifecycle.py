@@ -1,8 +1,8 @@
 """Runs a run's jobs in its own thread: creates them, watches them until they have ended or must end, and stops them.
 
-This thread makes decisions, and shows nothing. It puts calls of the `RunListener` into a queue, and another thread
-makes these calls. So a slow terminal, or millions of log lines, can't delay the response to Ctrl-C, to a timeout, or to
-the end of a job.
+This thread makes decisions, and shows nothing. The thread puts calls of the `RunListener` into a queue, and another
+thread makes these calls. So a slow terminal, or millions of log lines, can't delay the response to Ctrl-C, to a
+timeout, or to the end of a job.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ControlPlaneFailed(Exception):
 
 
 class _Abandoned(Exception):
-    """The owner has called `abandon`: the run ends without an outcome."""
+    """Ends the lifecycle's thread after a call of `abandon`: the run ends without an outcome."""
 
 
 class RunSnapshot(NamedTuple):
@@ -69,9 +69,9 @@ class RunSnapshot(NamedTuple):
 class JobLifecycle:
     """Runs objects on a control plane until their jobs have ended. Call `start` and `join` once each.
 
-    Other threads report changes to this object. Its own thread handles these reports, one after the other. For each
-    change, it puts a call of the listener into `news`. The thread that owns this object must take these calls out of
-    the queue and make them. When `join` has returned, the attributes no longer change.
+    Other threads report changes to this object. The object's own thread handles these reports, one after the other, and
+    puts a call of the listener into `news` for each change. The thread that owns this object must take these calls out
+    of the queue and make them. When `join` has returned, the attributes no longer change.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class JobLifecycle:
         self._state_lock = threading.Lock()  # guards what was seen (jobs, curves, pods, events), for other threads
         self._changes = 0
         self.quiet: dict[str, float] = {}
-        """For how many seconds nothing had been written to each log when the run reached its time limit, by the path of
-        the log. It is empty if the run did not reach its time limit.
+        """The seconds from the last write to each log until the run reached its time limit, by the path of the log. The
+        dictionary is empty if the run did not reach its time limit.
         """
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
         self.operator_failed = self._later(self._fail)
@@ -286,7 +286,9 @@ class JobLifecycle:
                 self._saw_event(event)
 
     def _later(self, handle: Callable[[T], object]) -> Callable[[T], None]:
-        """Return a function for other threads. It makes this object's thread call `handle`."""
+        """Return a function for other threads. A call of the returned function makes this object's thread call
+        `handle`.
+        """
         return lambda news: self._calls.put(partial(handle, news))
 
     def _notify(self, call: Callable[[], object]) -> None:

@@ -18,7 +18,7 @@ _TRUNCATED_LINE = b"... the program has emptied its log, as `> /dev/stderr` does
 
 
 class UnreadLog:
-    """The part of a log that was read from its file, but that `take` has not returned yet. Not thread-safe."""
+    """The lines of one log that `take` has not returned yet. Not thread-safe."""
 
     def __init__(self, log: LogFile) -> None:
         self.log = log
@@ -68,7 +68,7 @@ class UnreadLog:
         return self._complete.count(b"\n")
 
     def take(self, most: int, *, newest: bool = False) -> tuple[int, list[str]]:
-        """Return how many lines were skipped before, and up to `most` lines.
+        """Return up to `most` lines, and before them the number of lines that were skipped since the last call.
 
         With `newest`, take the newest lines, and skip the lines before them. Otherwise take the next lines.
         """
@@ -130,7 +130,9 @@ class UnreadLog:
         self._rest = rest
 
     def _pass_over(self, target: int) -> None:
-        """Count the lines that end before `target`. Of the line that contains `target`, keep the part that was read."""
+        """Skip the content before the position `target`, and count the lines that end there. Keep the start of the line
+        that contains `target`.
+        """
         self._skipped += self._complete.count(b"\n")
         self._complete = b""
         while self._position < target:

@@ -1,7 +1,7 @@
 """Serves the run of another process from an API server in this process, so the commands and the page can read it.
 
-If a run has ended or died, the server shows the state at its end. If a run continues, it is read again whenever its
-records change. So watches get its changes and its end, and logs grow.
+If a run has ended or died, the server shows the state at the run's end. If the run continues, the server reads the
+records of the run again whenever they change. So watches get the changes and the end of the run, and logs grow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOOK_SECONDS = 0.5
 class RecordedRun:
     """An API server with the objects and the logs of a run.
 
-    The server runs while the `with` block runs. It starts no pods, and changes no file of the run.
+    The server runs while the `with` block runs. The server starts no pods, and changes no file of the run.
     """
 
     def __init__(self, run_dir: Path, *, clock: Clock | None = None) -> None:

@@ -96,7 +96,7 @@ that failed.
 
 
 def full_disk(folders: Iterable[Path], *, root: bool | None = None) -> str:
-    """Return the first of these folders on a disk that has no free space for this user.
+    """Return the first of these folders whose disk has no free space for this user.
 
     Return "" if there is none, or if this is unknown. With `root`, the space that is reserved for root counts as free.
     The default of `root` is whether this process runs as root.
@@ -122,9 +122,11 @@ _KILL_PATTERN = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Kill
 
 
 def out_of_memory_kills(records: Iterable[str], pids: Collection[int]) -> dict[int, str]:
-    """Return the kernel's last message about each of these processes that it killed because of lack of memory. Pure.
+    """Return, by process ID, the kernel's last message about each process that the kernel killed because of lack of
+    memory. Only processes in `pids` are returned. Pure.
 
-    A record has the format `priority,number,microseconds,flags;text`, as in /dev/kmsg. Lines with its context follow.
+    A record has the format `priority,number,microseconds,flags;text`, as in /dev/kmsg. More lines, with the context of
+    the record, may follow.
     """
     messages = {}
     for record in records:

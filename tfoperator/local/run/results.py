@@ -54,8 +54,8 @@ class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of one replica.
 
     `exit_code` is from its last attempt. `last_lines` are the last lines of this attempt, if the replica failed.
-    `peak_memory` is the sum of the peak memory of its containers in bytes, over all attempts. It is None if the
-    containers ended before a measurement.
+    `peak_memory` is the sum of the peak memory of its containers in bytes, over all attempts. `peak_memory` is None if
+    the containers ended before a measurement.
     """
 
     name: str  # e.g. worker-0
@@ -71,9 +71,9 @@ class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
 class JobResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of one TFJob. `condition` is empty if the job had not ended.
 
-    `log_dir` is the directory that its TensorBoard showed, for `tensorboard --logdir`. It is empty if the job had no
-    TensorBoard, or if the directory no longer exists. `report` has the reasons why the job did not succeed, and other
-    problems. `parameters` are the parameters with which the job trained.
+    `log_dir` is the directory that the job's TensorBoard showed, for `tensorboard --logdir`. `log_dir` is empty if the
+    job had no TensorBoard, or if the directory no longer exists. `report` has the reasons why the job did not succeed,
+    and other problems. `parameters` are the parameters with which the job trained.
     """
 
     namespace: str
@@ -101,8 +101,8 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
 class RunResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of a run. `seconds` is the duration of the run. `began` is the time when it began.
 
-    `exit_code` is the command's exit code. If it is not given, it is the exit code of the outcome. `message` is the
-    reason if the run itself failed, for example because its control plane did not start.
+    `exit_code` is the command's exit code. By default, it is `outcome.exit_code`. `message` is the reason if the run
+    itself failed, for example because its control plane did not start.
     """
 
     outcome: RunOutcome
@@ -132,10 +132,10 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
 class Evidence(msgspec.Struct, frozen=True):
     """Facts from this machine about a job's replicas, in addition to their logs.
 
-    `peaks` contains the peak memory of their containers. `kernel_log` is called if a process was killed. `full_disk` is
-    called if a replica has failed; it returns the folder whose disk is full. `apart` contains replicas that could not
-    have connected to each other. `quiet` contains, by the path of a log, for how many seconds nothing had been written
-    to this log when the run reached its time limit.
+    `peaks` contains the peak memory of the replicas' containers. `kernel_log` is called if a process was killed.
+    `full_disk` is called if a replica has failed; it returns the folder whose disk is full. `apart` contains replicas
+    that could not have connected to each other. `quiet` contains, by the path of a log, for how many seconds nothing
+    had been written to this log when the run reached its time limit.
     """
 
     peaks: PeakMemory = msgspec.field(default_factory=PeakMemory)
@@ -161,8 +161,8 @@ def job_result(
 ) -> JobResult:
     """Return the result of a job.
 
-    The arguments are its last state, all of its pods, their logs, and its `log_dir` on this machine. `outcome` is the
-    run's outcome. It decides the result of a job that has not ended.
+    The arguments are the job's last state, all pods of the job, the logs of these pods, and the job's `log_dir` on this
+    machine. `outcome` is the run's outcome, which decides the result of a job that has not ended.
     """
     quiet = evidence.quiet
     end = final_condition(job)

@@ -2,9 +2,9 @@
 
 Pods that run as processes have no networks of their own. So two pods can't both have a port 2222, and no DNS server
 resolves `digits-ps-0.default.svc`. So the network gives each port of each service a loopback port, for as long as the
-service exists. It replaces the service's address in the environment and the arguments of every pod: of the pod that
-listens, and of the pods that connect. A service that selects several pods also has a name for each pod, such as
-`digits-ps-0.digits.default.svc`. Each of these names gets ports of its own.
+service exists. The network also replaces the service's address in the environment and the arguments of every pod: in
+the pod that listens, and in the pods that connect. A service that selects several pods also has a name for each pod,
+such as `digits-ps-0.digits.default.svc`. Each of these names gets ports of its own.
 
 Three rules ensure that no other program uses such a port. The port is outside the range that the kernel uses for
 outgoing connections. The TCP port is free when it is chosen. And the *UDP* port of the same number stays bound until
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 
 _PORT_RANGE = range(20000, 30000)
-"""The range of the loopback ports. It is below the ephemeral ranges of Linux (32768-60999) and of macOS and IANA
+"""The range of the loopback ports. The range is below the ephemeral ports of Linux (32768-60999) and of macOS and IANA
 (49152-65535).
 """
 

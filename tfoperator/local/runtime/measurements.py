@@ -16,7 +16,8 @@ many.
 class ContainerName(msgspec.Struct, frozen=True):
     """The name of a container of a pod.
 
-    All attempts to run a container have the same name. A container of a later pod with the same name has it, too.
+    All attempts to run a container have the same name. If a later pod has the same name as an earlier pod, their
+    containers have the same names, too.
     """
 
     namespace: str

@@ -145,7 +145,7 @@ class ContainerStart(msgspec.Struct, frozen=True):
 class SideCommand(msgspec.Struct, frozen=True):
     """A command that runs beside a container's own program, for example for `kubectl exec`.
 
-    It contains the data for its start, and callbacks for its process.
+    The object contains the data to start the command, and callbacks for the command's process.
     """
 
     program: str
@@ -246,7 +246,7 @@ class Runtime(Protocol):
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> SideCommand:
         """Return how to run a command, for example of `kubectl exec`, beside a container's own program.
 
-        Raises LaunchError. Its message contains instructions for the user.
+        Raises LaunchError, with instructions for the user in its message.
         """
 
     def measure(self) -> Sequence[Measurement]:

@@ -25,7 +25,7 @@ class RuntimeName(StrEnum):
 class RuntimeOptions(msgspec.Struct, frozen=True):
     """The chosen runtime for pods, and its settings.
 
-    Processes run with the rights of the user who starts tfoperator. They start in `work_dir`; its default is the
+    Processes run with the rights of the user who starts tfoperator. Processes start in `work_dir`, by default the
     current directory. With `enforce_limits`, processes get at most the CPU and memory of their limits. For Docker
     containers, limits are always enforced. With `allow_privileged`, containers may get the power of root over this
     machine. With `keep_volumes`, a pod's volumes are kept after the pod is removed.

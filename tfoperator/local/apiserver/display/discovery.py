@@ -45,25 +45,25 @@ VERSION = {
     "compiler": "",
     "platform": "",
 }
-"""The response of /version. It names the Kubernetes release whose behaviour this server has. Clients choose features by
-this release.
+"""The response of /version. The response names the Kubernetes release that this server imitates. Clients use only
+features that this release has.
 """
 
 _AGGREGATED_KIND = "APIGroupDiscoveryList"
 
 
 class Discovery:
-    """The discovery documents of a fixed set of resources. They are built once."""
+    """The discovery documents of a fixed set of resources. The documents are built once."""
 
     def __init__(self, resources: Sequence[ResourceType]) -> None:
-        """Build the documents. They list `resources` in this order."""
+        """Build the documents, which list `resources` in this order."""
         self._by_group: dict[str, dict[str, list[ResourceType]]] = {}
         for resource in resources:
             self._by_group.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
 
     def document(self, path: str, accept: str) -> tuple[Json, str] | None:
-        """Return the document at a path, in the form that the Accept header requests, and its content type. Return None
-        if there is no such document.
+        """Return the document at a path, and the content type of the document. The Accept header selects the form.
+        Return None if there is no such document.
         """
         wants_aggregated = f"as={_AGGREGATED_KIND}" in accept
         parts = path.strip("/").split("/")

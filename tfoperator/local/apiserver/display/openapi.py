@@ -64,8 +64,9 @@ def _references(value: Any) -> Iterator[str]:
 def _in_openapi_2(value: Any) -> Any:
     """Return a schema in the form of OpenAPI 2.
 
-    References in the result point to `#/definitions/`. In OpenAPI 3, a reference that has other members beside it is
-    inside `allOf`. In OpenAPI 2, only the reference remains, without `allOf` and without these members.
+    References in the result point to `#/definitions/`. In OpenAPI 3, a reference is inside `allOf` if the schema has
+    more members, such as a description. The result contains only the reference, because OpenAPI 2 ignores the other
+    members.
     """
     if isinstance(value, list):
         return [_in_openapi_2(item) for item in value]
@@ -82,9 +83,10 @@ def _in_openapi_2(value: Any) -> Any:
 def openapi_v2_protobuf() -> bytes:
     """Return the OpenAPI 2 document as protobuf, without any kinds.
 
-    kubectl needs this document to validate an object of `kind: List`. kubectl doesn't check those items whose kind is
-    not in the document. If the document contained kinds, kubectl would also compute strategic merge patches from it.
-    Then the document would have to describe how each list is merged.
+    kubectl needs this document to validate an object of `kind: List`. For each item of the list, kubectl looks for the
+    kind in the document. It doesn't check the item if the document lacks the kind. If the document contained kinds,
+    kubectl would also compute strategic merge patches from it. For these patches, the document would have to describe
+    how each list is merged.
     """
     info = _text(1, _INFO_OBJECT["title"]) + _text(2, _INFO_OBJECT["version"])
     return _text(1, "2.0") + _bytes(2, info) + _bytes(8, b"")  # the field numbers of OpenAPIv2.proto; 8 is the paths

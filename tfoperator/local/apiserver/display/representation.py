@@ -2,7 +2,8 @@
 watch.
 
 Whole objects are never encoded here: the response contains a copy of their stored JSON. A client that requests protobuf
-gets JSON, which client libraries accept. The server refuses only a client that accepts none of its media types (406).
+gets JSON, which client libraries accept. If a client accepts none of the server's media types, the response is an error
+(406).
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _JSON_TYPES = frozenset({"application/json", "application/*", "*/*", "applicatio
 
 
 def negotiate(accept: str) -> RequestedForm:
-    """Return the format of the first clause of an Accept header that the server supports.
+    """Return the format that an Accept header requests: the first clause of the header with a format that the server
+    supports.
 
     Raises StatusError 406 if there is no such clause.
     """

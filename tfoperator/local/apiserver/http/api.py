@@ -1,6 +1,6 @@
 """The entry point of requests.
 
-It authenticates, serves health checks and documents, and converts every error to a Status.
+`Api` authenticates clients, serves health checks and documents, and converts every error to a Status.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class ApiRequest(msgspec.Struct, frozen=True):
 
     @property
     def media_type(self) -> str:
-        """The body's media type, in lower case and without parameters. It is empty if the body has none."""
+        """The body's media type, in lower case and without parameters. Empty without a Content-Type header."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

@@ -116,7 +116,9 @@ class ExecProgram:
             self._stdin.close()
 
     def resize(self, size: bytes) -> None:
-        """Set the size of the command's terminal, if it exists, to the size of the client's terminal."""
+        """Set the size of the command's terminal to the size of the client's terminal. Do nothing for a command with
+        pipes.
+        """
         if self._terminal is None:
             return
         try:

@@ -73,7 +73,9 @@ class TokenPlaces(Places):
         self._unauthenticated: dict[Connection, asyncio.TimerHandle] = {}  # the first is the oldest
 
     def add(self, connection: Connection) -> None:
-        """Add a connection until it ends. If there are too many unauthenticated connections, end the oldest."""
+        """Add a new connection, which is unauthenticated at first. If there are already too many unauthenticated
+        connections, end the oldest.
+        """
         super().add(connection)
         while len(self._unauthenticated) >= self._max_unauthenticated:
             self.end(next(iter(self._unauthenticated)))

@@ -25,8 +25,8 @@ from tfoperator.local.usage import ContainerUsage, Usage
 from tfoperator.servers.http.messages import Answer
 
 UsageSource = Callable[[], Usage | None]
-"""Returns the current usage of the machine and its containers. It may block until a measurement is complete. It returns
-None if there is no measurement yet.
+"""Returns the current usage of the machine and its containers. The function may block until a measurement is complete.
+It returns None if there is no measurement yet.
 """
 
 _RESOURCES = {resource.plural: resource for resource in METRICS}

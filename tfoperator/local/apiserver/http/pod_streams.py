@@ -1,9 +1,10 @@
 """The streams of a pod that the node agent provides.
 
-They are its log, its stacks, a command that runs beside a container (`exec`), and the output of a container from now on
-(`attach`). `exec` and `attach` use a WebSocket with the messages of Kubernetes' `v5.channel.k8s.io` and
-`v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or the container ends, the server ends
-the command and all processes that the command has started. All of this runs in the server's event loop.
+These streams are the pod's log, the stacks of its threads, a command that runs beside a container (`exec`), and the
+output of a container from now on (`attach`). `exec` and `attach` use a WebSocket with the messages of Kubernetes'
+`v5.channel.k8s.io` and `v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or the container
+ends, the server ends the command and all processes that the command has started. All of this runs in the server's event
+loop.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ Write = Callable[[bytes], Awaitable[None]]
 """Sends data to the client. Raises ConnectionError if the client has disconnected."""
 
 _CLOSE_HEADER = {"Connection": "close"}
-"""The header that is sent with a refused upgrade: the client's next bytes may be in another protocol."""
+"""The header of a response that refuses an upgrade. The server then closes the connection, because the client's next
+bytes may already be in the protocol of the upgrade, and not in HTTP.
+"""
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _ERROR, _RESIZE, _CLOSE = 0, 3, 4, 255
@@ -168,10 +171,11 @@ async def _forward(chunks: AsyncIterator[bytes], write: Write) -> None:
 
 
 async def execute(socket: WebSocket, *, beside: SideCommand, stdin: bool, tty: bool, ending: asyncio.Event) -> None:
-    """Run a command beside a container, and send its result, unless the client disconnects or the container ends
-    before.
+    """Run a command beside a container. Send the command's output, and its exit status when it ends.
 
-    If the event `ending` is set, because the server stops, the command is killed.
+    If the client disconnects or the container ends first, the command is killed.
+
+    The command is also killed if the event `ending` is set, because the server stops.
     """
     try:
         program = await (ExecProgram.in_terminal(beside) if tty else ExecProgram.with_pipes(beside, stdin=stdin))
@@ -193,7 +197,9 @@ async def execute(socket: WebSocket, *, beside: SideCommand, stdin: bool, tty: b
 
 
 async def _refuse(socket: WebSocket, beside: SideCommand, error: OSError | ValueError) -> None:
-    """Report a failed start as a shell does: the server can find the failure only after the upgrade to a WebSocket."""
+    """Report that the command could not start, as a shell does: by a line on stderr, and exit code 126 or 127. An HTTP
+    error is no longer possible, because the connection is already a WebSocket.
+    """
     why = error.strerror if isinstance(error, OSError) else error
     missing = isinstance(error, FileNotFoundError | ValueError)
     with suppress(ConnectionError):

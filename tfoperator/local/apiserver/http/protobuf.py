@@ -35,7 +35,9 @@ class _Field(NamedTuple):
     repeated: bool = False
     is_map: bool = False
     keep_empty: bool = False
-    """Whether an empty value counts. It counts if the field is a pointer in Go, or if JSON never omits the field."""
+    """Whether the decoder keeps an empty value of this field. It does if the field is a pointer in Go, or if JSON never
+    omits the field.
+    """
 
 
 _Message = Mapping[int, _Field]
@@ -69,7 +71,7 @@ def _message(name: str) -> _Message:
 def _field(description: str) -> _Field:
     """Return a field from its text in the table, such as `conditions apps.DeploymentCondition*`.
 
-    A `!` before the type means that an empty value counts. After the type, `*` means a list, and `%` a map.
+    A `!` before the type sets `keep_empty`. After the type, `*` means a list, and `%` a map.
     """
     name, _, kind = description.rpartition(" ")
     keep_empty, kind = kind.startswith("!"), kind.removeprefix("!")

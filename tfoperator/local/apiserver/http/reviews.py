@@ -1,7 +1,8 @@
-"""Reviews: the permissions and identity of a client. A client that has the token may do everything.
+"""Reviews: objects with which a client asks for its permissions or its identity. A client with the token may do
+everything.
 
-`kubectl auth can-i`, `whoami`, and clients that check their permissions before they do something create these objects.
-The server responds to reviews, and does not store them.
+`kubectl auth can-i`, `whoami`, and clients that check their permissions before they do something create reviews. The
+server responds to reviews, and does not store them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def _own_access(spec: Json, _: str) -> Json:
 
 
 def _access_of_a_subject(spec: Json, _: str) -> Json:
-    """Allow everything to the user of this server's token, and to administrators. The server has no other rights."""
+    """Return the status of a SubjectAccessReview: the user of this server's token and administrators may do everything,
+    and all other users nothing.
+    """
     user, groups = spec.get("user"), spec.get("groups") or ()
     problems = list(_attribute_problems(spec))
     if not user and not groups:

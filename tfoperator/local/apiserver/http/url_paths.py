@@ -1,4 +1,4 @@
-"""The parser of URL paths. It is pure. Only this module contains the layout of Kubernetes' paths."""
+"""The parser of URL paths. The parser is pure. Only this module contains the layout of Kubernetes' paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class ResourcePath(msgspec.Struct, frozen=True):
 
 
 def parse_path(raw_path: str) -> ResourcePath | None:
-    """Split a percent-encoded path; return None if it names no resource (discovery, health, invalid).
+    """Split a percent-encoded path; return None if the path names no resource: for a discovery document, a health check
+    or an invalid path.
 
     Each part is decoded after the path was split. So an encoded slash stays in its part, and can't change the path.
     """

@@ -2,8 +2,8 @@
 
 A `Watcher` collects a line for each change in the store. The HTTP response of the watch takes these lines and sends
 them. Both run in the server's event loop, so the watcher misses no change between the initial state and the first
-change that it observes. If an object begins to match the selection, the watch sends ADDED. If it stops matching, the
-watch sends DELETED.
+change that it observes. If an object begins to match the selection, the watch sends ADDED. If an object no longer
+matches, the watch sends DELETED.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Watcher:
 async def lines_of(watcher: Watcher, *, timeout: float, bookmark_interval: float) -> AsyncGenerator[bytes, None]:
     """Yield a watcher's lines until it is closed, or until `timeout` seconds have passed.
 
-    Every `bookmark_interval` seconds, they include a bookmark, if the client has requested bookmarks.
+    If the client has requested bookmarks, one of these lines is a bookmark every `bookmark_interval` seconds.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout

@@ -1,7 +1,8 @@
 """The fields of the built-in kinds at every depth, and the removal of fields that Kubernetes doesn't have.
 
-kube-apiserver decodes a body into Go structs, so it never stores an unknown field. It lists the unknown fields in a
-warning, or refuses the write if the client asked for strict validation, as kubectl does by default.
+kube-apiserver decodes a body into Go structs, so it never stores an unknown field. kube-apiserver lists the unknown
+fields in a warning. If the client requests strict validation, as kubectl does by default, kube-apiserver refuses the
+write.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ Schemas = Mapping[str, Any]
 class _Type(msgspec.Struct):
     """A type with fields, such as PodSpec.
 
-    `fields` maps the name of each field to the type of its value. For a list, this is the type of the items. It is None
-    for a value without fields, such as a text.
+    `fields` maps the name of each field to the type of the field's value, or, for a list, to the type of the items. The
+    type is None for a value without fields, such as a text.
     """
 
     fields: dict[str, _Type | None]
@@ -43,7 +44,7 @@ def read_schemas() -> Schemas:
 def drop_unknown_fields(kind: str, obj: Json) -> list[str]:
     """Remove, in place, every field that an object of this built-in kind can't have. Return the paths of these fields.
 
-    `kind` is the kind, and outside of the core group a dot and the group: `Pod`, `Deployment.apps`.
+    `kind` is `Pod`, for example. For a kind outside of the core group, a dot and the group follow: `Deployment.apps`.
     An object of a kind that `builtin_schemas.json` does not contain stays unchanged.
     """
     dropped: list[str] = []

@@ -1,4 +1,5 @@
-"""Custom resources: a CRD's names, schema, printer columns and subresource. They need no apiextensions server.
+"""Custom resources: the names, schema, printer columns and subresources from a CRD. This server serves custom resources
+itself, without an apiextensions server.
 
 The schema contains the rules that OpenAPI can express. A validator in Python replaces the CRD's CEL rules. As in
 kube-apiserver, the validator runs only if the schema finds no problem.
@@ -42,8 +43,8 @@ class Column(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
 class CustomResource(msgspec.Struct, frozen=True):
     """One version of a CRD, in the form that the server needs.
 
-    If it is not the stored version, `view` converts objects from and to the stored version. `definition` is the whole
-    CRD.
+    If this version is not the stored version, `view` converts objects from and to the stored version. `definition` is
+    the whole CRD.
     """
 
     definition: Mapping[str, Any]
@@ -55,7 +56,7 @@ class CustomResource(msgspec.Struct, frozen=True):
 
 
 Conversion = Callable[[Json], Json]
-"""Converts a private copy of an object to another version."""
+"""Converts an object to another version. The function may change its argument, because it gets a private copy."""
 
 Check = Callable[[Json], object]
 """Raises StatusError for an object that passes all rules of its version but can't be converted."""
@@ -78,8 +79,9 @@ def custom_view(
 ) -> CustomResource:
     """Read a version of a CRD that is not the version `stored`.
 
-    After a conversion, the schema of the new version prunes the object and sets its defaults. `convertible` is called
-    for every write without other problems, also in a dry run. It checks that `to_stored` will not fail.
+    After a conversion, the fields that the schema of the new version lacks are removed, and the defaults of this schema
+    are set. `convertible` is called for every write without other problems, also in a dry run. `convertible` raises an
+    error if `to_stored` would fail.
     """
     versions = {version["name"]: version for version in crd["spec"]["versions"]}
     served = _read_version(crd, versions[name], validator, convertible)
@@ -149,8 +151,8 @@ class CustomStrategy(Strategy):
         validator: Validator | None,
         convertible: Check | None = None,
     ) -> None:
-        """With `has_status` the CRD has the subresource `/status`, so writes to the object's own path do not change the
-        status.
+        """`has_status` means that the CRD has the subresource `/status`. Then writes to the object's own path do not
+        change the status.
         """
         self._schema = schema
         self._status_schema = schema.only("status")
@@ -164,13 +166,13 @@ class CustomStrategy(Strategy):
         return self._schema.prune(obj)
 
     def prepare_create(self, obj: Json) -> None:
-        """Set defaults; a new object has no status."""
+        """Set defaults. Also remove the status if the CRD has the subresource `/status`."""
         if self._has_status:
             obj.pop("status", None)
         self._schema.default(obj)
 
     def prepare_update(self, new: Json, old: Json) -> None:
-        """Set defaults, and keep the old status."""
+        """Set defaults. Also keep the old status if the CRD has the subresource `/status`."""
         if self._has_status:
             keep(new, old, "status")
         self._schema.default(new)

@@ -12,7 +12,7 @@ from tfoperator.local.apiserver.objects.custom_resources import CustomResource
 
 
 def definitions(custom: Iterable[CustomResource], now: datetime) -> Iterator[Json]:
-    """Yield the CRD of each custom type once. Its status shows that it was established at this time.
+    """Yield the CRD of each custom type once. In the CRD's status, the condition Established has the time `now`.
 
     The versions of one type share a CRD.
     """

@@ -3,7 +3,7 @@
 A path is a tuple of elements in the format of `FieldsV1`: `f:NAME` is a member, `k:{...}` is the item of a list with
 these keys, and `v:VALUE` is a plain item of a set. An example is `("f:spec", "f:containers", 'k:{"name":"main"}',
 "f:image")`. A path ends at an atomic value, or at an item of a list or of a map. In the second case, the path means
-that the item exists. Lists without keys are atomic. All code in this module is pure.
+that the item exists. A list whose items can't be identified is atomic. All code in this module is pure.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _StringMap = dict[str, str] | None
 
 
 class _Typed(msgspec.Struct, rename="camel"):
-    """The base of all types in this module. Its fields are in camelCase in JSON."""
+    """The base of all types in this module. In JSON, the names of the fields are in camelCase."""
 
 
 class _Object(_Typed):

@@ -1,4 +1,4 @@
-"""Object metadata: who may set its fields, and their valid values. The rules are the same for every kind."""
+"""Object metadata: which fields a client may set, and which values are valid. The rules are the same for every kind."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def generated_name(base: str, rng: random.Random) -> str:
 def check_identity(resource: ResourceType, namespace: str, name: str, obj: Json) -> None:
     """Fill in the kind, the namespace and the name in the body from the URL.
 
-    Raises StatusError 400 if the body and the URL contradict each other. For a create, `name` is empty. Metadata that
-    only the server sets is removed from the body of a create.
+    Raises StatusError 400 if the body and the URL contradict each other. For a create, `name` is empty. Remove
+    `managedFields` and nulls from the metadata, and for a create also the fields that describe a deletion.
     """
     for field, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
         given = obj.get(field)

@@ -1,6 +1,6 @@
 """The differences between kinds in a write: defaults, fields that a write may change, validation, grace period.
 
-The general rules are in `registry`. It calls a strategy at fixed points of a create, an update and a delete, as
+The general rules are in `registry`, which calls a strategy at fixed points of a create, an update and a delete, as
 kube-apiserver does with its own registry strategies. A strategy changes only the object that it gets as an argument.
 """
 
@@ -79,7 +79,9 @@ def _section(obj: Json, field: str) -> None:
 
 
 class _SpecAndStatus(Strategy):
-    """A kind whose status can be changed only through /status. Its subclasses differ only in the methods below."""
+    """A kind whose status can be changed only through /status. The subclasses differ only in the attributes and methods
+    below.
+    """
 
     problems: Callable[[Json], Iterable[FieldProblem]] = staticmethod(lambda _: ())
     """Yields the problems of a defaulted object."""

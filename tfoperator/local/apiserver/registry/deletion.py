@@ -32,7 +32,7 @@ class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """The `meta/v1 DeleteOptions` that a request has in its body or in query parameters."""
+    """The `meta/v1 DeleteOptions` of a request, from its body or its query parameters."""
 
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
@@ -42,7 +42,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def policy(self) -> str:
-        """Background, Foreground or Orphan. It is empty if the request has no policy."""
+        """Background, Foreground or Orphan. Empty if the request has no policy."""
         if self.propagation_policy:
             return self.propagation_policy
         if self.orphan_dependents is None:
@@ -117,7 +117,7 @@ def plan_deletion(
 
 
 def _shorten(metadata: Json, grace: int, now: datetime) -> None:
-    """Apply a second DELETE. It can only shorten the grace period.
+    """Apply a second DELETE. A second DELETE can only shorten the grace period.
 
     If the shorter period is already over, the object must be removed now. In this case, the grace period becomes 1
     second, or 0 if the second DELETE requests 0.

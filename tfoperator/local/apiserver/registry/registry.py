@@ -178,7 +178,7 @@ class Registry:
         return self._store_update(resource, current, new, options, warnings)
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> WriteResult:
-        """Remove an object. If it has a grace period or finalizers, only set its `deletionTimestamp`."""
+        """Remove an object. If the object has a grace period or finalizers, only set its `deletionTimestamp`."""
         current = self.get(resource, namespace, name)
         options.check(resource, current)
         strategy = self._strategies[resource]
@@ -261,8 +261,8 @@ class Registry:
     def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
         """Refuse a pod whose service account does not exist, as the admission plugin ServiceAccount does.
 
-        A pod may use the account `default` also after a client has deleted it, because a controller of Kubernetes
-        creates it again.
+        A pod may use the account `default` even if a client has deleted this account, because the account is created
+        again at once.
         """
         account = obj["spec"].get("serviceAccountName") if resource is PODS else None
         if not account or account == DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):
@@ -310,9 +310,9 @@ def _uid_problems(new: Json, old: Json) -> Iterable[errors.FieldProblem]:
 
 
 def _nothing_holds(obj: Json) -> bool:
-    """Return whether an object that is being deleted can be removed.
+    """Return whether an object can be removed.
 
-    It can if its grace period is over and it has no finalizers.
+    The object can be removed if it is being deleted, its grace period is over, and it has no finalizers.
     """
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds"):

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: `POST serviceaccounts/NAME/token`. A kubelet requests them for its pods.
+"""Tokens of service accounts: `POST serviceaccounts/NAME/token`. A kubelet requests these tokens for its pods.
 
 Each run of the server has its own keys. The server publishes the public keys as kube-apiserver does (OpenID Connect
 discovery), so the receiver of a token can verify the token. The server itself does not accept these tokens in requests:
@@ -63,8 +63,8 @@ class TokenIssuer:
     def issue(self, registry: Registry, namespace: str, name: str, body: Json, now: datetime) -> Json:
         """Return the TokenRequest, including its status. Raises StatusError in the same cases as kube-apiserver.
 
-        The account `default` also has tokens after a client has deleted it, because a controller of Kubernetes creates
-        it again.
+        A client can get a token of the account `default` even if this account was deleted, because the account is
+        created again at once.
         """
         try:
             spec = msgspec.convert(body, _TokenRequest).spec

@@ -1,9 +1,9 @@
 """The subresources `scale`, `binding` and `eviction`.
 
 `kubectl scale` and autoscalers read and write an `autoscaling/v1 Scale`, which has the number of replicas in the same
-format for all kinds. The Scale is not stored: the server makes it from three paths in the object, which the object's
-type or CRD names. A change of the Scale is a change of the object, and all rules of the object apply. Binding and
-eviction are actions on a pod. A client requests them by creating a subresource.
+format for all kinds. The Scale is not stored: the server makes it from three values in the object. The resource type or
+the CRD names the paths of these values. A change of the Scale is a change of the object, and all rules of the object
+apply. Binding and eviction are actions on a pod. A client requests them by creating a subresource.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Spec(msgspec.Struct):
 
 
 class _Scale(msgspec.Struct):
-    """The fields that the server reads from a client's Scale. A client can't write its status."""
+    """The fields that the server reads from a client's Scale. The server ignores the status of the Scale."""
 
     spec: _Spec | None = None
 
@@ -56,7 +56,7 @@ def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, 
     """Return the object after `change` was applied to its Scale.
 
     The result is a new dictionary, which the caller must validate and store. `patch` means that the request is a PATCH.
-    In a PATCH the UID is not a precondition. A Scale without `spec.replicas` means 0, as in Go.
+    In a PATCH the UID is not a precondition. If the Scale lacks `spec.replicas`, the number of replicas is 0, as in Go.
     """
     paths = _paths(resource)
     scale = change(_scale(current, paths).copy())
@@ -177,7 +177,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: da
 
 
 def _with_condition(pod: Json, condition: Json) -> Json:
-    """Return the pod with this condition. It replaces the present condition of the same type."""
+    """Return the pod with this condition, which replaces the pod's present condition of the same type."""
     status = pod.setdefault("status", {})
     others = [other for other in status.get("conditions") or () if other.get("type") != condition["type"]]
     status["conditions"] = [*others, condition]

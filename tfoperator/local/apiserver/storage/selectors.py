@@ -1,4 +1,5 @@
-"""Label and field selectors. They are parsed once per request, and then compared with every object and watch event.
+"""Label and field selectors. The selectors of a request are parsed once, and then compared with every object and watch
+event.
 
 The grammar is the same as for kubectl's `-l` and `--field-selector`. For an invalid selector, the response is a 400
 that quotes the invalid part.

@@ -4,9 +4,9 @@ A snapshot of any revision in the history is the current state without the later
 lists and watches from the past all use the same bounded history. Older revisions have *expired*. A stored object is
 never changed: an update stores a new dictionary, so readers need no copies.
 
-If a type has several versions, the store keeps its objects in only one of these versions. The other versions are views.
-The store converts objects on each read and write, as kube-apiserver does. All other code uses these versions like
-separate resource types.
+If a type has several versions, the store keeps the objects of the type in only one version. The other versions are
+views: the store converts the objects on each read and write of a view, as kube-apiserver does. All other code uses
+these versions like separate resource types.
 
 The store is not thread-safe: only the server's event loop uses it, so its operations must not block.
 """
@@ -73,7 +73,8 @@ class StoredObject:
 
 
 class StoreChange(msgspec.Struct, eq=False, gc=False):
-    """One event. `old` is None for an added object, `new` is None for a deleted object; `last` is the newest state.
+    """One change of an object, from which watches make their events. `old` is None for an added object, `new` is None
+    for a deleted object; `last` is the newest state.
 
     For a deletion, `last` is the last state, with the revision of the deletion.
     """
@@ -178,7 +179,9 @@ class Store:
         return self._shown(resource, stored)
 
     def delete(self, resource: ResourceType, key: str, final: dict[str, Any] | None = None) -> StoredObject:
-        """Remove an existing object. `final` is its state in the event, by default the state in the store."""
+        """Remove an existing object. `final` is the object's state in the event of the deletion, by default the state
+        in the store.
+        """
         shelf = self._shelf(resource)
         old = shelf.objects.pop(key)
         obj = old.copy() if final is None else self._to_store(resource, final)

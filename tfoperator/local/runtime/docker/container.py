@@ -86,10 +86,10 @@ class DockerContainer:
         self._kill("SIGKILL")
 
     def stacks(self) -> str:
-        """Return the stacks of the Python threads of those processes that have registered for this.
+        """Return the stacks of the Python threads in the container.
 
-        For this, the method runs `python3 -m tfoperator.progress.stacks` in the container. A program registers by
-        `tfoperator.progress.stacks.register()`.
+        The method runs `python3 -m tfoperator.progress.stacks` in the container. The result contains only the processes
+        that have called `tfoperator.progress.stacks.register()`.
         """
         try:
             made = self._api.exec_create(self.id, ["python3", "-m", "tfoperator.progress.stacks"])

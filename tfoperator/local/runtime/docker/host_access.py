@@ -29,7 +29,8 @@ from tfoperator.local.runtime.protocol import HostService, LocalPod
 logger = logging.getLogger(__name__)
 
 _BRIDGE_NAME = "com.docker.network.bridge.name"
-"""The network option that sets the name of the bridge. It replaces the engine's default name."""
+"""The network option that sets the name of the bridge. Without this option, the bridge has the engine's default name.
+"""
 _ID_LENGTH = 12
 _BACKLOG = 128
 

@@ -31,8 +31,8 @@ PULLING = "ContainerCreating"
 """The `reason` in the status of a container that waits while its image is pulled."""
 _POLL = 0.25  # seconds until a pod checks again whether a pull has ended
 _PULL_VALID_SECONDS = 30.0
-"""After a successful pull, no container starts another pull of the image within this number of seconds. Several
-containers may wait for the same pull.
+"""The number of seconds after a successful pull in which containers use the pulled image, and start no other pull of
+it. So several containers can wait for the same pull.
 """
 
 
@@ -160,7 +160,8 @@ class Images:
 def pull_policy(container: Container) -> str:
     """Return the container's pull policy.
 
-    If it has none, return Kubernetes' default: Always for `latest`, IfNotPresent for other tags.
+    If the container has no pull policy, return Kubernetes' default: Always for the tag `latest`, IfNotPresent for other
+    tags.
     """
     return container.image_pull_policy or ("Always" if _is_latest(container.image) else "IfNotPresent")
 

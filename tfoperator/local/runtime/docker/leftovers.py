@@ -79,7 +79,9 @@ def _lends_its_network(container: Mapping[str, Any]) -> bool:
 
 
 def _wait_until_gone(api: Any, container: str) -> None:
-    """Wait until another process has removed an object: a network can be removed only after its last container."""
+    """Wait until a container is gone that another process is removing: the container's network can be removed only
+    after that.
+    """
     try:
         api.wait(container, timeout=_REMOVAL_SECONDS, condition="removed")
     except NotFound:
@@ -102,8 +104,9 @@ _GUARDIAN_PROGRAM = Path(__file__).with_name("guardian_main.py")
 def container_guardian(run: str) -> Guardian:
     """Return a guardian that removes the run's containers when this process ends.
 
-    If the guardian gets the message ALL_IS_REMOVED before, it removes nothing. Containers belong to the engine. So
-    without a guardian, they would continue to run after a `kill -9` of this process. See `guardian_main`.
+    If this process sends the message ALL_IS_REMOVED before its end, the guardian removes nothing. Containers belong to
+    the engine. So without a guardian, they would continue to run after a `kill -9` of this process. See
+    `guardian_main`.
     """
     # The guardian imports modules from the same folders as this process; -P leaves out the program's own folder.
     path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)

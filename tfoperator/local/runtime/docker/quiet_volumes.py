@@ -1,9 +1,9 @@
 """Prevents containers from moving a part of a volume between the check in this process and the mount by the engine.
 
-The engine resolves a path, follows links, and runs as root; it has no call that accepts an open descriptor. If a
-running container has mounted a parent folder of the path, it could create a link at the path meanwhile (as in
-CVE-2017-1002101). So running containers that could do this are paused between the check and the mount, and new
-containers that could do this start only afterwards.
+The engine resolves a path, follows links, and runs as root; it has no call that accepts an open descriptor. A running
+container that has mounted a parent folder of the path could create a link at the path after the check and before the
+mount (as in CVE-2017-1002101). So running containers that could do this are paused between the check and the mount, and
+new containers that could do this start only afterwards.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class QuietVolumes:
 
     @contextmanager
     def starting(self, api: Any, container: str, mounts: Sequence[Mount]) -> Iterator[None]:
-        """Start `container` in this block.
+        """Protect the paths of the mounts while the `with` block starts `container`.
 
         The paths of its mounts are checked. Until the block ends, no other container can move a part of these paths.
         Raises LaunchError if a part of a volume can't be used, or if a container that could move this part can't be

@@ -299,6 +299,6 @@ class DockerRuntime:
     def _name(self, pod: LocalPod, part: str) -> str:
         """Return the name that `docker ps` shows.
 
-        Its part of the UID distinguishes a pod from a later pod of the same name.
+        The name contains a part of the pod's UID, to distinguish the pod from a later pod with the same name.
         """
         return f"tfoperator-{self.run_id}-{pod.metadata.namespace}-{pod.metadata.name}-{pod.metadata.uid[:4]}-{part}"

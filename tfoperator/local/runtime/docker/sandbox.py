@@ -35,7 +35,7 @@ _NO_RIGHTS: dict[str, Any] = {
     "read_only": True,
     "pids_limit": 8,
 }
-"""The rights of the sandbox. Its program only sleeps, and needs no rights for this."""
+"""The rights of the sandbox. The program of the sandbox only sleeps, and needs no rights for this."""
 _LOAD_ADDRESS = 0x400000
 
 

@@ -1,7 +1,8 @@
 """The arguments of docker-py's `create_container` for a pod's container. Pure.
 
-The engine runs as root. It grants every right in these arguments, even a right that gives a container power over this
-machine. So a manifest that requests such a right is refused, unless the user has set `--allow-privileged`.
+The engine runs as root. The engine grants every right that these arguments request, even a right that gives a container
+power over this machine. So a manifest that requests such a right is refused, unless the user has set
+`--allow-privileged`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from tfoperator.kube.views.pod_spec import GPU, Container, ResourceRequirements,
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod
 
 PIDS = 4096
-"""The maximum number of processes and threads of a container. Clusters commonly have such a limit for a pod. It stops a
-fork bomb.
+"""The maximum number of processes and threads of a container. Clusters commonly have such a limit for a pod. The limit
+stops a fork bomb.
 """
 NO_NEW_PRIVILEGES = "no-new-privileges"
 """The security option that keeps programs from gaining rights by set-uid."""
@@ -55,7 +56,7 @@ def host_settings(
     """Return the host config: limits, mounts, rights, and the sandbox. Raises LaunchError.
 
     The container shares the network and the IPC namespace of the container `sandbox`. `cpus` is the engine's number of
-    CPUs: Docker rejects a limit above this number, but Kubernetes does not.
+    CPUs. A higher CPU limit is reduced to this number, because Docker would reject this limit. Kubernetes accepts it.
 
     With `init`, the first process is Docker's init process, which forwards signals. Otherwise the program is the first
     process. If the program then has no handler for SIGTERM, it ignores this signal, and a stop takes the whole grace
@@ -140,7 +141,7 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
 def _gpus(run: ContainerStart) -> dict[str, Any]:
     """Return the arguments that give the container its own GPUs.
 
-    If the GPUs of the container are not known, return as many of the engine's GPUs as it requests.
+    If the GPUs of the container are not known, request as many of the engine's GPUs as the container requests.
     """
     if run.gpus:
         return {"device_requests": [DeviceRequest(device_ids=list(run.gpus), capabilities=[["gpu"]])]}

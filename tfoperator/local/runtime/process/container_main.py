@@ -52,7 +52,7 @@ COMMAND = (
     os.path.dirname(__file__),
 )  # fmt: skip
 """The command that runs this program, without the program's arguments. The command imports the program as a module, so
-Python uses its cached bytecode. Python would compile a file that is run directly at each start.
+Python uses its cached bytecode. If the command ran the file directly, Python would compile the file at each start.
 """
 
 MISSING_DIRECTORY = "no-directory"
@@ -296,7 +296,7 @@ def _run(arguments: list[str]) -> None:
 def _enter(arguments: list[str]) -> None:
     """Run the mode `enter PID DIRECTORY COMMAND`.
 
-    It runs a command in the namespace of the container whose first process has the ID PID.
+    This mode runs COMMAND in the namespace of the container whose first process has the ID PID.
     """
     pid, directory, command = int(arguments[0]), arguments[1], arguments[2:]
     try:

@@ -40,8 +40,8 @@ path.
 """
 
 _NOT_INHERITED = {TF_CONFIG, DATA_SERVICE, "KUBECONFIG", JAX_BIND_ADDRESS, *PROCESS_VARIABLES}
-"""Variables that containers don't inherit from this process. They would connect a container's program to other
-processes, or to a cluster.
+"""Variables that containers don't inherit from this process. Such a variable would connect a container's program to
+other processes, or to a cluster.
 """
 
 
@@ -81,7 +81,7 @@ class HostEnvironment:
         return environment
 
     def _coordinator(self, run: ContainerStart) -> dict[str, str]:
-        """Return the variables for JAX's coordinator, with its address on this machine.
+        """Return the variables for JAX's coordinator, with the coordinator's address on this machine.
 
         The address consists of two variables, the host and the port. So it can only be rewritten if both are read
         together. By default, JAX listens on every network interface. Here it listens only at the loopback address, as
@@ -104,7 +104,9 @@ class HostEnvironment:
 
 
 def placed_mounts(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-    """Return the mounts that programs find only at the mount path. For the other mounts there is a variable."""
+    """Return the mounts that must exist at their mount path. Leave out volumes of the operator, which programs find by
+    a variable.
+    """
     return tuple(mount for mount in mounts if mount.name not in _FOUND_BY_VARIABLES)
 
 
@@ -122,7 +124,8 @@ def mount_variable(mount: Mount) -> str:
 def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment that every container inherits.
 
-    It has the variables of this machine. This interpreter is the first on PATH, and Python does not buffer its output.
+    The environment has the variables of `environ`. The folder of this interpreter is the first on PATH, and a setting
+    for Python switches off the buffering of output.
     """
     base = {name: value for name, value in environ.items() if name not in _NOT_INHERITED}
     interpreter = str(Path(sys.executable).parent)
@@ -145,8 +148,8 @@ def find_program(name: str, environment: Mapping[str, str], directory: Path) -> 
 
 CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 _NO_DEVICE = "-1"
-"""An index that is never valid. CUDA shows only the devices that come before the first invalid index, so it shows no
-device. An empty value means the same to CUDA, but some programs treat it as unset.
+"""An index that is never valid. CUDA shows only the devices that come before the first invalid index, so with this
+value it shows no device. An empty value means the same to CUDA, but some programs treat it as unset.
 """
 
 

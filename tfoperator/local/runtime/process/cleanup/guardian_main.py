@@ -29,8 +29,8 @@ _PAUSE = 0.02  # seconds: a killed process takes a moment to end
 _LINK_SUFFIX, _POINT_SUFFIX = ".link", ".point"
 """The suffixes of the files that record links and mount points."""
 POINT_MODE = stat.S_ISVTX | 0o700
-"""The permissions of a mount point that a run has made. The sticky bit marks it, because an empty folder that a person
-has made does not have this bit.
+"""The permissions of a mount point that a run has made. The sticky bit distinguishes a mount point from an empty folder
+that a person has made, which does not have this bit.
 """
 
 

@@ -30,7 +30,7 @@ RECORDS = "processes"
 OWNER_FILE = "owner"
 """The file that identifies the process that made the records."""
 _GUARDIAN_SECONDS = 8.0
-"""The time in seconds that a guardian may take after its run has ended. Its grace period is 5 s."""
+"""The time in seconds that a guardian may take after its run has ended. The grace period of this guardian is 5 s."""
 
 
 T = TypeVar("T")
@@ -89,7 +89,8 @@ def remove_records(records: Path) -> None:
 
 
 def kill_recorded(records: Path) -> list[str]:
-    """Kill the process groups that a crashed agent left behind; return the labels of their containers.
+    """Kill the process groups that a crashed agent left behind. Return the names of the containers to which the groups
+    belonged.
 
     The function also removes the agent's links and mount points. A process that has the ID of an ended process, but
     another start time, is not killed.

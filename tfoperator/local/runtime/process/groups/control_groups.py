@@ -1,8 +1,9 @@
 """Limits of containers that run as processes. The kernel's control groups enforce them: cgroups(7), version 2 or 1.
 
-The groups are made below a group that this process may write to. That is the control group of this process or, with
-version 2, an ancestor of this group that delegates its controllers, as systemd does for a user's session. If a process
-dies without removing the groups that it made, the next process that makes groups removes them.
+The groups are made below a group that this process may write to. With version 1, this is the control group of this
+process. With version 2, it can also be an ancestor of this control group, if the ancestor delegates its controllers, as
+in a user's session of systemd. If a process dies without removing the groups that it made, the next process that makes
+groups removes them.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class ContainerGroup:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel has killed a process of the group because it reached the memory limit."""
+        """Whether the kernel has killed a process of the group because the group reached its memory limit."""
         return any(
             _counter(folder / name, "oom_kill") > 0
             for folder in self._folders
@@ -259,7 +260,7 @@ def _settings(hierarchy: Hierarchy, limits: GroupLimits) -> dict[str, str]:
 
 
 _SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")
-"""The files that limit swap. They are absent if the kernel does not count swap."""
+"""The files that limit swap. The files are absent if the kernel does not count swap."""
 
 
 def _write(file: Path, value: str) -> None:

@@ -37,8 +37,8 @@ class ProcessGroup:
         self.pid = log.pid = popen.pid
         self.identity = identity
         self.peak_memory = 0
-        """The largest resident memory of one process of the group, in bytes. It is set when the process has ended. 0
-        means unknown.
+        """The largest resident memory of one process of the group, in bytes. The value is set when the group's first
+        process has ended. 0 means unknown.
         """
         self._popen = popen
         self._log = log

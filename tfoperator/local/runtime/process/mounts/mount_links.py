@@ -1,4 +1,4 @@
-"""Symbolic links at mount paths. They replace mounts of volumes where the machine permits no mount namespaces.
+"""Symbolic links at mount paths. The links replace mounts of volumes if the machine permits no mount namespaces.
 
 All processes of the machine see a link. So a path can belong to only one volume at a time. Pods that mount the same
 folder at the same path share a link. The link is kept until the last of these pods has ended. A pod that mounts another
@@ -28,7 +28,9 @@ _Link = tuple[Path, Path]
 
 
 class LinkUser(msgspec.Struct, frozen=True):
-    """A volume of a pod that needs a link. `pod` is the UID of the pod. `key` is its namespace and name."""
+    """A volume that needs a link, and the pod of the volume. `pod` is the pod's UID, and `key` is the pod's namespace
+    and name.
+    """
 
     pod: str
     key: str
@@ -42,7 +44,7 @@ class PathTaken(Exception):
 class MountLinks:
     """The links that this run has made, and the pods that use them. Thread-safe.
 
-    `records` is the folder in which the links are recorded. It may be created later.
+    `records` is the folder in which the links are recorded. The folder may be created later.
     """
 
     def __init__(self, records: Path) -> None:
@@ -75,7 +77,9 @@ class MountLinks:
         return ""
 
     def _replace_old(self, user: LinkUser, key: _Link) -> None:
-        """Remove the link of this volume to its old content: a ConfigMap may have changed between two starts."""
+        """Remove this volume's link at the path if the link leads to the volume's old content: a ConfigMap may have
+        changed between two starts of a container.
+        """
         for other in [link for link in self._users if link[0] == key[0] and link != key]:
             if self._users[other] == {user}:
                 self._remove(other)

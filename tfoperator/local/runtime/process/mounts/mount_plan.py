@@ -1,14 +1,15 @@
 """Decides where and how a container sees its volumes in its mount namespace.
 
 The module is pure: it reads the machine only through a function that the caller passes. If a mount path does not exist
-on the machine, it needs a *mount point*, an empty folder or file:
+on the machine, a *mount point* (an empty folder or file) is necessary at this path:
 
 - Below another volume, the mount point is made in that volume, as container engines do.
 - In a folder of the system (`/`, `/opt`, `/home`), the machine stays unchanged. The container sees a *mirror* of the
   folder: a folder in memory with the same entries and, in addition, the missing entry. If a program writes a file
   directly into such a folder, the file disappears when the container ends, as in a cluster.
-- In a folder of a person (a home, `/tmp`, the working directory), the mount point is made on the machine. It is removed
-  after the last container that needs it. A mirror would hide the files that programs write there.
+- In a folder of a person (a home, `/tmp`, the working directory), the mount point is made on the machine. The mount
+  point is removed after the end of the last container that needs it. A mirror would be wrong here: files that programs
+  write into it would be lost.
 """
 
 from __future__ import annotations
@@ -64,20 +65,22 @@ class MountHost(msgspec.Struct, frozen=True):
     personal: tuple[str, ...] = ()
     """Folders that belong to a person, even if root owns them: the home, and the folder in which programs start."""
     needed: tuple[str, ...] = ()
-    """Folders of this machine that a container needs. They stay visible if a volume is mounted above them."""
+    """Folders of this machine that a container needs. These folders stay visible if a volume is mounted at a folder
+    above them.
+    """
 
 
 class MountPoint(msgspec.Struct, frozen=True):
     """An empty folder or file on which a volume is mounted.
 
-    It must be made, with the folders above it, or be kept if it exists.
+    The mount point and missing folders above it must be made. An existing mount point must be kept.
     """
 
     path: str
     folder: bool = True
     volume: str = ""
-    """The volume's folder in which the mount point is made. It is "" if the mount point is made on the machine, and
-    must be removed again.
+    """The volume's folder in which the mount point is made. "" means that the mount point is made on the machine,
+    outside of volumes, and must be removed again.
     """
 
 
@@ -100,9 +103,9 @@ class MountPlan(msgspec.Struct, frozen=True):
 
 
 def plan_mounts(mounts: Sequence[Mount], machine: MountHost) -> MountPlan:
-    """Return the plan for the mounts of a container. The paths of their sources must contain no symbolic links.
+    """Return the plan for the mounts of a container. The path `source` of each mount must contain no symbolic links.
 
-    Raises LaunchError. Its message names the volume and the path.
+    Raises LaunchError, with a message that names the volume and the path.
     """
     planner = _Planner(machine)
     paths = [_normal(mount.mount_path) for mount in mounts]
@@ -177,7 +180,8 @@ class _Planner:
     def _is_personal(self, place: _Place) -> bool:
         """Return whether the place is in a folder of a person, such as a home or `/tmp`.
 
-        Programs may write files there, and the person later looks for them there. A mirror would hide these files.
+        Programs may write files there, and the person later looks for them there. A mirror would be wrong here: these
+        files would be lost.
         """
         entry = place.entry
         belongs = any(_is_in(place.source, folder) for folder in self._machine.personal)

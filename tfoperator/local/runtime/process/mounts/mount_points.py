@@ -30,7 +30,7 @@ together take some 50 ms.
 class MountPoints:
     """The mount points that pods of this run need. Thread-safe.
 
-    `records` is the folder in which the mount points are recorded. It may be created later.
+    `records` is the folder in which the mount points are recorded. The folder may be created later.
     """
 
     def __init__(self, records: Path) -> None:

@@ -22,8 +22,8 @@ from tfoperator.local.runtime.process.mounts.namespaces import Namespaces, look
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 _REPORT = "9"
-"""The descriptor to which the first program (`container_main`) writes its report. It is a copy of standard error,
-which is the log of the command. The launcher's lock on the log has a higher descriptor.
+"""The descriptor to which the first program (`container_main`) writes its report. It is a copy of standard error, so
+the report is in the log of the command. The launcher's lock on the log has a higher descriptor, so this number is free.
 """
 
 
@@ -36,7 +36,8 @@ def mounted_command(mounts: Sequence[FolderMount], needed: Sequence[Path]) -> li
     """Return the words that come before a command, and that give it these mounts.
 
     Return None if the machine permits no such mounts. The command starts in the first of the folders `needed`. All
-    these folders stay visible if a folder is mounted above them. Raises PermanentFailure. Its message names the path.
+    these folders stay visible if a folder is mounted above them. Raises PermanentFailure, with a message that names the
+    path.
     """
     if not _is_possible():
         return None

@@ -30,8 +30,8 @@ _MAX_REPORT = 65536  # bytes
 class Namespaces:
     """The mount namespaces of a runtime's containers. Thread-safe.
 
-    `records` is the folder in which the mount points are recorded. Containers start in `work_dir`. This folder, the
-    run's own folder and the folders of the running Python stay visible to them. Containers have namespaces only if
+    `records` is the folder in which the mount points are recorded. Containers start in `work_dir`. Containers always
+    see `work_dir`, the run's own folder and the folders of the running Python. Containers have namespaces only if
     `wanted` is true.
     """
 
@@ -50,7 +50,7 @@ class Namespaces:
     def refusal(self) -> str:
         """Why this machine permits no mount namespaces.
 
-        It is "" if the machine permits them. The first call takes some 20 ms.
+        The reason is "" if the machine permits mount namespaces. The first call takes some 20 ms.
         """
         if not self._wanted:
             return "mount namespaces are switched off"
@@ -89,7 +89,7 @@ class Namespaces:
 def _probe() -> str:
     """Return why the kernel refuses a mount namespace. To find out, make a namespace with a mirror of the root folder.
 
-    Return "" if it does not refuse.
+    Return "" if the kernel permits the namespace.
     """
     command = [*COMMAND, "probe"]
     try:
@@ -130,7 +130,7 @@ def _encoded(plan: MountPlan) -> list[str]:
 class NamespaceStart(msgspec.Struct, frozen=True):
     """The command that starts a program in a namespace with these mounts.
 
-    Its first program makes the mounts, and then replaces itself with the command's program.
+    This command first runs `container_main`, which makes the mounts, and then replaces itself with the program.
     """
 
     mounts: tuple[str, ...]
