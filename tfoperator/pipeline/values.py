@@ -149,7 +149,7 @@ def _chosen(what: Value, lookup: Callable[..., Any]) -> Any:
 
 
 def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
-    """Return a value in which the result of `change` replaces each operation `output`, `status`, `item` and `collect`."""
+    """Return `what`, in which results of `change` replace the operations `output`, `status`, `item` and `collect`."""
     if not isinstance(what, Value):
         return what
     if what.op in (OUTPUT, STATUS, ITEM, COLLECT):

@@ -80,7 +80,9 @@ class FolderOptions(msgspec.Struct, frozen=True):
 
 
 class DryRun(StrEnum):
-    """The value of `--dry-run`: where objects are checked without being created."""
+    """The value of `--dry-run`. With `server`, the API server also checks the objects. `client` and `server` create
+    none.
+    """
 
     NONE = "none"
     CLIENT = "client"
