@@ -75,8 +75,7 @@ def _not_loaded() -> None:
 
 
 def _words(arguments: Sequence[str]) -> list[str] | None:
-    """Return the arguments without options. Return None if a shell requests completions, which need all commands.
-    """
+    """Return the arguments without options. Return None if a shell requests completions, which need all commands."""
     if _COMPLETION_VARIABLE in os.environ:
         return None
     return [word for word in arguments if not word.startswith("-")]

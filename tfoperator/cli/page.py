@@ -55,8 +55,7 @@ class LastingPage:
     """
 
     def __init__(self, *, stays: bool) -> None:
-        """With `stays`, `stop` does not end the page: the caller must use `ended` or call `close`.
-        """
+        """With `stays`, `stop` does not end the page: the caller must use `ended` or call `close`."""
         self._stays = stays
         self._server: UiServer | None = None
 

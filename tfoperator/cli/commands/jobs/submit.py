@@ -80,9 +80,7 @@ class FolderOptions(msgspec.Struct, frozen=True):
 
 
 class DryRun(StrEnum):
-    """The value of `--dry-run`. With `server`, the API server also checks the objects. `client` and `server` create
-    none.
-    """
+    """The value of `--dry-run`: whether objects are only checked, by this program (client) or by the API server."""
 
     NONE = "none"
     CLIENT = "client"
