@@ -75,8 +75,7 @@ class InitialState(msgspec.Struct, Generic[T], frozen=True):
 
 
 class MeasuredWatch(Generic[T]):
-    """A watch that the server has accepted. The class reports the start, the events and the end of the watch to the
-    metrics.
+    """A watch that the server has accepted. Reports the watch's start, events and end to the metrics.
 
     One thread reads `batches`, and any thread may call `close()`.
     """

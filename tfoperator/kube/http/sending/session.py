@@ -252,9 +252,7 @@ class Session:
 
 
 def _headers(always: Headers, accept: str, content_type: str, authorization: str) -> Headers:
-    """Return the headers of a request. The headers for `content_type` and `authorization` are left out if they are
-    empty.
-    """
+    """Return the headers of a request. An empty `content_type` or `authorization` gives no header."""
     headers = [*always, ("Accept", accept)]
     if authorization:
         headers.append(("Authorization", authorization))
