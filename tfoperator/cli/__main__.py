@@ -14,8 +14,8 @@ _FIRST_SEARCH = 200_000
 """The number of new container objects after which the garbage collector first searches for reference cycles (700 in
 Python 3.11).
 
-A command that ends soon creates 150,000 such objects. Nearly all of them are parts of modules, which are never freed.
-With Python's default the searches took a tenth of the command's CPU time.
+A command that ends soon creates 150,000 such objects. Nearly all of these objects are parts of modules, which are never
+freed. With Python's default threshold the searches took a tenth of the command's CPU time.
 """
 
 _LATER_SEARCHES = 20_000

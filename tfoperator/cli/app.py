@@ -24,7 +24,7 @@ _COMPLETION_VARIABLE: Final = "_TFOPERATOR_COMPLETE"
 def make_app(words: Sequence[str] | None = None) -> typer.Typer:
     """Return the Typer application.
 
-    `words` are the command-line arguments without options. If they are given, only the module of the command that they
+    `words` are the command-line arguments without options. With `words`, only the module of the command that `words`
     name is imported. For every other command the application contains only the line for `--help`.
     """
     app = typer.Typer(
@@ -75,7 +75,7 @@ def _not_loaded() -> None:
 
 
 def _words(arguments: Sequence[str]) -> list[str] | None:
-    """Return the arguments without options; None if a shell requests completions, which may be for any command."""
+    """Return the arguments without options. Return None if a shell requests completions, which need all commands."""
     if _COMPLETION_VARIABLE in os.environ:
         return None
     return [word for word in arguments if not word.startswith("-")]

@@ -1,7 +1,7 @@
 """The commands of `tfoperator` by name, each with its module and its line in `--help`.
 
 The application imports only the module of the command that runs. So the start of a command takes only the time of its
-own imports. To print the list of all commands, `--help` needs none of these modules.
+own imports. `--help` prints the list of all commands from this table, without an import of their modules.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
 
 
 class CommandGroup(NamedTuple):
-    """The commands of a group, and its line in the help.
+    """The commands of a group, and the group's line in the help.
 
     `itself` is the command that runs if the user names no command of the group; by default the help of the group is
     printed.

@@ -1,4 +1,4 @@
-"""The background process of `tfoperator local up`: it runs `tfoperator.local.daemon`, and serves the page."""
+"""The background process of `tfoperator local up`, which runs `tfoperator.local.daemon` and serves the page."""
 
 from __future__ import annotations
 

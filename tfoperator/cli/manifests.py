@@ -40,8 +40,8 @@ def is_tfjob(obj: dict[str, Any]) -> bool:
 
 _OTHER_SPELLINGS = ("tensorflowjob", "tensorjob")
 _MIN_SIMILARITY = 0.75
-"""The minimum similarity (by difflib) of a misspelt kind to TFJob: TFJobs and TJob are more similar than this, TrainJob
-(0.6) is less similar.
+"""The minimum similarity (by difflib) between TFJob and a kind that counts as a misspelling of TFJob. TFJobs and TJob
+are above this minimum, TrainJob (0.6) is below.
 """
 
 
@@ -133,7 +133,7 @@ def in_namespace(manifest: Manifest, asked: str | None, default: str) -> str:
 
 
 def metadata_text(obj: dict[str, Any], field: str) -> str:
-    """Return a string field of the object's metadata, for example `name`; "" if it is missing or not a string."""
+    """Return a field of the object's metadata, for example `name`; "" if the field is missing or not a string."""
     metadata = obj.get("metadata")
     value = metadata.get(field) if isinstance(metadata, dict) else None
     return value if isinstance(value, str) else ""
@@ -152,8 +152,8 @@ _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") -> None:
     """Raise CliError if a job would never start or never end on this machine, or if an object is defined twice.
 
-    Otherwise `tfoperator run` would wait without end. `manifests` come from `checked`; `namespace` applies to objects
-    without a namespace. The error contains every reason.
+    Without this check, `tfoperator run` could wait without end. `manifests` come from `checked`; `namespace` applies to
+    objects without a namespace. The error contains every reason.
     """
     if not _NAMESPACE.fullmatch(namespace):
         raise CliError(f"--namespace: {namespace!r} is not a valid name of a namespace", "Nothing was started.")
@@ -176,7 +176,7 @@ _CLAIM = "PersistentVolumeClaim"
 
 
 def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[tuple[str, str, str]]:
-    """Yield place, kind and message for each object that a job's pods need, but that is not in any of the files.
+    """Yield the place, the kind and a message for each object that a job's pods need and that is in none of the files.
 
     In a local run, only the files create objects. Without a ConfigMap or a Secret, the pods would wait for ever.
     Without the service account, the API server refuses the pods. For a missing claim, the run uses an empty directory.

@@ -1,4 +1,4 @@
-"""Refuses files whose names show that they are neither a manifest nor a Python program, and shows how to run them."""
+"""Refuses notebooks and scripts, which are neither a manifest nor a Python program, and shows how to run them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _from_notebook(file: str) -> str:
 
 
 def _interpreter(file: str) -> str:
-    """Return the name of the interpreter in the first line of a script; "" if there is none."""
+    """Return the name of the interpreter in the first line of a script; "" if the line has no interpreter."""
     try:
         with open(file, "rb") as stream:
             first = stream.read(_BEGIN).partition(b"\n")[0].decode(errors="replace")

@@ -55,7 +55,7 @@ class LastingPage:
     """
 
     def __init__(self, *, stays: bool) -> None:
-        """With `stays`, `stop` does not end the page: the caller must then enter `ended`, or call `close`."""
+        """With `stays`, `stop` does not end the page: the caller must use `ended` or call `close`."""
         self._stays = stays
         self._server: UiServer | None = None
 
@@ -101,9 +101,9 @@ class LastingPage:
 def is_local(client: Client) -> bool:
     """Return whether the client's server is a control plane on this machine.
 
-    This is so if its address is a loopback address and its version is the version of the embedded API server. The
-    version alone is not enough, because any server can report any version. The result must be certain: for a local
-    server, the page may also show other pages at loopback addresses (TensorBoards) in frames.
+    This is so if the server has a loopback address, and reports the version of the embedded API server. The version
+    alone is not enough, because any server can report any version. The result must be certain: for a local server, the
+    page may also show other pages at loopback addresses (TensorBoards) in frames.
     """
     host = urlsplit(client.server).hostname or ""
     if host not in _LOOPBACK:

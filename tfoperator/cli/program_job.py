@@ -1,7 +1,7 @@
 """Makes the TFJob for a program that the user names instead of a manifest (`tfoperator run train.py`). No I/O.
 
-On this machine, the process runtime starts the program in the current directory. It replaces `python` in the command by
-the Python interpreter that runs tfoperator. In a cluster, the program must be in the image.
+On this machine, the process runtime starts the program in the current directory. The runtime replaces `python` in the
+command by the Python interpreter that runs tfoperator. In a cluster, the program must be in the image.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ LOCAL_IMAGE = "local/program"
 """The image of a program on this machine. This image does not exist: the process runtime does not need images."""
 
 _LONGEST_NAME = 40
-"""The maximum number of characters of a name that is made from a file name: with the suffix `-worker-9999` it must be a
-valid service name.
+"""The maximum number of characters of a name that is made from a file name: with the suffix `-worker-9999`, this name
+must be a valid name of a service.
 """
 
 LOCAL_GRACE = 10
 """The grace period of a program on this machine, in seconds.
 
-It is shorter than Kubernetes' 30 s: the user waits at the terminal, and some TensorFlow programs end only by SIGKILL.
+This period is shorter than Kubernetes' 30 s: the user waits at the terminal, and some TensorFlow programs end only by
+SIGKILL.
 """
 
 _CHECKPOINT_PATH = "/checkpoint"  # not a path of this machine: $TFOPERATOR_CHECKPOINT_DIR names the real path
@@ -49,15 +50,15 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     """The program to run, and the number of replicas.
 
     `command` is the part of the command line before the program's own `args`. If `workers` is None, the job has 1
-    worker, or no worker if a chief trains. With `elastic`, the number of workers may change between the two numbers of
-    `elastic`. Each training replica gets `gpus` GPUs; parameter servers and evaluators get no GPU. With `data_workers`,
-    the job has a data service; the service's dispatcher keeps a journal in a directory beside the checkpoints. After
-    `max_restarts` restarts the next failure of a replica ends the job. With `restart_together`, the failure of one
-    replica restarts all replicas, which programs with collective operations need. `parameters` are the parameters of a
-    Python function, for the records: only the first parameters, and only the first characters of each value. `limits`
-    has the limits of each replica, by resource. `checkpoints` is a folder of this machine for spec.checkpoint, and
-    `log_dir` the folder that a TensorBoard shows. A job without progress for `stall_seconds` is `Stalled`. Programs
-    have `grace_seconds` to end.
+    worker, or no worker if a chief trains. With `elastic`, the job is elastic, and the number of workers stays between
+    the two numbers of `elastic`. Each training replica gets `gpus` GPUs; parameter servers and evaluators get no GPU.
+    With `data_workers`, the job has a data service; the service's dispatcher keeps a journal in a directory beside the
+    checkpoints. After `max_restarts` restarts the next failure of a replica ends the job. With `restart_together`, the
+    failure of one replica restarts all replicas, which programs with collective operations need. `parameters` are the
+    parameters of a Python function, for the records: only the first parameters, and only the first characters of each
+    value. `limits` has the limits of each replica, by resource. `checkpoints` is a folder of this machine for
+    spec.checkpoint, and `log_dir` the folder that a TensorBoard shows. A job without progress for `stall_seconds` is
+    `Stalled`. Programs have `grace_seconds` to end.
     """
 
     name: str

@@ -207,7 +207,7 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
     """Return the job of a program. The first word is the program's file, the other words are its arguments.
 
     Return None if the words are manifests. On this machine, an elastic job begins with one worker for each CPU, within
-    the job's limits. For a cluster, it begins with the maximum. If processes start in another directory
+    the job's limits. For a cluster, an elastic job begins with the maximum. If processes start in another directory
     (`pods.work_dir`), the command contains the absolute path of the program. Raises CliError.
     """
     file, *args = words

@@ -1,4 +1,4 @@
-"""Runs of `tfoperator run` whose records are kept in a folder: lists the runs, and opens one of them for a command.
+"""Runs of `tfoperator run` whose records are kept in a folder: lists the runs, and opens a run for a command.
 
 In commands such as `tfoperator logs WORD`, the word names a run if `.tfoperator/runs` has a run with this name, or if
 the word contains a slash. Names of jobs contain no slash.
@@ -58,7 +58,7 @@ def _check_own(place: Path) -> None:
 
 @contextmanager
 def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None) -> Iterator[tuple[TFJobClient, str]]:
-    """Return a client and the name of the job that a word names: a job of the cluster, or a run (`RUN` or `RUN/JOB`).
+    """Return a client, and the name of the job for `word`: a job of the cluster, or of a run (`RUN` or `RUN/JOB`).
 
     Raises CliError.
     """
@@ -100,7 +100,7 @@ def client_to_change(word: str, cluster: ClusterOptions) -> Iterator[tuple[TFJob
 
 
 def _job_of(word: str, run: KeptRun, job: str, recorded: RecordedRun) -> tuple[str, str]:
-    """Return the name and the namespace of the job of a run that a word names. Raises CliError."""
+    """Return the name and the namespace of the job that `word` names. This job belongs to `run`. Raises CliError."""
     namespaces = {meta["name"]: meta["namespace"] for meta in recorded.jobs}
     if not namespaces:
         raise CliError(f"{word}: this run did not create any job", f"The log of the run: {run.directory / LOG}")

@@ -1,7 +1,7 @@
 """A client of an API server over HTTP.
 
-It sends requests and single watches on one session. Each `ListWatch` has its own session. The client also calls the
-subresources `log`, `exec` and `stacks` of pods.
+The client sends requests and single watches on one session. Each `ListWatch` has its own session. The client also calls
+the subresources `log`, `exec` and `stacks` of pods.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ EACH_EVENT = WatchPace()
 class Client(HttpVerbs):
     """A `kube.protocol.verbs.ApiClient` over HTTP.
 
-    It is also a context manager. It is thread-safe: one client per process is enough. By default the client has no rate
-    limit, as in controller-runtime since 0.21: API servers have priority and fairness, and the client waits for the
-    time in the `Retry-After` header of a 429 response. With a `limit` of a positive rate, all requests except watches
-    are limited to this rate. `request_timeout` limits the time without any byte of a response. A whole request may take
-    five times as long. Leader election uses a short `request_timeout`. `parallelism` is the maximum number of
+    A client is also a context manager, and thread-safe: one client per process is enough. By default the client has no
+    rate limit, as in controller-runtime since 0.21: API servers have priority and fairness, and the client waits for
+    the time in the `Retry-After` header of a 429 response. With a `limit` of a positive rate, all requests except
+    watches are limited to this rate. `request_timeout` limits the time without any byte of a response. A whole request
+    may take five times as long. Leader election uses a short `request_timeout`. `parallelism` is the maximum number of
     concurrent chains of requests in `send`. Do not call `send` after a fork, because its threads exist only in the
     parent process.
     """
@@ -145,12 +145,12 @@ class Client(HttpVerbs):
         since: str | int | None = None,
         timestamps: bool = False,
     ) -> ByteStream:
-        """Return the log of a container (by default of the pod's only container) up to now.
+        """Return the present log of a container (by default of the pod's only container).
 
         With `follow`, continue until the log ends. With `previous`, return the log of the container's previous run,
         before its last restart. `since` is a time in RFC 3339, or a number of seconds before the current time on the
-        server's clock. With `timestamps` each line begins with the time when it was written. Raises KubeError, for
-        example with status 400 if the container has not started.
+        server's clock. With `timestamps` each line begins with the time at which the program wrote this line. Raises
+        KubeError, for example with status 400 if the container has not started.
         """
         query = query_string(
             container=container,

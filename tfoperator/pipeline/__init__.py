@@ -1,9 +1,9 @@
 """Pipelines.
 
 A pipeline is a set of components that are connected by channels. A channel carries the output of a component to the
-components that read it. `dsl` defines pipelines, `graph` represents them as plain values, and `runner` runs the
-components in order, each once. `driver` and `store` record the inputs and outputs of every run (the lineage of the
-artifacts). The design follows the TFX RFC 20190829.
+components that read it. `dsl` defines pipelines, `graph` represents them as plain values, and `runner` runs each
+component after the components whose outputs it reads. `driver` and `store` record the inputs and outputs of every run
+(the lineage of the artifacts). The design follows the TFX RFC 20190829.
 """
 
 from tfoperator.pipeline.dsl import standard_artifacts

@@ -1,4 +1,4 @@
-"""The data of artifacts, by URI: a path of this machine, or the URL of objects (`s3://`, `gs://`, `az://`).
+"""Reads and removes the data of artifacts, by URI: a path of this machine, or the URL of objects (`s3://` ...).
 
 For objects, `exists`, `remove`, `content` and `version` may raise ObjectStoreError.
 """
@@ -57,7 +57,7 @@ def content(uri: str) -> bytes:
 
 
 def version(uri: str) -> str:
-    """Return a text that changes when the data at a URI changes. It contains names, sizes and modification times.
+    """Return a text that changes when the data at a URI changes. The text contains names, sizes and times.
 
     For a directory, the text contains all files below it, up to 10 000. For objects, it contains ETags in place of
     times. For any other URI, the text is empty.

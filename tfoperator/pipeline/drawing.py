@@ -57,8 +57,8 @@ class Picture(msgspec.Struct, frozen=True):
 def arrange(steps: Mapping[str, Sequence[str]], *, top: int = 0) -> Picture:
     """Return the position of each step, with `top` free pixels above the steps.
 
-    `steps` maps each step to its predecessors. A predecessor comes before the step, and is in a column to the left of
-    it.
+    `steps` maps each step to its predecessors. In this mapping, a predecessor comes before the step. In the picture, a
+    predecessor is in a column to the left of the step.
     """
     column: dict[str, int] = {}
     sizes: Counter[int] = Counter()
@@ -123,8 +123,8 @@ def _text(text: str) -> str:
 
 
 _STATES = {"COMPLETE": "succeeded", "CANCELED": "cancelled"}
-"""For some states of an execution in the records, the word in a drawing. For each other state, the word is the state in
-lower case, such as `failed`.
+"""The words in a drawing for some states of a recorded execution. For any other state, the word is the state in lower
+case, such as `failed`.
 """
 
 

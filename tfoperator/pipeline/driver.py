@@ -60,7 +60,7 @@ class MetadataDriver:
         self._step = step
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """Record and return a new execution of the step, or an earlier execution whose outputs are reused.
+        """Record and return an execution: its state is `CACHED` if the outputs of an earlier execution are reused.
 
         The inputs are outputs of earlier steps, or artifacts from outside of the pipeline. The URIs of new outputs
         contain the id of this run. Raises ComponentError if an input or parameter can't be determined.
@@ -199,8 +199,8 @@ def _check_names(*sides: Mapping[str, Any]) -> None:
 def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
     """Return the content of a report: the parameters, and the properties of each output of the step.
 
-    A report is the JSON document of a program that ran before the step (Kubeflow Pipelines' `preCacheCheck`). It is
-    None for a step without such a program. Raises ComponentError if the document is malformed.
+    A report is the JSON document of a program that ran before the step (Kubeflow Pipelines' `preCacheCheck`). For a
+    step without such a program, `report` is None. Raises ComponentError if the document is malformed.
     """
     if report is None:
         return {}, {}
@@ -317,8 +317,8 @@ def _execution(record: ExecutionRecord) -> Execution:
 def _still_there(earlier: ExecutionRecord) -> bool:
     """Return whether all outputs of an earlier execution can be used again.
 
-    Each output must have the state `LIVE`. If its file or object existed when the execution ended (`made`), it must
-    still exist. Outputs in the state `ABANDONED` do not count.
+    Each output must have the state `LIVE`. If the data of the output existed when the execution ended (`made`), the
+    data must still exist. Outputs in the state `ABANDONED` do not count.
     """
     counted = [record for records in earlier.outputs.values() for record in records if record.state != "ABANDONED"]
     return all(

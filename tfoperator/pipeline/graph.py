@@ -43,8 +43,9 @@ iterations.
 class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Artifacts from outside of the pipeline.
 
-    If `uri` is set (a text or a `Value`), there is a single artifact with this URI. It has these `properties`, or if
-    they are None, the properties of the first of the `artifacts`. Without `uri`, the artifacts are `artifacts`.
+    If `uri` is set (a text or a `Value`), there is a single artifact with this URI. This artifact has the given
+    `properties`. If `properties` is None, it has the properties of the first artifact in `artifacts`. Without `uri`,
+    the artifacts are `artifacts`.
     """
 
     type_name: str
@@ -138,7 +139,7 @@ class Graph(msgspec.Struct, frozen=True):
         """Return the component to launch, as far as it is known before the run.
 
         Inputs have their planned URIs. A parameter that is known only during the run is a text that shows its source,
-        such as `train.accuracy`. When the step begins, the driver replaces both.
+        such as `train.accuracy`. When the step begins, the driver replaces these URIs and texts.
         """
         inputs = {name: self._expected(source, run_id) for name, source in step.inputs.items()}
         outputs = {name: (Artifact(self.output_uri(step.name, name, run_id)),) for name in step.outputs}
@@ -180,11 +181,11 @@ def _is_late(step: Step) -> bool:
 
 
 def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: bool) -> Graph:
-    """Return the graph of some steps.
+    """Return a graph that consists of these steps.
 
-    Each step comes after the steps of its inputs; apart from this, the given order is kept. Raises ComponentError for a
-    cycle. Also raises ComponentError if a name is invalid, if two names differ only in upper and lower case, or if an
-    iteration of a loop (`train.0`) would have the name of another step.
+    Each step comes after the steps that must end before it (`Step.after`). Apart from this, the given order is kept.
+    Raises ComponentError for a cycle. Also raises ComponentError if a name is invalid, if two names differ only in
+    upper and lower case, or if an iteration of a loop (`train.0`) would have the name of another step.
     """
     _check_names(name, steps)
     by_name = {step.name: step for step in steps}
@@ -252,8 +253,8 @@ def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Co
 class Unfolded:
     """The steps of a graph, with a step for each iteration of each loop whose items are known.
 
-    While the items of a loop are not known, the pattern stands in `steps` for its iterations. The pattern can't start.
-    `wrong` has a message for each step whose loop has invalid items.
+    While the items of a loop are not known, `steps` has the pattern in place of its iterations. The pattern can't
+    start. `wrong` has a message for each step whose loop has invalid items.
     """
 
     def __init__(self, graph: Graph, lookup: Callable[[Value], Any]) -> None:

@@ -44,7 +44,7 @@ while it works.
 """
 _LOCK_SECONDS = 0.5
 """The maximum seconds to wait for the lock. A process that only checks the lock (`is_locked`) also holds the lock for a
-very short time (two system calls). The wait covers this time.
+very short time (two system calls). So a failed attempt is repeated for a time that is longer than a check.
 """
 
 _NETWORK = re.compile(r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|afs|9p|fuse\.(?!fuse-overlayfs).*")
@@ -237,7 +237,7 @@ class Home:
     def seen(self, run: RunRecord) -> RunRecord:
         """Return the run with its current state.
 
-        If it is recorded as running but has no runner any more, the state is `interrupted`.
+        The state is `interrupted` if the run is recorded as running but no longer has a runner.
         """
         if run.state != "running" or orchestrated(run):
             return run

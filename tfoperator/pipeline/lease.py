@@ -123,7 +123,7 @@ class RunLease:
     def held(self) -> bool:
         """Return whether the lease is valid by all clocks of this machine.
 
-        It uses several clocks, because some clocks stop while the machine sleeps.
+        The method uses several clocks, because some clocks stop while the machine sleeps.
         """
         since = self._since
         return since is not None and since.seconds < self._seconds
@@ -143,7 +143,7 @@ class RunLease:
             raise StoreError(late, passing=True)
 
     def release(self) -> None:
-        """Release the lease at once. If it raises StoreError, the lease expires by itself."""
+        """Release the lease at once. If this method raises StoreError, the lease expires by itself."""
         since, self._since = self._since, None
         if since is not None:
             self._store.renew_lease(self._name, self._mine.holder, 0.0)

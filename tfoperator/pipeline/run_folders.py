@@ -16,7 +16,7 @@ dot, so the folder of a step never has such a name.
 
 
 def workspace_of(run: RunRecord) -> str:
-    """Return the path of the folder that all steps of a run share. The driver makes it when the first step uses it.
+    """Return the path of the folder that all steps of a run share. The driver makes the folder on its first use.
 
     Raises ComponentError if `pipeline_root` is in an object store, because an object store has no folders.
     """

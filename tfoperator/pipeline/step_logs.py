@@ -68,7 +68,7 @@ class StepLogs:
         self._abandoned = True
 
     def check(self) -> None:
-        """Raise ComponentError if the object store refuses writes. If it does not answer, log a warning only."""
+        """Raise ComponentError if the object store refuses writes. If the store does not answer, only log a warning."""
         try:
             if self._objects is not None and (error := self._objects.check_writable()):
                 self._warn(error)

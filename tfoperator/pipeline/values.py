@@ -55,7 +55,8 @@ class Value(msgspec.Struct, frozen=True):
     - `output` (step, output): the output of a step.
     - `status` (steps): how these steps ended.
     - `item` (loop): the item of the current iteration of a loop.
-    - `collect` (depth, loop, value): a list with the value of each iteration of a loop, which is in `depth` loops.
+    - `collect` (depth, loop, value): a list with the value of each iteration of `loop`, which is nested in `depth`
+      other loops.
     - `run` (fact): a fact of the run, such as its id.
     - `list` (values) and `object` (key, value, key, value ...): a list or a mapping.
     - `first` (values): the first value that does not depend on a skipped step. `all` (values): all such values.
@@ -98,7 +99,7 @@ class Value(msgspec.Struct, frozen=True):
     def equals(self, other: Any) -> Value:
         """Return the expression `self == other`, where `other` is a value or a constant.
 
-        Python's operator `==` compares two expressions, and does not make an expression.
+        Use this method in place of `==`: the operator `==` compares two `Value` objects, and returns a bool.
         """
         return Value("==", (self, other))
 
@@ -107,7 +108,7 @@ def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
     """Return the result of a value. A constant is its own result.
 
     `lookup` returns the result of an operation such as `output`, and may raise LeftOut or NotYet. With `content=False`,
-    it returns artifacts in place of their contents. Raises ComponentError if an operation can't be computed.
+    `lookup` returns artifacts in place of their contents. Raises ComponentError if an operation can't be computed.
     """
     if not isinstance(what, Value):
         return what
@@ -148,7 +149,7 @@ def _chosen(what: Value, lookup: Callable[..., Any]) -> Any:
 
 
 def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
-    """Return a value in which each operation `output`, `status`, `item` and `collect` is replaced by `change` of it."""
+    """Return `what`, in which results of `change` replace the operations `output`, `status`, `item` and `collect`."""
     if not isinstance(what, Value):
         return what
     if what.op in (OUTPUT, STATUS, ITEM, COLLECT):
@@ -166,7 +167,7 @@ def flat(found: Any) -> Iterator[Any]:
 
 
 def sources(what: Any) -> Iterator[Any]:
-    """Yield the names of the steps on which a value depends. A name may come several times."""
+    """Yield the names of the steps on which a value depends. The same name may be yielded several times."""
     if isinstance(what, Value):
         yield from what.args[:1] if what.op == OUTPUT else what.args if what.op == STATUS else ()
         for argument in what.args:
@@ -183,8 +184,8 @@ def names_fact(what: Any, fact: str) -> bool:
 def _fact_of(what: Value, artifacts: list[Any]) -> Any:
     """Return the result of the operation `property` or `uri` for these artifacts.
 
-    It is None if the list of artifacts is empty, or if the property is missing. Raises ComponentError if the index is
-    too large.
+    The result is None if the list of artifacts is empty, or if the property is missing. Raises ComponentError if the
+    index is too large.
     """
     number, *names = what.args[1:]
     if not artifacts:

@@ -1,8 +1,8 @@
 """`tfoperator convert FILE ...`: converts older TFJobs to `kubeflow.org/v1`, and shows what happened to each field.
 
 Manifests go to standard output and notes to standard error, so that the result can be piped into kubectl. The command
-prints manifests only if it could convert every document: if a user applied only a part of a manifest, that would be
-worse than an error.
+prints manifests only if it could convert every document. Otherwise a user could apply a part of a manifest without
+noticing it, which is worse than an error.
 """
 
 from __future__ import annotations

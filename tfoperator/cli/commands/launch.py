@@ -41,7 +41,7 @@ class CleanUpPolicy(StrEnum):
 class Launching(msgspec.Struct, frozen=True):
     """The options for the launch of a component.
 
-    `launch`, `pipeline run`, `pipeline step` and `pipeline compile` have them.
+    The commands `launch`, `pipeline run`, `pipeline step` and `pipeline compile` have these options.
     """
 
     attempts: Annotated[

@@ -1,7 +1,7 @@
 """`tfoperator run FILE ...`: run TFJobs on this machine, without a cluster, and watch them.
 
-The command validates the manifests first. Then it imports the control plane and the console view, which takes a second.
-So it reports an error in a manifest at once.
+The command validates the manifests first. Only after this it imports the control plane and the console view, which
+takes a second. So the command reports an error in a manifest without this delay.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ def run(
 def _tracking() -> MlflowTracking:
     """Return the object that writes to MLflow.
 
-    Call this function before the job starts. So if MLflow is missing, the CliError comes before the training, and not
-    after it.
+    Call this function before the job starts, so that the user learns before the training if MLflow is missing
+    (CliError).
     """
     from tfoperator.local.run.mlflow_tracking import MlflowTracking, TrackingError
 

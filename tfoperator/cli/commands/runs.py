@@ -75,7 +75,7 @@ def _plain(run: KeptRun) -> dict[str, object]:
 def curves_of(directory: Path) -> dict[str, list[tuple[int, float]]]:
     """Return the points of each metric of a run as (step, value).
 
-    Without steps, the number of the point takes the place of the step.
+    If the program reports no steps, the number of the point takes the place of the step.
     """
     from tfoperator.local.run.records import read_records
 

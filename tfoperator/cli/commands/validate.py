@@ -21,7 +21,7 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 class CheckedObject(msgspec.Struct, frozen=True):
     """An object and its problems. `problems` is None if the object is not a TFJob.
 
-    If a TFJob has an older version, it was converted to v1 and then checked. Its problems name the fields of the older
+    A TFJob of an older version was converted to v1 before the check. But its problems name the fields of the older
     version.
     """
 
@@ -61,7 +61,7 @@ def validate(
 
 
 def judged(manifest: Manifest) -> CheckedObject:
-    """Check an object. If it is not a TFJob, `problems` of the result is None."""
+    """Check an object. If the object is not a TFJob, `problems` of the result is None."""
     if not is_tfjob(manifest.obj):
         return CheckedObject(manifest, None, Conversion(manifest.obj))
     conversion, problems = check(manifest.obj)

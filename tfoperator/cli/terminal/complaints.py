@@ -3,8 +3,8 @@
 Users never see a traceback. Errors in the input are `CliError` (exit 2 by default). Any other error is a bug: its
 traceback goes to a file that the message names.
 
-This module imports the packages whose errors it handles, and this takes time. So other modules import it only after an
-error.
+This module imports the packages whose errors it handles. These imports take time, so other modules import this module
+only after an error.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from types import FrameType
 def in_thread(cancel: Callable[[], object]) -> Callable[[], None]:
     """Return a function for a signal handler.
 
-    The function calls `cancel` in a new thread. The thread of a signal handler may hold a lock that `cancel` needs.
+    The function calls `cancel` in a new thread, because the thread that the signal interrupts may hold a lock that
+    `cancel` needs.
     """
     return lambda: threading.Thread(target=cancel, name="cancel", daemon=True).start()
 
@@ -20,10 +21,10 @@ def in_thread(cancel: Callable[[], object]) -> Callable[[], None]:
 class Interruptions:
     """While the `with` block runs, SIGINT, SIGTERM and SIGHUP call `interrupt`.
 
-    The first call must stop the run gracefully, the second call at once. The third signal ends this process with
-    `os._exit`. The guardian process of the run then stops its processes and containers. A signal that this process
-    already ignores stays ignored, which `nohup` and background jobs of a shell need. Use the class only in the main
-    thread.
+    The first call of `interrupt` must stop the run gracefully, the second call at once. The third signal ends this
+    process with `os._exit`. After this, the guardian process of the run stops the processes and containers of the run.
+    A signal that this process already ignores stays ignored, which `nohup` and background jobs of a shell need. Use the
+    class only in the main thread.
 
     Without `interrupt`, signals are counted until `pass_on` sets the function to call.
     """

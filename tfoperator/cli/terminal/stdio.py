@@ -46,7 +46,7 @@ def _unbuffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 def discard_unwritable() -> None:
     """Discard the rest of standard output if it can't be written.
 
-    Otherwise the interpreter would fail again at exit, and report this.
+    Without this, the interpreter would try to write the rest at exit, fail again, and report this failure.
     """
     try:
         sys.stdout.flush()
@@ -79,8 +79,8 @@ class _WholeWrites(io.FileIO):
 class FragileStream:
     """A stream that raises no error if it can't be written any more, for example because a pipe is closed.
 
-    It calls the callback of `when_lost` once, and discards all further output. Attributes that this class does not
-    define come from the wrapped stream. Not thread-safe.
+    After the first failed write, the stream calls the callback of `when_lost` once, and discards all further output.
+    Attributes that this class does not define come from the wrapped stream. Not thread-safe.
     """
 
     def __init__(self, stream: TextIO) -> None:

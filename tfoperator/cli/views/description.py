@@ -49,7 +49,8 @@ def print_description(
 ) -> None:
     """Print the description.
 
-    `usage` is the usage of pods by name, `queue` the job's queue (None if the job is in no queue).
+    `usage` has the measured usage of each pod, by the pod's name. `queue` is the job's queue, or None if the job is in
+    no queue.
     """
     for title, text in _facts(job, pods, now, queue):
         say(f"{title + ':':<14}{text}")
@@ -191,7 +192,7 @@ def _policy(job: TFJob) -> str:
 
 
 def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: datetime) -> Iterator[tuple[str, ...]]:
-    """Return the rows of the replicas: first those with a pod, then those without a pod."""
+    """Return the rows of the replicas: first the replicas with a pod, then the replicas without a pod."""
     names: set[str] = set()
     reasons = reasons_without_pods(job)
     for pod in pods:

@@ -51,7 +51,7 @@ def replicas_text(job: TFJob) -> str:
 def took(job: TFJob, now: datetime) -> str:
     """Return how long the job has run, for example `3m20s`; `-` before its start.
 
-    The time ends with the job's end, or at `now`.
+    For a job that has not ended, return the time from its start to `now`.
     """
     if job.status.start_time is None:
         return "-"

@@ -109,7 +109,7 @@ class JobPrinter:
     ) -> None:
         """`usage` is the result of `usage_of_jobs`, for the wide table.
 
-        `queues` has the states of jobs in queues, by UID; the table shows them in a column.
+        `queues` has the states of jobs in queues, by UID; the table shows these states in a column.
         """
         self._queues = dict(queues or {})
         self._usage = usage or {}
@@ -138,7 +138,7 @@ class JobPrinter:
             self._table = self._new_table()
 
     def whole(self, found: list[ListedJob], *, single: bool) -> None:
-        """Print all jobs: one object or one list in JSON and YAML, or else a table."""
+        """Print all jobs: in JSON and YAML as one object (`single`) or as one list, and in other formats as rows."""
         if self._output in (ListFormat.JSON, ListFormat.YAML):
             objects = [_plain(job) for job in found]
             print_object(objects[0] if single else as_list(objects), self._output)

@@ -39,7 +39,7 @@ _MARKS = {
 class RunDisplay(Listener):
     """Shows the progress of one run of a pipeline. Use it as a context manager.
 
-    With `logs_to_stdout`, log lines go to standard output; without it, they go only to the log files.
+    With `logs_to_stdout`, log lines also go to standard output. Otherwise they go only to the log files.
     """
 
     def __init__(self, *, logs_to_stdout: bool) -> None:
@@ -111,9 +111,9 @@ class RunDisplay(Listener):
             note(text)
 
     def _tree(self) -> Tree:
-        """Draw each step below the last of the steps after which it runs.
+        """Draw the steps as a tree: each step is below the last of its predecessors.
 
-        If a step runs after several steps, its line names all of them. The thread of rich's Live also calls this
+        If a step has several predecessors, its line names all predecessors. The thread of rich's Live also calls this
         method.
         """
         from rich.text import Text

@@ -101,7 +101,7 @@ def _begun(execution: ExecutionRecord | None, now: datetime) -> str:
 def _lease_words(owner: RecordedLease) -> str:
     """Return the state of the lease that the runner (the process that executes the run) holds, as text.
 
-    If the runner is not the first runner of the run, the text contains its number.
+    If this runner is not the first runner of the run, the text contains the number of runners so far.
     """
     number = f"; this is runner number {owner.term} of this run" if owner.term > 1 else ""
     if owner.overdue:

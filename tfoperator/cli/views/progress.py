@@ -28,7 +28,7 @@ def progress_text(progress: TrainingProgress, now: datetime) -> str:
 
 
 def metric_texts(progress: TrainingProgress) -> list[str]:
-    """Return the first few metrics, such as `loss 0.23`; a loss comes first."""
+    """Return texts for the first few metrics, such as `loss 0.23`. The metric `loss` comes first."""
     ordered = sorted(progress.metrics, key=lambda metric: metric.name != "loss")
     return [f"{metric.name} {short_number(metric.value)}" for metric in ordered[:_SHOWN_METRICS]]
 

@@ -28,7 +28,7 @@ class ReplicaRow(msgspec.Struct, frozen=True):
 
 
 def replica_row(pod: Pod) -> ReplicaRow:
-    """Return the row of a pod. `detail` is the reason for its state, for example `exit code 1`."""
+    """Return the row of a pod. Its `detail` is the reason for the pod's state, for example `exit code 1`."""
     statuses, state = pod.status.container_statuses, replica_state(pod)
     if state in ("Stopped", "Stopping"):
         detail = pod.metadata.annotations[ANNOTATION_STOPPED] if was_stopped(pod) else ""
@@ -78,7 +78,7 @@ def usage_by_pod(usage: Usage) -> dict[str, PodUsage]:
 def usage_header(usages: Iterable[PodUsage]) -> tuple[str, ...]:
     """Return the titles of the usage columns.
 
-    Without measurements, return none; without GPUs, leave out the GPU columns.
+    Without measurements, return no titles. Without measured GPUs, leave out the GPU columns.
     """
     measured = list(usages)
     if not measured:

@@ -76,7 +76,7 @@ def _steps(curves: Sequence[Curve]) -> list[int]:
 
 
 def _at(points: Curve, step: int) -> str:
-    """Return the value at a step, or the last value before it.
+    """Return the value at a step, or the last value before this step.
 
     Before the curve's first point and after its last point, return `-`.
     """

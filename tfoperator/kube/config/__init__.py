@@ -1,4 +1,4 @@
 """Finds where an API server is and how to connect to it.
 
-Sources are a kubeconfig, a pod's service account, and explicit values.
+The sources of this configuration are a kubeconfig, a pod's service account, and explicit values.
 """

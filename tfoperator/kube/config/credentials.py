@@ -1,4 +1,4 @@
-"""How a client authenticates, and how it finds out that it must authenticate again.
+"""The credentials of a client, and their renewal before they expire or after the server has refused them.
 
 Before every request the client gets its credentials from memory. The credentials are renewed shortly before they
 expire, and after the server has responded with 401. The repr of credentials, log lines and errors never show a secret.
@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 TOKEN_FILE_PERIOD = timedelta(seconds=60)
 """The time after which the client reads a token file again. A token is valid for an hour by default, and for at least
-10 minutes. The kubelet replaces it after 80 % of this lifetime, so the client reads the new token before the old token
-expires. client-go uses the same time.
+10 minutes. The kubelet replaces the token after 80 % of this lifetime, so the client reads the new token before the old
+token expires. client-go uses the same time.
 """
 
 _LEEWAY = timedelta(seconds=60)
@@ -73,14 +73,15 @@ class Credentials(ABC):
     def current(self) -> IssuedCredential:
         """Return the credential for the next request.
 
-        It may block while it reads a file or runs a plugin. Raises ConfigError if there is no credential.
+        The call may block while it reads a file or runs a plugin. Raises ConfigError if there is no credential.
         """
 
     @abstractmethod
     def held(self) -> IssuedCredential | None:
         """Return the credential from memory.
 
-        Return None if the credential must be read or issued first. It never blocks, and never raises an exception.
+        Return None if the credential must be read or issued first. The call never blocks, and never raises an
+        exception.
         """
 
     @abstractmethod
@@ -115,9 +116,9 @@ class IssuedCredentials(Credentials):
     """Credentials that `issue` returns, for example from an exec plugin.
 
     `issue` is called when there is no valid credential, when the credential is about to expire, after a 401, and for a
-    credential without an expiry once per `every`. One thread calls it, and other threads without a valid credential
-    wait for its result. They share the result even if it is an error. So eight threads don't open the login page of a
-    plugin eight times. `issue` may block, and raises ConfigError if it fails.
+    credential without an expiry once per `every`. One thread calls `issue`, and other threads without a valid
+    credential wait for the result. All these threads get the same result, even if it is an error. So eight threads
+    don't open the login page of a plugin eight times. `issue` may block, and raises ConfigError if it fails.
     """
 
     def __init__(
@@ -134,14 +135,15 @@ class IssuedCredentials(Credentials):
         self._failure: ConfigError | None = None
 
     def held(self) -> IssuedCredential | None:
-        """Return the current credential. Return None if it is not valid, or if it is time to renew it."""
+        """Return the current credential, or None if the credential is not valid or it is time to renew it."""
         with self._changed:
             return self._usable()
 
     def _usable(self) -> IssuedCredential | None:
         """Return the current credential if it is valid.
 
-        If it is time to renew it, return None, unless a renewal is already running. The caller holds the lock.
+        If it is time to renew the credential, return None, unless a renewal is already running. The caller holds the
+        lock.
         """
         current, now = self._current, self._clock.now()
         due = self._renew_at is not None and now >= self._renew_at

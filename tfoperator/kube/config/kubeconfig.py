@@ -1,8 +1,8 @@
 """Converts kubeconfig files to a ClusterConfig.
 
-It merges the files, chooses context, cluster and user, and checks every field. This module does not use the
-`kubernetes` package to read them: that package expands YAML aliases without limit, and its errors show parts of the
-file, including tokens. The errors of this module name the file, the entry and the field, and never show a value.
+The module merges the files, chooses context, cluster and user, and checks every field. It does not use the `kubernetes`
+package to read the files: that package expands YAML aliases without limit, and its errors show parts of the file,
+including tokens. The errors of this module name the file, the entry and the field, and never show a value.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ class _Entry:
     def find(cls, merged: _Sections, section: str, name: str, asked_by: str) -> _Entry:
         """Find an entry by name.
 
-        `asked_by` describes the entry that refers to it. If the entry is missing, the ConfigError names `asked_by`.
+        `asked_by` describes the entry that refers to this name. If no entry has this name, the ConfigError names
+        `asked_by`.
         """
         kind = section.removesuffix("s")
         for entry, path in merged[section]:
@@ -132,7 +133,7 @@ class _Entry:
         return f"kubeconfig {self.path}, {self.kind} {self.name!r}"
 
     def text(self, field: str) -> str:
-        """Return a string field; "" if it is absent. Raise ConfigError if it is not a string."""
+        """Return a string field, or "" if the field is absent. Raise ConfigError if the field is not a string."""
         value = self.fields.get(field)
         if value is None:
             return ""
@@ -257,7 +258,8 @@ class _Loader:
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`.
 
-    Without these headers, the client would act with the rights of the user itself, and not of the impersonated user.
+    Without these headers, the client would act with the rights of the authenticated user, and not with the rights of
+    the impersonated user.
     """
     headers = []
     for field, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):

@@ -1,7 +1,8 @@
 """Finds an API server and its credentials: from a kubeconfig, or from the service account of this process's pod.
 
-The `kubernetes` package reads the service account, and runs exec plugins. It is imported inside functions, because the
-import costs 0.2 s and 21 MiB (version 37.0). A kubeconfig with a token or a certificate does not need this package.
+The `kubernetes` package reads the service account, and runs exec plugins. This package is imported inside functions,
+because the import costs 0.2 s and 21 MiB (version 37.0). A kubeconfig with a token or a certificate does not need the
+package.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ def load_config(
 ) -> ClusterConfig:
     """Return the configuration that `kubectl` would use.
 
-    If there is none, return the configuration of this process's pod. It tries in this order: the file `kubeconfig`; the
-    files that `KUBECONFIG` lists; `~/.kube/config`; the service account. The files that `KUBECONFIG` lists are merged:
-    if several files set the same value, the first file wins, and missing files are skipped. `context` replaces the
-    kubeconfig's current-context. Raises ConfigError. Its message suggests the next step.
+    If `kubectl` would find no configuration, return the configuration of this process's pod. The function tries in this
+    order: the file `kubeconfig`; the files that `KUBECONFIG` lists; `~/.kube/config`; the service account. The files
+    that `KUBECONFIG` lists are merged: if several files set the same value, the first file wins, and missing files are
+    skipped. `context` replaces the kubeconfig's current-context. Raises ConfigError. Its message suggests the next
+    step.
     """
     if kubeconfig:
         path = Path(kubeconfig).expanduser()
@@ -72,7 +74,7 @@ def load_in_cluster_config(
 ) -> ClusterConfig:
     """Return the configuration of this process's pod, from its service account.
 
-    If the token or the CA changes, the client reads it again.
+    If the file of the token or of the CA changes, the client reads the file again.
     """
     from kubernetes.config.config_exception import ConfigException
     from kubernetes.config.incluster_config import InClusterConfigLoader

@@ -74,7 +74,8 @@ def exec_plugin(
 def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, Any]) -> Any:
     """Return an object whose `run()` runs the plugin.
 
-    Releases of `kubernetes` before 32 don't pass the cluster to the plugin, so this function adds it for them.
+    Releases of `kubernetes` before 32 don't pass the cluster to the plugin. With such a release, this function adds the
+    cluster.
     """
     from kubernetes.config.exec_provider import ExecProvider
     from kubernetes.config.kube_config import ConfigNode
@@ -136,8 +137,9 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
     """Return a function that gets an OpenID Connect credential with the `kubernetes` package.
 
     Tokens are refreshed in memory, and never written to the kubeconfig. The issuer's certificate is verified with the
-    CA in the provider's settings. If they name no CA, the system's CA certificates are added to the settings: without a
-    CA, the package would verify no certificate, and would send the refresh token and the client secret to any server.
+    CA in the provider's settings. If the settings name no CA, the system's CA certificates are added to the settings:
+    without a CA, the package would verify no certificate, and would send the refresh token and the client secret to any
+    server.
     """
     name = provider.get("name") if isinstance(provider, dict) else None
     if name != "oidc":
@@ -174,7 +176,7 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
 
 
 def _trusting(settings: Any, where: str) -> dict[str, Any]:
-    """Return the settings of an OpenID Connect provider, with the system's CA file if they name no CA.
+    """Return the settings of an OpenID Connect provider. If no CA is in the settings, add the system's CA file.
 
     Raises ConfigError.
     """
@@ -204,7 +206,7 @@ _UNTRUSTED = (
 
 
 def _why_untrusted(error: BaseException | None) -> str:
-    """Return OpenSSL's reason why it does not trust a certificate; "" for other errors. The reason contains no secrets.
+    """Return the reason why OpenSSL does not trust a certificate; "" for other errors. The reason has no secrets.
 
     Python 3.13 and later checks certificates more strictly than Go, so it may refuse a certificate that kubectl
     accepts.

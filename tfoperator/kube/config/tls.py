@@ -1,9 +1,9 @@
 """Builds TLS contexts from files or bytes, and builds them again when the files change.
 
 While a process runs, certificates are replaced: the service account's CA bundle, the kubelet's client certificate,
-certificates of an exec plugin. So for each new connection the client checks whether the files have changed. While they
-have not changed, it uses the cached TLS context. For a request on an existing connection, the files are checked at most
-once a second.
+certificates of an exec plugin. So for each new connection the client checks whether the files have changed. If the
+files have not changed, the client uses the cached TLS context. For a request on an existing connection, the files are
+checked at most once a second.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ClientCertificate(msgspec.Struct, frozen=True):
 
 
 class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to verify the server, and how to authenticate to it.
+    """The settings with which a client verifies the server, and authenticates to the server.
 
     Without a CA the client trusts the system's CA certificates.
     """
@@ -68,7 +68,8 @@ _RECHECK_SECONDS = 1.0
 class _Look(NamedTuple):
     """The result of checking the files.
 
-    It contains the certificate for which the TLS context was made, and the time of the check on the monotonic clock.
+    The result has the TLS context, the client certificate in this context, and the time of the check (`at`) on the
+    monotonic clock.
     """
 
     certificate: ClientCertificate | None

@@ -1,7 +1,7 @@
 """Reads the credentials and the CA that a kubeconfig itself contains, and reads them again when its files change.
 
-A tool that logs a user in writes a new token or certificate into the kubeconfig. If a process continued to use the old
-token, it would always get 401 responses. The files that a kubeconfig names (`tokenFile`, `client-certificate`) are read
+A tool that logs a user in writes a new token or certificate into the kubeconfig. A process that continued to use the
+old token would get only 401 responses. The files that a kubeconfig names (`tokenFile`, `client-certificate`) are read
 again by other modules.
 """
 
@@ -45,7 +45,7 @@ class WrittenParts:
         stamps: Stamps,
         clock: Clock | None = None,
     ) -> None:
-        """Initialize with `written`, which was read from the files when, or after, the files had these `stamps`."""
+        """Initialize with `written`, the content of the files. The `stamps` were taken before the files were read."""
         self._paths = tuple(paths)
         self._read = read
         self._clock: Clock = clock or SystemClock()
@@ -93,7 +93,7 @@ class WrittenParts:
 
 
 def stamps_of(paths: Sequence[Path]) -> Stamps:
-    """Return for each file a mark that differs between its versions. The mark of a missing file is None."""
+    """Return a mark for each file. The mark changes when the file changes. The mark of a missing file is None."""
     return tuple(map(file_mark, paths))
 
 
@@ -115,7 +115,7 @@ class WrittenCredentials(Credentials):
     def refused(self, authorization: str) -> bool:
         """Check the files at once.
 
-        Return whether they contain a credential that differs from the credential that the server refused.
+        Return whether the files contain a credential that differs from the credential that the server refused.
         """
         before = self._parts.latest.credential
         fresh = self._parts.now(at_once=True).credential

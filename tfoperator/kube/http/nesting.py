@@ -28,8 +28,8 @@ _TOKENS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTA
 def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:
     """Return `decode(data)`.
 
-    If the data are nested too deeply, return the value without the parts deeper than `LEVELS`. Use it only to read:
-    never write an object back that was decoded by this function. Raises the errors of `decode`.
+    If the data are nested too deeply, return the value without the parts deeper than `LEVELS`. Use this function only
+    to read: never write the decoded object back, because it may lack parts. Raises the errors of `decode`.
     """
     try:
         return decode(data)
@@ -38,7 +38,7 @@ def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:
 
 
 def reaches(value: Any, levels: int) -> bool:
-    """Return whether a decoded value is nested this deep. The value itself, its lists and its objects count as levels.
+    """Return whether a decoded value has at least this number of levels of nested lists and objects.
 
     It handles any depth.
     """

@@ -44,8 +44,8 @@ T = TypeVar("T")
 
 
 WATCH_GRACE = 30.0
-"""The server ends a watch after the `timeoutSeconds` in its query. If the server does not end it, the client ends it
-this number of seconds later.
+"""The server ends a watch after the `timeoutSeconds` in its query. If the server does not end the watch, the client
+ends the watch this number of seconds later.
 """
 
 
@@ -205,7 +205,8 @@ class HttpVerbs(ApiClient):
     ) -> ListWatch[T]:
         """Return a ListWatch for a reflector. It serves one selection of a resource.
 
-        It has its own connections. Its `cancel()` closes these connections, and does not affect other requests.
+        The ListWatch has its own connections. Its `cancel()` closes these connections, and does not affect other
+        requests.
         """
         own = HttpVerbs(
             self._connect,

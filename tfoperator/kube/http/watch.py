@@ -51,8 +51,8 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 class _Line(msgspec.Struct):
     """One line of a watch.
 
-    `object` still refers to the bytes of the line. Decode a copy of it: otherwise the decoded view may keep the whole
-    line in memory.
+    `object` still refers to the bytes of the line. Decode a copy of these bytes: otherwise the decoded view may keep
+    the whole line in memory.
     """
 
     type: str
@@ -76,7 +76,7 @@ _OBJECT_EVENTS = {kind.value: kind for kind in (WatchEventType.ADDED, WatchEvent
 
 _HEADS = {b'{"type":"%b","object":' % name.encode(): kind for name, kind in _OBJECT_EVENTS.items()}
 """The beginnings of lines, for example `{"type":"ADDED","object":`, with exactly the bytes that API servers write. The
-object follows directly, so its bytes can be decoded without parsing the line first.
+bytes of the object follow directly, so they can be decoded without parsing the whole line first.
 """
 
 
@@ -132,7 +132,7 @@ class HttpWatch(Generic[T]):
         batch_period: float = 0.0,
         begins_with_state: bool = False,
     ) -> None:
-        """With a `batch_period` (seconds) it reads about once per period.
+        """With a `batch_period` (seconds) the watch reads about once per period.
 
         Each read returns all bytes that have arrived. With `begins_with_state` the watch reads the initial events at
         once. The periods start after the bookmark that ends these events.

@@ -1,8 +1,8 @@
 """The lists of the built-in kinds that a strategic merge patch merges, and the merge key of each list.
 
-Both come from the tags of the Go types. The tags are `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`,
-`apps/v1` and `meta/v1` of Kubernetes 1.37. Every other list is replaced as a whole, as Kubernetes does with "atomic"
-lists.
+The lists and their keys come from the tags of the Go types. The tags are `patchStrategy:"merge"` and `patchMergeKey` in
+`core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.37. Every other list is replaced as a whole, as Kubernetes does with
+"atomic" lists.
 """
 
 from __future__ import annotations

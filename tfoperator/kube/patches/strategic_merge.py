@@ -30,7 +30,7 @@ class StrategicMergeError(ValueError):
 def strategic_merge(obj: Mapping[str, Any], patch: Mapping[str, Any], kind: str) -> _Dict:
     """Return the patched object as a new value.
 
-    It shares no parts with the object or the patch. Raises StrategicMergeError.
+    The result shares no parts with the object or the patch. Raises StrategicMergeError.
     """
     return _merge_map(copy.deepcopy(dict(obj)), copy.deepcopy(dict(patch)), merge_keys(kind), "")
 
@@ -269,7 +269,7 @@ def _set(obj: _Dict, field: str, value: Any) -> None:
 
 
 def _without_directives(value: Any) -> Any:
-    """Return a value of the patch as it is stored: without the objects in it that contain `$patch`.
+    """Return a value of the patch as it is stored: without the nested objects that contain `$patch`.
 
     Other directives, for example `$retainKeys`, stay, as in Kubernetes' Go library.
     """

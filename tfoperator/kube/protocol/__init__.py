@@ -1,4 +1,4 @@
 """The interface for callers of an API server: verbs as protocols and values, options, errors, and when to retry.
 
-It does no I/O.
+The package does no I/O.
 """

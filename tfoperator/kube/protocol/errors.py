@@ -1,9 +1,9 @@
 """Errors of requests to an API server.
 
-They form one hierarchy, with one class for each kind of response that callers distinguish. `KubeError` is the root. Its
-subclasses are `ConfigError` (no usable configuration or credentials), `TransportError` (no complete or usable response)
-and `ApiError` (the server responded with a status other than 2xx). Every message is written for users and names the
-object, but never contains credentials.
+The errors form one hierarchy, with one class for each kind of response that callers distinguish. `KubeError` is the
+root. Its subclasses are `ConfigError` (no usable configuration or credentials), `TransportError` (no complete or usable
+response) and `ApiError` (the server responded with a status other than 2xx). Every message is written for users and
+names the object, but never contains credentials.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TransportError(KubeError):
 
 
 class ConnectionRefused(TransportError):
-    """No process listens at the server's address: so the request was certainly not processed."""
+    """No process listens at the server's address. So the server has certainly not processed the request."""
 
 
 class DeadlineExceeded(TransportError):
@@ -75,9 +75,9 @@ class DeadlineExceeded(TransportError):
 class SilentWatch(DeadlineExceeded):
     """A watch received neither an event nor a bookmark for longer than the client's limit (by default 90 s).
 
-    Either no object has changed, and etcd does not report its progress (its default), or the connection has broken
-    without a TCP reset. The next watch continues from the last version that the client has received, so the client
-    misses no change.
+    Either no object has changed, and etcd does not report its progress to the API server (the default of etcd), or the
+    connection has broken without a TCP reset. The next watch continues from the last version that the client has
+    received, so the client misses no change.
     """
 
 
@@ -197,9 +197,9 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def error_from_status(status: Status, context: str = "", retry_after: float | None = None) -> ApiError:
-    """Return the error for a Status. Its class follows from `code`, for example 404: NotFoundError.
+    """Return the error for a Status. The class of the error depends on `code`, for example 404: NotFoundError.
 
-    For 409 it also follows from `reason`.
+    For 409 the class also depends on `reason`.
     """
     kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
     if status.code == 409 and status.reason == "AlreadyExists":

@@ -6,7 +6,7 @@ from __future__ import annotations
 class RequestObserver:
     """Hooks that do nothing in this class. Override the hooks that you need.
 
-    The thread that makes the request calls them. So they must be thread-safe and quick, and must not raise.
+    The thread that makes the request calls the hooks. So hooks must be thread-safe and quick, and must not raise.
     """
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
@@ -18,7 +18,7 @@ class RequestObserver:
     def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
         """Record that the rate limiter delayed a request by `seconds` (mostly 0).
 
-        It is not called if there is no rate limiter.
+        The method is not called if there is no rate limiter.
         """
 
     def retry(self, method: str, host: str, code: str) -> None:

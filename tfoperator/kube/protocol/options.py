@@ -1,6 +1,6 @@
 """The options of a list or a watch, as values.
 
-They are the `ListOptions` of the Kubernetes API, split for the two verbs.
+The options are the fields of `ListOptions` in the Kubernetes API, with one class for each of the two verbs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVERYTHING: Final = Selection()
 class ListOptions(Selection, frozen=True, kw_only=True):
     """The request for one page of a list.
 
-    With `limit` 0 it requests the whole list. A field with its default value ("" or 0) is not sent.
+    With `limit` 0, the request is for the whole list. A field with its default value ("" or 0) is not sent.
     """
 
     resource_version: str = ""
@@ -36,7 +36,7 @@ class WatchOptions(Selection, frozen=True, kw_only=True):
     """A watch that the server ends after `timeout_seconds`.
 
     With `send_initial_events` (and `resource_version_match` "NotOlderThan") the watch begins with the existing objects.
-    They are ADDED events, and a bookmark follows the last of them.
+    The existing objects are ADDED events. A bookmark follows the last of these events.
     """
 
     resource_version: str = ""

@@ -26,7 +26,7 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def api_version(self) -> str:
-        """The `apiVersion` of its objects: `v1`, `kubeflow.org/v1`."""
+        """The `apiVersion` of the objects of this resource, for example `v1` or `kubeflow.org/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:

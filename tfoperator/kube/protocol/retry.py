@@ -81,7 +81,7 @@ class Backoff:
 
 
 class FailureBackoff:
-    """Computes how long to wait after a failure, from its kind and the server's `Retry-After`.
+    """Computes how long to wait after a failure, from the kind of the failure and the server's `Retry-After`.
 
     An object serves only one thread.
     """
@@ -107,7 +107,7 @@ class FailureBackoff:
 def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | None = None) -> T:
     """Call `fn` until it raises no `ConflictError`.
 
-    It is called at most 5 times, with pauses of 10 ms (plus up to 10 %). In each call, `fn` must read the object,
+    `fn` is called at most 5 times, with pauses of 10 ms (plus up to 10 %). In each call, `fn` must read the object,
     change it and write it. The last conflict is raised unchanged. Any other error ends the calls at once.
     """
     retrying = Retrying(

@@ -1,4 +1,4 @@
-"""The verbs of an API server, for other packages. They are protocols and values, without I/O.
+"""The verbs of an API server, for other packages: protocols and values, without I/O.
 
 Components depend only on these protocols. So tests can pass a fake client. `tfoperator.kube.client.Client` is the
 implementation over HTTP.
@@ -33,8 +33,8 @@ Body = bytes | Mapping[str, Any]
 """The body of a write: encoded JSON, or a mapping that is encoded as JSON."""
 
 Decoder = Callable[[bytes], T]
-"""Converts the JSON of one object into a typed view. It raises msgspec.DecodeError (or its subclass) if this is
-impossible.
+"""Converts the JSON of one object into a typed view. A decoder raises msgspec.DecodeError (or a subclass) if the
+conversion is impossible.
 """
 
 
@@ -114,9 +114,9 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 class WatchStream(Protocol[T]):
     """A running watch. One thread iterates over it, and any thread may call `close()`.
 
-    Iteration ends normally if the server closes the stream without an error, or if `close()` was called. It raises
-    `TransportError` if the connection breaks, if no event or bookmark arrives before the read deadline, or if a line
-    can't be decoded. For an ERROR event it raises the event's `ApiError` (for example 410).
+    Iteration ends normally if the server closes the stream without an error, or if `close()` was called. Iteration
+    raises `TransportError` if the connection breaks, if no event or bookmark arrives before the read deadline, or if a
+    line can't be decoded. For an ERROR event it raises the event's `ApiError` (for example 410).
     """
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
@@ -301,11 +301,11 @@ class ApiClient(ABC):
     def list_watch(
         self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
     ) -> ListWatch[T]:
-        """Return a ListWatch for a reflector. It serves one selection of a resource."""
+        """Return a ListWatch, which lists and watches one selection of a resource for a reflector."""
 
 
 class ListWatch(Generic[T]):
-    """Lists and watches one selection of a resource. A reflector uses it. Thread-safe."""
+    """Lists and watches one selection of a resource, for a reflector. Thread-safe."""
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ class ListWatch(Generic[T]):
     def cancel(self) -> None:
         """Make current and future requests raise ClientClosed, if the transport can do this.
 
-        This includes requests that wait, connect or read. It also ends watches. Idempotent, never blocks. If the
+        This includes requests that wait, connect or read. The call also ends watches. Idempotent, never blocks. If the
         transport can't do this (`cancel` was not passed), a current request continues until its own time limit.
         """
         self._cancel()

@@ -1,6 +1,6 @@
 """A core/v1 Event as a typed view.
 
-Reporters set its times in an old or in a new format. This module reads both formats.
+The components that report events set the times in an old or in a new format. This module reads both formats.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OLDEST_TIME = datetime.min.replace(tzinfo=UTC)
 class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """`core/v1 ObjectReference`: names one object.
 
-    With `field_path` it names a part of the object, for example one container of a pod.
+    With `field_path`, the reference names a part of the object, for example one container of a pod.
     """
 
     api_version: str = ""
@@ -32,7 +32,7 @@ class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omi
     def to(cls, api_version: str, kind: str, metadata: ObjectMeta) -> ObjectReference:
         """Create a reference to an object from its metadata.
 
-        The caller passes type and version, since decoded views don't contain them.
+        The caller passes `api_version` and `kind`, because decoded views don't contain these fields.
         """
         return cls(
             api_version=api_version,
@@ -80,7 +80,7 @@ class Event(HasMetadata, frozen=True, rename="camel"):
     def last_seen(self) -> datetime:
         """The time of the last occurrence.
 
-        It comes from the first of these fields that is set: `series`, `lastTimestamp`, `eventTime`,
+        The first of these fields that is set contains the time: `series`, `lastTimestamp`, `eventTime`,
         `creationTimestamp`.
         """
         newest = self.series.last_observed_time if self.series is not None else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 MAX_REQUESTS = 4096
-"""The maximum size of the resource requests of a cached pod, in bytes of JSON. If they are larger, the cached pod
-counts as a pod without requests.
+"""The maximum size of the resource requests of a cached pod, in bytes of JSON. If the requests are larger, the cached
+pod counts as a pod without requests.
 """
 
 

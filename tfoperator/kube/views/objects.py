@@ -72,7 +72,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def deletion_requested(self) -> datetime | None:
-        """The latest time at which deletion can have been requested: the deletion's timestamp less the grace period.
+        """The latest possible time of the request for deletion: `deletion_timestamp` minus the grace period.
 
         The deletion may have been requested earlier, if `certain_deletion` is None. If the difference is out of the
         range of dates, this is the smallest datetime.
@@ -89,9 +89,9 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     def certain_deletion(self) -> datetime | None:
         """When deletion was requested, by the API server's clock.
 
-        It is None if the time is uncertain, or if deletion was not requested. A later request can shorten the grace
-        period. If the shorter period is already over, the API server sets the timestamp to the current time and the
-        period to 0, or to 1 if the request had a longer period (`BeforeDelete` in k8s.io/apiserver,
+        The value is None if this time is uncertain, or if deletion was not requested. A later request can shorten the
+        grace period. If the shorter period is already over, the API server sets the timestamp to the current time and
+        the period to 0, or to 1 if the request had a longer period (`BeforeDelete` in k8s.io/apiserver,
         pkg/registry/rest/delete.go). When all containers of a pod that is being deleted have ended, the kubelet makes
         such a request with the period 0. If the pod has a finalizer, it then continues to exist with this timestamp.
         """
@@ -203,8 +203,8 @@ def compacting(
 ) -> Callable[[bytes], V]:
     """Return a decoder for a cache: `decode`, without the metadata that the operator never reads.
 
-    It keeps the labels in use, the annotations that `keep` returns, and the first `finalizers` finalizers. Of the
-    owners it keeps only the controller.
+    The decoder keeps the labels in use, the annotations that `keep` returns, and the first `finalizers` finalizers. Of
+    the owners, it keeps only the controller.
     """
     kept_finalizers = finalizers
 
@@ -243,8 +243,8 @@ class _AskingPod(Pod, frozen=True, gc=False):
 _decode_pod = compacting(msgspec.json.Decoder(_AskingPod).decode)
 
 _LARGE_POD = 32 << 10
-"""If a pod's JSON has more bytes than this, the size of its status is limited. Most pods have 4 to 10 KB, and a cache
-keeps only little of that.
+"""If a pod's JSON has more bytes than this, the cache limits the size of the pod's status. The JSON of most pods has
+only 4 to 10 KB.
 """
 
 decode_partial: Callable[[bytes], PartialObject] = compacting(msgspec.json.Decoder(PartialObject).decode)

@@ -1,9 +1,9 @@
 """A pod's spec as typed values: every field that this project reads, checks or uses to run the pod.
 
 The node agent decodes pods with these types. The embedded API server and `tfoperator.api` find values of wrong types
-with them (`api.fields.structure.type_problems`). The controller reads far fewer fields of a pod: those in
-`objects.Pod`, which these types extend. Every field has a default: if a required field is missing, validation reports
-this, not the check of types.
+with them (`api.fields.structure.type_problems`). The controller reads far fewer fields of a pod: only the fields of
+`objects.Pod`, which these types extend. Every field has a default: if a required field is missing, the decoder reports
+no error, because the validation of the job reports it.
 
 Fields that no local runtime supports (probes, lifecycle hooks, affinity) are left out on purpose. docs/local.md lists
 these fields, and the fields that only containers can have, so users can find out which fields are missing.
@@ -51,7 +51,7 @@ class FieldRef(msgspec.Struct, frozen=True, rename="camel"):
 class ResourceRef(msgspec.Struct, frozen=True, rename="camel"):
     """A limit or request of a container, for example `limits.cpu`, in units of the divisor.
 
-    By default it is the container that has the variable.
+    By default this is the container that has the variable.
     """
 
     container_name: str = ""
@@ -300,7 +300,7 @@ class TemplateMetadata(msgspec.Struct, frozen=True):
 
 
 class FullPodTemplate(msgspec.Struct, frozen=True):
-    """The template of a Deployment's or a replica type's pods."""
+    """The template of the pods of a Deployment or of a replica type."""
 
     metadata: TemplateMetadata | None = None
     spec: FullPodSpec = msgspec.field(default_factory=FullPodSpec)

@@ -46,9 +46,9 @@ class Follower(Generic[T]):
     """Yields the existing objects of a selection, then each change. One thread iterates over it, once.
 
     Iteration ends normally at `deadline` (a time of the clock's `monotonic()`; None: never), or after any thread has
-    called `close()`. It raises KubeError if the first list fails. Later it raises only if the server refuses
-    permanently: it retries with backoff after broken connections, server errors and expired versions. A caller that
-    leaves the iteration early must close the iterator.
+    called `close()`. It raises KubeError if the first list fails. After the first list, iteration raises KubeError only
+    if the server refuses permanently. After broken connections, server errors and expired versions, the follower
+    retries with backoff. A caller that leaves the iteration early must close the iterator.
     """
 
     def __init__(

@@ -29,8 +29,8 @@ _COUNTED_TYPES = (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.
 class ReflectorMetrics:
     """Hooks that do nothing in this class. Override the hooks that you need.
 
-    Many threads call them, and often. So they must be quick and must not raise. `informer` is the reflector's name, for
-    example `pods`. Durations are in seconds.
+    Many threads call the hooks, and often. So hooks must be quick and must not raise. `informer` is the reflector's
+    name, for example `pods`. Durations are in seconds.
     """
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:
@@ -54,7 +54,7 @@ class ReflectorMetrics:
     def events_received(self, informer: str, event_type: str, count: int) -> None:
         """Record watch events of a type (ADDED, MODIFIED, DELETED or BOOKMARK). At this moment the cache is fresh.
 
-        It is called once per type and batch.
+        The method is called once per type and batch.
         """
 
 
@@ -75,7 +75,7 @@ class InitialState(msgspec.Struct, Generic[T], frozen=True):
 
 
 class MeasuredWatch(Generic[T]):
-    """A watch that the server has accepted. It reports its start, its events and its end to the metrics.
+    """A watch that the server has accepted. Reports the watch's start, events and end to the metrics.
 
     One thread reads `batches`, and any thread may call `close()`.
     """
@@ -136,7 +136,7 @@ class MeasuredWatch(Generic[T]):
         self._stream.close()
 
     def finish(self) -> None:
-        """Close the watch, and report its end to the metrics once. The reading thread calls it."""
+        """Close the watch, and report its end to the metrics once. The reading thread calls this method."""
         self.close()
         if not self._finished:
             self._finished = True

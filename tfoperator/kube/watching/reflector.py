@@ -1,8 +1,9 @@
 """Lists a collection of the API server, then watches it without end. Every cache and every wait uses a reflector.
 
-Like client-go's reflector it misses no change: every watch starts at the version that its reader has reached. If it
-can't continue from there (expired version, unknown error), it reads the whole state again. After every failure it waits
-for a time with jitter, so many reflectors can't overload a server that has just started.
+Like client-go's reflector, a reflector misses no change: every watch starts at the version that the reflector has
+reached. If a watch can't start at this version (expired version, unknown error), the reflector reads the whole state
+again. After every failure the reflector waits for a time with jitter, so many reflectors can't overload a server that
+has just started.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ class Reflector(Generic[T]):
         """`name` is used in logs and metrics.
 
         If `use_watch_list` is False, or if `newest` is set, the reflector starts with a LIST. With `newest`, a list is
-        at least as new as the server's state at the time of the request. This costs the server more. `on_failure` gets
-        the error and the seconds until the next attempt (by default both are logged).
+        at least as new as the server's state at the time of the request. Such a list costs the server more.
+        `on_failure` gets the error and the seconds until the next attempt (by default both are logged).
         """
         self._list_watch = list_watch
         self._name = name
@@ -131,8 +132,8 @@ class Reflector(Generic[T]):
     def relist(self) -> None:
         """Read the newest state soon, because the watch has missed a change. Thread-safe. It does not block.
 
-        If the newest state is already being read, this read continues. If each request began a new list, a list that
-        takes longer than the time between two requests would never end.
+        If the newest state is already being read, this read continues, and the call starts no new list. Otherwise
+        frequent calls could restart a long list again and again, and the list would never end.
         """
         with self._watch_lock:
             if self._reads_newest:
@@ -320,7 +321,8 @@ class Reflector(Generic[T]):
     def _pause(self, error: Exception) -> None:
         """Wait before the next attempt.
 
-        The time depends on the kind of the error and its `Retry-After` (see `FailureBackoff`). `stop()` ends the wait.
+        The time depends on the kind of the error and on the `Retry-After` of the response (see `FailureBackoff`).
+        `stop()` ends the wait.
         """
         if self._stop.is_set():
             return

@@ -146,7 +146,7 @@ def airflow_file(plan: LaunchPlan) -> str:
 
 
 def _parameter(value: Any) -> tuple[Any, str | list[str]]:
-    """Return a default, and the name of the parameter's type in JSON Schema."""
+    """Return a parameter's default value, and the name of the value's type in JSON Schema."""
     return value, ["null", "string"] if value is None else msgspec.json.schema(type(value))["type"]
 
 

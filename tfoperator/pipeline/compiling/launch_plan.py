@@ -1,6 +1,6 @@
 """A pipeline in the form that an orchestrator (Argo or Airflow) needs.
 
-It has the steps and their order, the parameters, and the pods that launch steps.
+The form has the steps and their order, the parameters, and the pods that launch steps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ GRACE_SECONDS = 120
 container. The container's own grace period is a part of this time. examples/pipeline/runner.yaml has the same value.
 """
 USER = 65532
-"""The user ID of launchers. It is the same as in examples/pipeline/runner.yaml, so that both can use one volume."""
+"""The user ID of launchers. The runner in examples/pipeline/runner.yaml has the same user ID, so that launchers and
+this runner can use the same volume.
+"""
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TEMPLATE_SIGNS = ("{{", "}}", "{%", "%}", "{#", "#}")
@@ -189,7 +191,7 @@ def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
 
 
 def logs_folder(home: str) -> str:
-    """Return the place of the logs: a home that is a directory, or the `folder` in `postgresql://HOST/DB?folder=LOGS`.
+    """Return the place of the logs: `home` if it is a directory, or LOGS in `postgresql://HOST/DB?folder=LOGS`.
 
     Raises ComponentError for an invalid home.
     """

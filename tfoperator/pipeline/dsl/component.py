@@ -53,9 +53,9 @@ class Channel:
 
     @classmethod
     def first_of(cls, *channels: Channel) -> Channel:
-        """Return a channel that has the artifacts of the first of these channels whose producer is not skipped.
+        """Return a channel with the artifacts of the first channel in `channels` with a producer that is not skipped.
 
-        An example is a join after two components with opposite conditions.
+        For example, a component can read the output of one of two components that have opposite conditions.
         """
         channel = cls(channels[0].type_name)
         channel.choices = channels
@@ -123,7 +123,7 @@ class ComponentSpec:
     def __init__(self, **arguments: Any) -> None:
         """Check the arguments. Raises ComponentError if some are missing, unknown or of the wrong type.
 
-        The message has a line for each of them.
+        The message has a line for each wrong argument.
         """
         problems: list[str] = []
         known_parameters: dict[str, ChannelParameter | ExecutionParameter] = {
@@ -191,9 +191,9 @@ def _problems(name: str, wanted: ChannelParameter | ExecutionParameter, given: A
 class BaseComponent:
     """A step of a pipeline. A subclass sets its interface (`SPEC_CLASS`) and its executor (`EXECUTOR_SPEC`).
 
-    `id` is the component's name in the pipeline, and the key of its platform config. It is the name of the class. If
-    the component has an instance name, `.instance_name` is appended. `with_id` changes the `id`. `inputs` and `outputs`
-    are the component's channels by name. `exec_properties` are its parameters.
+    `id` is the component's name in the pipeline, and the key of its platform config. The default of `id` is the name of
+    the class, followed by `.instance_name` if the component has an instance name. `with_id` changes `id`. `inputs` and
+    `outputs` are the component's channels by name. `exec_properties` are its parameters.
     """
 
     SPEC_CLASS: ClassVar[type[ComponentSpec]] = ComponentSpec
@@ -240,13 +240,13 @@ class BaseComponent:
     def each(self, *loops: ForEach) -> Self:
         """Run the component once for each item of these loops; return the component itself.
 
-        The component stays in the loops whose `item` is in its parameters.
+        In addition, the component is in each loop whose `item` is a part of a parameter.
         """
         self.loops += loops
         return self
 
     def retry(self, policy: RetryPolicy) -> Self:
-        """Retry the component by this policy; return the component itself."""
+        """Set the policy for retries after the component has failed; return the component itself."""
         self.retry_policy = policy
         return self
 

@@ -18,8 +18,9 @@ from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, Value, mapped
 class Pipeline(msgspec.Struct, frozen=True):
     """A pipeline. Its components may be in any order: their channels determine the order of execution.
 
-    `pipeline_root` is the place of the outputs: a directory, or the URI of a directory. With `enable_cache`, a step is
-    skipped if an earlier successful execution had the same image (by digest), inputs and parameters.
+    `pipeline_root` is the place of the outputs: a directory, or the URI of a directory. With `enable_cache`, a step
+    does not run if an earlier successful execution had the same image (by digest), inputs and parameters. The outputs
+    of this execution are reused.
     """
 
     pipeline_name: str
@@ -89,7 +90,7 @@ class _Loops:
         return list(dict.fromkeys(loops))
 
     def plain(self, component: BaseComponent, loop: ForEach) -> Loop:
-        """Return a loop of the pipeline's Python objects as a `Loop` of the graph, for a step made from `component`."""
+        """Convert `loop` to a `Loop` of the graph, for the step that is made from `component`."""
         name = self._names.setdefault(id(loop), f"loop-{len(self._names) + 1}")
         items = self.placed(component, self._of(loop.items, of_items=True), loop.items)
         return Loop(name, items if isinstance(items, Value) else list(items), loop.limit)

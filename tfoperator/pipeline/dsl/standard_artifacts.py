@@ -1,6 +1,6 @@
 """Types of artifacts, with the same names as in TFX.
 
-A channel also accepts any other class with a `TYPE_NAME` as its type, or any text.
+The type of a channel can also be any other class with a `TYPE_NAME`, or any text.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 class ArtifactType:
     """The base of the types.
 
-    `TYPE_NAME` is the type's name in metadata and messages. Its default is the name of the class. If a class derives
-    from another type, it counts as that type, unless it sets its own `TYPE_NAME`.
+    `TYPE_NAME` is the type's name in metadata and messages. Its default is the name of the class. A class that derives
+    from another type has the name of this type, unless the class sets its own `TYPE_NAME`.
     """
 
     TYPE_NAME: ClassVar[str] = "Artifact"
@@ -94,7 +94,7 @@ a parameter.
 def value_of(kind: str, raw: Any) -> Any:
     """Return the value of an artifact of type `kind`, a key of VALUES.
 
-    `raw` is the bytes of the artifact's file, or a value decoded from JSON. Raises ValueError if it does not fit the
+    `raw` is the bytes of the artifact's file, or a value decoded from JSON. Raises ValueError if `raw` does not fit the
     type, or has more than 100 levels of nesting.
     """
     value = raw

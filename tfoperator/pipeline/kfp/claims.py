@@ -1,8 +1,8 @@
 """Claims that a pipeline makes and deletes, by the tasks CreatePVC and DeletePVC of kfp-kubernetes.
 
 Tasks of these two kinds run no container. In a cluster, a launcher makes the PersistentVolumeClaim. On one machine, a
-claim is a folder: `.tfoperator/claims/NAME` in the current folder. Steps that mount the claim share this folder. It is
-kept after the run.
+claim is a folder: `.tfoperator/claims/NAME` in the current folder. Steps that mount the claim share this folder. The
+folder is kept after the run.
 
 A pipeline can delete only claims that a pipeline has made. So a file from an untrusted author can't delete claims that
 other people have made.
@@ -48,7 +48,7 @@ _decode = decoder(HasMetadata)
 
 
 class ClaimSpec(ExecutorSpec, frozen=True):
-    """The action of a task on a claim. Its parameters have the same names as in CreatePVC and DeletePVC."""
+    """The action of a task on a claim. The parameters of the task have the same names as in CreatePVC and DeletePVC."""
 
     action: Literal["create", "delete"]
 
@@ -68,8 +68,8 @@ def claim_folder(name: str, place: Path = CLAIMS) -> Path:
 def made_folder(path: Path) -> Path:
     """Make the folder of a claim with mode 0777, and return it.
 
-    Containers can run with any user ID, and must be able to write to it. The folder above it is private, so other users
-    of this machine can't reach it.
+    Containers can run with any user ID, and must be able to write to the claim's folder. The parent folder is private,
+    so other users of this machine can't reach the claim's folder.
     """
     make_folders(path)
     path.chmod(0o777)
@@ -137,7 +137,7 @@ class _ClaimLauncher(BaseComponentLauncher):
 
     @abc.abstractmethod
     def _create(self, name: str) -> None:
-        """Make the claim. Raises PermanentFailure if a claim of this name exists that this launch has not made."""
+        """Make the claim. Raises PermanentFailure if a claim of this name exists, and this launch has not made it."""
 
     @abc.abstractmethod
     def _delete(self, name: str) -> None:

@@ -52,7 +52,7 @@ class MachineLayer(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> dict[str, str]:
-        """For processes, which have no mounts: for each mount, a variable with the path of its folder."""
+        """The variables for a process, which has no mounts. Each variable has the path of the folder of one mount."""
         return {
             MOUNT_VARIABLE + re.sub(r"[^A-Z0-9]+", "_", mount.path.upper()).strip("_"): mount.source
             for mount in self.mounts
@@ -230,7 +230,7 @@ def _mounts(where: str, options: Options, objects: ObjectData, folder: Path | No
 
 
 def _part(where: str, claim: Path, part: str, *, make: bool) -> str:
-    """Return the folder of a claim, or the folder at the sub-path `part` in it. With `make`, create the latter.
+    """Return the folder of a claim, or the folder at the sub-path `part` in it. With `make`, create the sub-path.
 
     Raises ComponentError if a part of the sub-path is a symbolic link, or is not a folder.
     """

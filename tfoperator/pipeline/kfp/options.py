@@ -1,8 +1,8 @@
 """The Kubernetes options of a task. kfp-kubernetes writes them into `platforms.kubernetes.deploymentSpec`.
 
-An option may come from a parameter, or from the output of another task. Then it is known only when the step begins.
-Every field is checked and every size is limited, because the author of the file may be untrusted. The module does no
-I/O.
+An option may come from a parameter, or from the output of another task. In both cases, the option is known only when
+the step begins. Every field is checked and every size is limited, because the author of the file may be untrusted. The
+module does no I/O.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Optio
 
 
 def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
-    """Return an item of an option in which `name` and the JSON fields have values, in place of the inputs in the file.
+    """Return an item of an option. Its references to inputs (`name` and the JSON fields) are replaced by values.
 
     The older spelling `secretName` is used only if the newer spelling `secretNameParameter` is missing.
     """

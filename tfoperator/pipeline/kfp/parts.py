@@ -261,7 +261,7 @@ def as_late(value: Any) -> Any:
 
 
 def _named(where: str, placeholder: re.Match[str], parameters: Mapping[str, Any], task: str) -> Any:
-    """Return the value of a placeholder in a constant. Return _TEXT if the text is no placeholder of a constant.
+    """Return the value of a placeholder in a constant. Return _TEXT for a placeholder of any other kind.
 
     Raises ComponentError for an unknown placeholder of the pipeline.
     """

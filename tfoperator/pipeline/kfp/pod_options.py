@@ -1,8 +1,8 @@
-"""Converts the Kubernetes options of a task into a layer (`layer_of`), a part of a pod that is merged over its pod.
+"""Converts the Kubernetes options of a task into a layer (`layer_of`): a part of a pod, merged over the task's pod.
 
 The author of a file may be untrusted. The options in a file can't mount a folder of a node, choose a service account,
 or give a container more privileges, because such options do not exist. A file can't replace a volume of the pod,
-because this module chooses the names of volumes. It can't contain merge directives such as `$patch`, because every
+because this module chooses the names of volumes. A file can't contain merge directives such as `$patch`, because every
 field is checked. The module does no I/O.
 """
 

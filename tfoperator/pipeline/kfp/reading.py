@@ -62,8 +62,8 @@ _OPTIONS = "platforms.kubernetes.deploymentSpec.executors"
 _STRATEGIES = {"ALL_UPSTREAM_TASKS_SUCCEEDED": False, "ALL_UPSTREAM_TASKS_COMPLETED": True}
 """For each `triggerPolicy.strategy`: whether the task runs even if a task before it has failed."""
 _PROGRAM_BEFORE, _REPORT = ".pre-cache-check", "executor_output"
-"""The program of `preCacheCheck` becomes a step that runs before the task's own step. These are the end of its step's
-name (`train.pre-cache-check`), and the name of its step's output.
+"""The program of `preCacheCheck` becomes a step that runs before the task's own step. `_PROGRAM_BEFORE` is the end of
+the name of this step (`train.pre-cache-check`). `_REPORT` is the name of the output of this step.
 """
 
 Configs = dict[str, dict[str, list[PlatformConfig]]]
@@ -156,8 +156,8 @@ class _Reading:
     def _dag(self, component: Json, scope: Step) -> dict[str, Made]:
         """Read the tasks of a DAG.
 
-        `scope` is a Step only in form: it has the DAG's name, its inputs and parameters, and the conditions and loops
-        around it.
+        `scope` is a Step that never runs, and describes the DAG: it has the DAG's name, its inputs and parameters, and
+        the conditions and loops around it.
         """
         if scope.name.count(".") >= _MAX_DEPTH:
             raise ComponentError(f"{scope.name[:200]}: has more than {_MAX_DEPTH} levels of nested DAGs")
@@ -168,7 +168,7 @@ class _Reading:
         return made
 
     def _after_options(self, task: Json) -> Json:
-        """Return the task with the tasks whose outputs its Kubernetes options use, added to `dependentTasks`."""
+        """Add the tasks whose outputs the Kubernetes options of `task` use to `dependentTasks`. Return the new task."""
         component = self._pipeline.get("components", {}).get(task.get("componentRef", {}).get("name", ""), {})
         named = producers(self._options.get(component.get("executorLabel", ""), {}))
         return {**task, "dependentTasks": sorted(named.union(task.get("dependentTasks", ())))} if named else task

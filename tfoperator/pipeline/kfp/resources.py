@@ -1,7 +1,8 @@
 """Converts the resources of a container in a Kubeflow Pipelines file: processors, memory and accelerators.
 
-They become limits and requests of a pod, and options of Docker. A field is a constant, or comes from a parameter. If
-the parameter comes from the output of a step, its value is known only during the run. The module does no I/O.
+These resources become limits and requests of a pod, and options of Docker. A field is a constant, or comes from a
+parameter. If the parameter comes from the output of a step, the value of the field is known only during the run. The
+module does no I/O.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class MachineShare(msgspec.Struct, frozen=True):
 
 
 def known_settings(settings: Mapping[str, Any]) -> Options:
-    """Return the settings that are known so far: those that are no `Value`."""
+    """Return the settings that are already known. A setting that is a `Value` is not known yet."""
     return {name: setting for name, setting in settings.items() if not isinstance(setting, Value)}
 
 
@@ -131,8 +131,8 @@ def _layers(
 def _check_parts(where: str, options: Options, spec: Mapping[str, Any]) -> None:
     """Raise ComponentError if the file mounts a claim, and the user's config mounts only a part of this claim.
 
-    The file's container would get access to the whole claim. Other parts of it may contain the records of runs, which
-    only the runner may change.
+    The file's container would get access to the whole claim. Other parts of the claim may contain the records of runs,
+    which only the runner may change.
     """
     mounts = [mount for container in spec.get("containers") or () for mount in container.get("volumeMounts") or ()]
     parted = {mount.get("name") for mount in mounts if mount.get("subPath") or mount.get("subPathExpr")}

@@ -37,7 +37,9 @@ GIVEN = {
     "runtimeValue": {"constant": object, "constantValue": _OLD_VALUE},
     "parameterExpressionSelector": str,
 }
-"""The form of an input of a task: a constant, a parameter, or the output of a task. Kubernetes options use it, too."""
+"""The form of an input of a task: a constant, a parameter, or the output of a task. Inputs of Kubernetes options have
+the same form.
+"""
 _TASK = {
     "componentRef": _NAMED,
     "taskInfo": _NAMED,
@@ -102,8 +104,8 @@ JOB = {
     "labels": {_EACH: str},
     "runtimeConfig": {"gcsOutputDirectory": str, "parameters": {_EACH: _OLD_VALUE}, "parameterValues": {_EACH: object}},
 }
-"""A PipelineJob: a pipeline with the settings of a run. TFX's `KubeflowV2DagRunner` writes it. The labels and names of
-a PipelineJob have no effect.
+"""A PipelineJob: a pipeline with the settings of a run. TFX's `KubeflowV2DagRunner` writes a PipelineJob. The labels
+and names of a PipelineJob have no effect.
 """
 _WORKSPACE = {"size": str, "kubernetes": {"pvcSpecPatch": dict}}
 PLATFORMS = {
@@ -118,8 +120,8 @@ PLATFORMS = {
 """The form of the second document of a file. `platforms.tfoperator` has a part for each executor. The part has the same
 form as `platforms` in component.yaml.
 
-`platforms.kubernetes` has the options of kfp-kubernetes. The module `options` defines their form. A workspace is a
-folder in `pipeline_root`, so the size and the storage class of a workspace have no effect.
+`platforms.kubernetes` has the options of kfp-kubernetes. The module `options` defines the form of these options. A
+workspace is a folder in `pipeline_root`, so the size and the storage class of a workspace have no effect.
 """
 
 

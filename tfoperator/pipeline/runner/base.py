@@ -44,8 +44,8 @@ class TfxRunner(BaseComponentRunner):
     def run(self, pipeline: Pipeline | Graph) -> Any:
         """Choose a launcher for each component, make the folders around the outputs, and return the result of `_run`.
 
-        Before anything runs, it raises ComponentError if a component can't be launched, or if a parameter is the value
-        of another component's output. Only `PipelineRunner` supports such parameters.
+        Before anything runs, the method raises ComponentError if a component can't be launched, or if a parameter is
+        the value of another component's output. Only `PipelineRunner` supports such parameters.
         """
         graph = absolute_graph(pipeline)
         check_fixed(graph)

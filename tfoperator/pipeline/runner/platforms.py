@@ -58,8 +58,8 @@ this machine.
 def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
     """Return the info of a component. On Docker, its config mounts a local `pipeline_root` at the same path.
 
-    If the config already mounts it, nothing changes. In a cluster, the user's platform config must mount a volume for
-    `pipeline_root`, because only the user can choose the right volume.
+    If the config already mounts `pipeline_root`, nothing changes. In a cluster, the user's platform config must mount a
+    volume for `pipeline_root`, because only the user can choose the right volume.
     """
     path = local_path(root)
     if path is None or info.launcher is not DockerComponentLauncher:

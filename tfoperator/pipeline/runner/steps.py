@@ -190,7 +190,7 @@ class RunSteps:
         """Record the waiting steps as skipped, after a failure. With `all_of_them`, include steps that always run.
 
         Steps that always run (`Step.always`) run even after a failure. Return True if steps were skipped and steps that
-        always run still wait: these may be able to start now.
+        always run still wait. Such a step may be able to start now.
         """
         waiting = [step for step in self._steps if self.views[step.name].state is StepState.WAITING]
         skipped = [step for step in waiting if all_of_them or not step.always]

@@ -46,9 +46,9 @@ class StoreError(LauncherError):
 
 
 class UnusablePlace(StoreError, ComponentError):
-    """A store can't be made at this place, for example because it is a file and not a directory.
+    """A store can't be made at this place, for example because the place is a file and not a directory.
 
-    It is also a ComponentError, because the user has to give another place.
+    The class is also a ComponentError, because the user has to give another place.
     """
 
 
@@ -78,7 +78,7 @@ def upsert(db: Connection, table: Table) -> Any:
 
 
 def exclusively(db: Connection) -> None:
-    """Take a lock of the database for this transaction. Another transaction that calls this function waits for its end.
+    """Take a lock of the database until this transaction ends. Other transactions that call this function wait.
 
     On SQLite, the function does nothing, because SQLite has only one writer at a time.
     """
@@ -89,7 +89,7 @@ def exclusively(db: Connection) -> None:
 def database_seconds(db: Connection) -> ColumnElement[float]:
     """Return an SQL expression: the current time in seconds since 1970, by the clock of the database server.
 
-    `now()` of PostgreSQL would be the time at which the transaction began.
+    The expression does not use `now()` of PostgreSQL, which is the time at which the transaction began.
     """
     return literal_column(_SECONDS[db.dialect.name], Float(53))
 
@@ -239,6 +239,6 @@ def _in_transaction(
 
 
 reads, writes = partial(_in_transaction, write=False), partial(_in_transaction, write=True)
-"""Decorators for methods. `reads` makes a method a transaction that only reads. `writes` makes it a transaction that
-can write. On PostgreSQL, it also wakes the processes that wait for a write (`Database.wait`).
+"""Decorators for methods. `reads` makes a method a transaction that only reads. `writes` makes a method a transaction
+that can write. On PostgreSQL, this transaction also wakes the processes that wait for a write (`Database.wait`).
 """

@@ -96,7 +96,7 @@ class Executions:
 
     @reads
     def makers(self, db: Connection, run_id: str) -> dict[int, Maker]:
-        """Return the run and step that made each artifact that a run has read or made, if they are known.
+        """Return a mapping from each artifact that a run has read or made to its producer (run and step), if known.
 
         An execution in the state `CACHED` only reused its outputs, so it does not count as their producer.
         """
@@ -107,7 +107,7 @@ class Executions:
 
     @writes
     def begin_execution(self, db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> ExecutionRecord:
-        """Return a new execution with its artifacts.
+        """Create an execution with its artifacts, and return it.
 
         `new` has the state RUNNING or CACHED. Artifacts of `new` without an id are created. If the step already has an
         execution in this state in the run, return that execution unchanged: a launcher that was killed has created it.
@@ -188,7 +188,7 @@ class Executions:
 
     @writes
     def external_artifact(self, db: Connection, one: ArtifactRecord, now: datetime) -> ArtifactRecord:
-        """Return an artifact that no step has made, with its id.
+        """Return the record of `one`, an artifact that no step has made. The record has an id.
 
         If the store has an artifact with the same type, URI and properties, return this artifact. Otherwise create it.
         """
@@ -298,9 +298,9 @@ def _add_events(
 
     An item of `paths` has the name of an input or output, the position of an artifact in it, and the artifact's id. ML
     Metadata has one event for each artifact and execution. Each use of the artifact gets two rows in the table
-    `eventpath`: a row with the name (`step_key`), and a row with the position (`step_index`). ML Metadata reads only
-    one of the two values from a row. Our row with the name also contains the position, because nothing else connects
-    the two rows.
+    `eventpath`: a row with the name (`step_key`), and a row with the position (`step_index`). ML Metadata reads either
+    the name or the position from a row. Our row with the name also contains the position, because the two rows are not
+    connected in another way.
     """
     for artifact in dict.fromkeys(artifact for _, _, artifact in paths):
         values = {"artifact_id": artifact, "execution_id": execution, "type": EVENTS[direction]}

@@ -20,8 +20,9 @@ from tfoperator.pipeline.store.sqlite_file import SQLiteFile
 _MAX_ARTIFACTS = 1000
 """The maximum number of artifacts in the tree of `lineage_of`."""
 _DEEPEST = 100
-"""The maximum depth of the tree of `lineage_of`. If each run continues the training of the last model, a model has a
-long line of ancestors. Python limits the depth of recursive calls, and JSON readers limit the number of levels.
+"""The maximum depth of the tree of `lineage_of`. The tree can be deep: if each run continues the training of the last
+model, a model has many ancestors. Python limits the depth of recursive calls, and JSON readers limit the number of
+levels.
 """
 
 
@@ -29,8 +30,8 @@ class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
     """A store of artifacts, executions and runs. Thread-safe. Several processes may use the database at the same time.
 
     With `read_only`, the store creates nothing, and every write raises StoreError. A write for a run names the `term`
-    of the writer's lease (`RunRecord.term`). If another runner has taken over the lease, its term is larger, and the
-    write raises OwnershipLost.
+    of the writer's lease (`RunRecord.term`). If another runner has taken over the lease, the term of the lease has
+    increased, and the write raises OwnershipLost.
     """
 
     def __init__(self, place: Path | str, *, read_only: bool = False) -> None:

@@ -29,14 +29,16 @@ _CONNECTING: dict[str, Any] = {
     # If a client hangs in a transaction, the server ends the transaction and releases its locks.
     "options": "-c lock_timeout=15s -c statement_timeout=30s -c idle_in_transaction_session_timeout=15s",
 }
-"""Options of a connection. With these times, the client notices a broken connection before its lease expires (30 s)."""
+"""Options of a connection. With these times, the client notices a broken connection before the lease of a run expires
+(30 s).
+"""
 
 
 class PostgreSQL(Database):
     """A database on a PostgreSQL server. Thread-safe."""
 
     retries = 25.0
-    """The seconds for which a transaction is retried. They are less than the time of a lease, 30 s."""
+    """The seconds for which a transaction is retried. This time is shorter than the time of a lease, 30 s."""
 
     def __init__(self, url: str, *, read_only: bool) -> None:
         """Connect, and make the tables if they are missing. Raises StoreError, or ComponentError without psycopg."""
@@ -72,9 +74,9 @@ class PostgreSQL(Database):
                 db.exec_driver_sql(f"NOTIFY {_CHANNEL}")
 
     def changes(self) -> str:
-        """Return the server's current snapshot as text. It changes with each write by any process.
+        """Return the server's current snapshot as text. The snapshot changes with each write by any process.
 
-        It also changes with each transaction in other databases of the same server.
+        The snapshot also changes with each transaction in other databases of the same server.
         """
         with self._in_words(), self._engine.connect() as db:
             return str(db.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())

@@ -64,8 +64,8 @@ class RecordedLease(msgspec.Struct, frozen=True):
     """The lease of a run or step at the time at which it was read.
 
     `term` is the number of holders so far. `holder` is "" if the lease has no holder. `until` is the end of the lease
-    in seconds since 1970. `left` is the number of seconds that were left at the time of the read. Both are by the
-    database's clock.
+    in seconds since 1970. `left` is the number of seconds that were left at the time of the read. `until` and `left`
+    use the clock of the database.
 
     If `kernel` is set, it is the boot id of the holder's machine, and the holder also holds a file lock for the run.
     The kernel releases this lock when the holder dies. So a process of this machine that gets the file lock knows that
@@ -87,7 +87,7 @@ class RecordedLease(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> datetime:
-        """The time at which the lease expires, by the database's clock, unless it is renewed."""
+        """The time at which the lease expires unless the holder renews the lease, by the clock of the database."""
         return datetime.fromtimestamp(self.until, UTC)
 
 
@@ -97,7 +97,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     `place` has the settings with which a later process can reach the run's containers to stop them, such as
     `kubeconfig`, `context` and `namespace`. `term` is the term of the writer's lease of the run. If Argo or Airflow
     launches the steps, `step_terms` has the terms of the writer's leases of steps. `lease` is the run's lease at the
-    time of the read; it is never written with the record.
+    time of the read; `lease` is never written with the record.
     """
 
     id: str
@@ -123,5 +123,5 @@ class RunRecord(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> RecordedLease | None:
-        """The run's lease as it was read. It is None if the run is over, or if the lease has no holder."""
+        """The run's lease as it was read, or None if the run is over or the lease has no holder."""
         return self.lease if not self.over and self.lease.holder else None

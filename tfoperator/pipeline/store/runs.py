@@ -44,8 +44,9 @@ from tfoperator.pipeline.store.tables import (
 RUN, PIPELINE, NODE = "pipeline_run", "pipeline", "node"
 """The types of contexts: a run, a pipeline, and a step of a pipeline."""
 _RATE_MARGIN = 1.05
-"""The maximum ratio between the speeds of two machines' clocks. The holder of a lease measures its time by its own
-clock, and the database by another clock. So the database adds 5 % to the time of a lease.
+"""The maximum ratio between the speeds of two machines' clocks. The holder and the database measure the time of a lease
+by different clocks. So the database adds 5 % to the time of a lease: by its clock, the lease expires later than by the
+clock of the holder.
 """
 
 
@@ -63,7 +64,7 @@ _RUN_OF = (
     .scalar_subquery()
     .label("run")
 )
-"""An SQL expression: the id of an execution's run. It is NULL if the run was removed."""
+"""An SQL expression: the id of an execution's run, or NULL if the run was removed."""
 EXECUTIONS = (
     select(executions, types.c.name.label("kind"), our_executions, _RUN_OF)
     .join(types, types.c.id == executions.c.type_id)
@@ -204,8 +205,8 @@ def _run_record(row: Any) -> RunRecord:
 def fence(db: Connection, run: RunRecord) -> None:
     """Raise OwnershipLost if the term of the run's lease, or of a step's lease, is larger than the writer's term.
 
-    Then another runner has taken over the lease. The call locks the rows of the leases, so other runners can take a
-    lease only after this transaction.
+    A larger term means that another runner has taken over the lease. The call locks the rows of the leases, so other
+    runners can take a lease only after this transaction.
     """
     wanted = {named(run.id): run.term} | {f"{run.id}/{step}": term for step, term in run.step_terms.items()}
     query = select(leases.c.name, leases.c.term).where(leases.c.name.in_(list(wanted))).order_by(leases.c.name)
@@ -256,7 +257,7 @@ def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, in
 
 
 def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
-    """Return the id that a query finds. If it finds nothing, call `make` to create the row.
+    """Return the id that a query finds. If the query finds nothing, call `make` to create the row.
 
     Simultaneous writers create only one row: the second query runs after `exclusively`.
     """

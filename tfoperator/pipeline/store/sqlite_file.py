@@ -22,8 +22,8 @@ class SQLiteFile(Database):
     """A file that the processes of one machine share.
 
     The kill of a process can't corrupt the file, because of SQLite's WAL and `synchronous=FULL`. Writers wait for a
-    lock on the file `NAME.turn` in the same folder. With SQLite's own wait, a waiting writer would sleep longer and
-    longer, and other writers would write before it.
+    lock on the file `NAME.turn` in the same folder. SQLite's own wait is not used: with it, a waiting writer sleeps
+    longer after each attempt, and later writers can write first.
 
     Other code of this process must never open the SQLite file and its `-wal` and `-shm` files. If a process closes a
     file, POSIX releases all locks that the process has on this file, also the locks of SQLite. Then simultaneous writes
@@ -31,7 +31,7 @@ class SQLiteFile(Database):
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        """Open the file. Make it if it does not exist, except with `read_only`."""
+        """Open the file. Without `read_only`, make the file if it does not exist."""
         self._path = path
         url = URL.create("sqlite", database=str(path))
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
@@ -89,7 +89,7 @@ class SQLiteFile(Database):
         return held
 
     def changes(self) -> str:
-        """Return SQLite's `data_version` as text. It changes with each write by any process.
+        """Return SQLite's `data_version` as text. This number changes with each write by any process.
 
         SQLite changes this number in a connection only when another connection writes. So the method uses a connection
         that never writes.

@@ -100,7 +100,7 @@ def _apply_to_each(
 ) -> None:
     """Change each job and print the result. `done` is the verb in the output, for example `suspended`.
 
-    After a failure it continues with the next job, and raises typer.Exit at the end.
+    After a failure the function continues with the next job, and raises typer.Exit at the end.
     """
     changed: list[dict[str, Any]] = []
     code = 0

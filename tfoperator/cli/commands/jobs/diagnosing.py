@@ -1,4 +1,4 @@
-"""`tfoperator report NAME` and `stacks NAME`: show why a job failed, and where the threads of its replicas are."""
+"""`tfoperator report NAME` and `stacks NAME`: show why a job failed, and the stacks of the threads of its replicas."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def stacks(
 
 
 def run_without_stacks(name: str, kept: KeptRun) -> CliError:
-    """Return the error for a request of stacks from a run of `tfoperator run`, which does not support them."""
+    """Return the error for a request of stacks from a run of `tfoperator run`: such a run does not support stacks."""
     problem = "is still running in a separate control plane" if kept.state == "Running" else "is over"
     hint = (
         "For a run, use py-spy dump --pid PID while the program is running. This command works for jobs of a cluster, "

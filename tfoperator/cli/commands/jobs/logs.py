@@ -91,7 +91,7 @@ def logs(
 def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
     """Return the replicas that `--replica` and `--all-replicas` select.
 
-    By default, this is the chief, or else worker 0. Raises CliError.
+    By default, only the chief is selected, or worker 0 if the job has no chief. Raises CliError.
     """
     if replica is None:
         return ReplicaFilter(is_master=not all_replicas)
@@ -157,7 +157,7 @@ def _missing(pod: Pod, container: str, *, previous: bool) -> str:
 def _origin(log: ReplicaLog) -> str:
     """Return the line before an archived log.
 
-    It names the pod, so that users don't take the log for the log of a running pod.
+    This line names the pod, so that users don't take the archived log for the log of a running pod.
     """
     pod, container = log.archived, log.container
     assert pod is not None

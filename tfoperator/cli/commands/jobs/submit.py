@@ -80,7 +80,7 @@ class FolderOptions(msgspec.Struct, frozen=True):
 
 
 class DryRun(StrEnum):
-    """The value of `--dry-run`: where objects are checked without being created."""
+    """The value of `--dry-run`: whether objects are only checked, by this program (client) or by the API server."""
 
     NONE = "none"
     CLIENT = "client"

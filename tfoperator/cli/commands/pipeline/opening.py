@@ -1,4 +1,4 @@
-"""For all commands about pipelines: finds their records, and turns their errors into messages for users."""
+"""For all commands about pipelines: finds the records of pipelines, and turns errors into messages for users."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ ParamOption = Annotated[
 
 
 class StepLaunching(Launching, frozen=True):
-    """The options for the launch of a pipeline's steps. `run`, `step` and `compile` have them."""
+    """The options for the launch of a pipeline's steps. `run`, `step` and `compile` have these options."""
 
     platform: Annotated[
         str, typer.Option("--platform", help="Name of the platform to use, from PLATFORMS in the file.", metavar="NAME")

@@ -245,9 +245,9 @@ def clean(
 def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, privileged: bool) -> LoadedPipeline:
     """Check what a pipeline may do on this machine. Return the pipeline, with `root` as its pipeline root if it is set.
 
-    A file of Kubeflow Pipelines may come from another author. Raises CliError if its outputs are outside of the current
-    folder, or if its containers need more access to this machine, unless the user's options allow this. A pipeline in
-    Python is a program of the user, so it is not checked.
+    A file of Kubeflow Pipelines may come from another author. So the function raises CliError if the outputs are
+    outside of the current folder, or if the containers need more access to this machine, unless the user's options
+    allow this. A pipeline in Python is a program of the user, so it is not checked.
     """
     from tfoperator.pipeline.graph import Graph
     from tfoperator.pipeline.kfp.demands import foreign_root, privileges

@@ -129,7 +129,7 @@ def _decoded(given: list[str] | None) -> dict[str, str]:
 
 
 def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
-    """Raise CliError if the pipeline's steps differ from the steps when it was compiled.
+    """Raise CliError if the pipeline's steps differ from the steps at the time of `pipeline compile`.
 
     `wanted` is the digest of the compiled steps. The orchestrator runs only those steps.
     """

@@ -1,4 +1,4 @@
-"""Folds log lines that TensorFlow prints in each replica: the output has one line, labelled with `4 replicas`.
+"""Folds log lines that TensorFlow prints in several replicas: a single line is shown, for example as `4 replicas`.
 
 No I/O.
 """
@@ -22,8 +22,8 @@ _OWN_LINE = re.compile(
     r"|To enable the following instructions: "
 )
 _BEGINS_MESSAGE = re.compile(r":$|(?:status|Abort): ?(?:UNAVAILABLE|UNKNOWN|ABORTED|INTERNAL|DEADLINE_EXCEEDED)\b")
-"""Matches the first line of a message of several lines. It is not held back, because otherwise it would be shown after
-the other lines of the message.
+"""Matches the first line of a message of several lines. Such a line is not held back. Otherwise it would be shown after
+the other lines of its message.
 """
 _VARYING = re.compile(r"\d+")
 
@@ -41,7 +41,7 @@ class Folding:
         self._waiting: dict[str, _Waiting] = {}
 
     def holds(self, prefix: str, text: str, now: float) -> bool:
-        """Hold a line back if it is a line of TensorFlow itself.
+        """Hold back a line that TensorFlow itself has printed.
 
         Return True if the line is held back: the caller must not show it now.
         """

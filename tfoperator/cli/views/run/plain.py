@@ -15,8 +15,8 @@ from tfoperator.cli.views.run.view import View
 from tfoperator.report.text import names_in_short
 
 _BAR_EVERY = 30.0
-"""The number of seconds between two lines that show the same progress bar. So a run of a night prints at most about
-1,000 lines per bar.
+"""The number of seconds between two lines that show the same progress bar. So a run that lasts a night prints at most
+about 1,000 lines for a bar.
 """
 
 _COUNTDOWN_EVERY = 3.0

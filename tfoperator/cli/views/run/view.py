@@ -1,4 +1,4 @@
-"""The messages of `tfoperator run`: log lines under the name of their replica, conditions, restarts, events.
+"""The messages of `tfoperator run`: log lines with the name of their replica, conditions, restarts, events.
 
 The output of a container is untrusted: it can set colours, but its other control characters are removed, and it is not
 interpreted as markup of rich. Control characters are also removed if stdout is a pipe, because the next program may
@@ -36,7 +36,7 @@ from tfoperator.local.run.results import RunOutcome
 from tfoperator.sdk.states import container_status
 
 _NO_NEWS = frozenset(condition for condition in ConditionType if not condition.traits.is_news)
-"""Conditions that a job without problems has, too. They are shown only with `--verbose`."""
+"""Conditions that a job without problems also has. These conditions are shown only with `--verbose`."""
 
 _QUIET = frozenset(reason for reason in JobReason if not reason.traits.is_news)
 """Reasons of events that are shown only with `--verbose`. These are events that a job without problems has, too, and
@@ -89,7 +89,7 @@ class View(RunListener, ABC):
             self.progressed(name, before, job.status.progress)
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
-        """Show a new progress report of a job. By default do nothing, because the live view shows a progress bar."""
+        """Show a new progress report of a job. Here, do nothing: the live view draws a progress bar instead."""
 
     def _say_where_its_tensorboard_is(self, job: TFJob) -> None:
         shown, tensorboard = self._tensorboards.get(job.metadata.uid), job.status.tensor_board
@@ -204,7 +204,7 @@ class View(RunListener, ABC):
     def tick(self) -> None:
         """Show the lines of TensorFlow that were held back for `folding.WAIT` seconds.
 
-        The run calls it several times a second.
+        The run calls this method several times a second.
         """
         self.unfold()
 
@@ -229,7 +229,7 @@ class View(RunListener, ABC):
 
 
 class KnownRestarts(msgspec.Struct, frozen=True):
-    """The number of restarts of a replica, and its last exit code (None if it has not ended yet)."""
+    """The number of restarts of a replica, and its last exit code (None if its program has not ended yet)."""
 
     count: int = 0
     exit_code: int | None = None

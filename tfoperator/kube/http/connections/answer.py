@@ -1,8 +1,8 @@
 """Reads the response to an HTTP/1.1 request from a socket.
 
-Each read takes all bytes that have arrived (at most 64 KiB), and the parser llhttp parses them. llhttp is strict. It
-reports an error for a length together with chunks, two lengths, a bare line feed, a NUL, a space before a colon, and a
-header value that is continued on the next line. This module limits memory and time.
+Each read takes all bytes that have arrived (at most 64 KiB), and the parser llhttp parses them. llhttp is strict.
+llhttp reports an error for a length together with chunks, two lengths, a bare line feed, a NUL, a space before a colon,
+and a header value that is continued on the next line. This module limits memory and time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tfoperator.base.clock import Clock
 from tfoperator.kube.protocol.errors import UNDECODABLE, AnswerTooLarge, ApiError, Status, error_from_status
 
 MAX_HEAD_BYTES = 1 << 17
-"""The limit in bytes of everything except the body. This is the headers with all interim responses before them, chunk
-sizes, and a trailer.
+"""The limit in bytes of everything except the body. The limit includes interim responses, headers, chunk sizes and a
+trailer.
 """
 _READ_SIZE = 1 << 16
 _WHOLE_ABOVE = 1 << 20
@@ -77,10 +77,10 @@ class Response(msgspec.Struct, frozen=True):
 class ResponseReader:
     """Reads one response. `begin()` reads up to the end of the headers, `read` and `read_all` read the body.
 
-    Not thread-safe. It does not close the socket. Every read raises the source's errors. It raises ConnectionResetError
-    if the source ends before the first byte, EOFError if it ends later but too early, HttpParserError for malformed
-    HTTP, and AnswerTooLarge for a body of more than `limit` bytes. It raises TimeoutError if bytes arrive after
-    `late_at` on the clock and the response has not ended.
+    Not thread-safe. The reader does not close the socket. Every read raises the source's errors. A read raises
+    ConnectionResetError if the source ends before the first byte, EOFError if the source ends later but before the end
+    of the response, HttpParserError for malformed HTTP, and AnswerTooLarge for a body of more than `limit` bytes. A
+    read raises TimeoutError if bytes arrive after `late_at` on the clock and the response has not ended.
 
     `switches` means that the request asks for another protocol: then a 101 status ends the response.
 
@@ -123,7 +123,7 @@ class ResponseReader:
             self.receive()
 
     def read(self) -> bytes:
-        """Return the next bytes of the body; b"" at its end. Block until bytes arrive."""
+        """Return the next bytes of the body; b"" at the end of the body. Block until bytes arrive."""
         while not self._parts and not self.ended:
             self.receive()
         parts, self._parts = self._parts, []

@@ -28,7 +28,7 @@ class Destination(msgspec.Struct, frozen=True):
 
 
 def find_destination(server: str, tls: TlsOptions | None, *, clock: Clock, proxy_url: str = "") -> Destination:
-    """Return the destination for a server's URL. Raises ConfigError if its proxy is unusable."""
+    """Return the destination for a server's URL. Raises ConfigError if the proxy for this server is unusable."""
     url = urlsplit(server)
     contexts = TlsContexts(tls or TlsOptions(), clock=clock) if url.scheme == "https" else None
     address = (url.hostname or "", url.port or (443 if contexts else 80))

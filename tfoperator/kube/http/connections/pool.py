@@ -1,6 +1,6 @@
 """The connections to one server.
 
-The pool opens them, keeps them while they are idle, and closes all of them at once.
+The pool opens connections, keeps idle connections for later requests, and closes all connections at once.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tfoperator.kube.protocol.errors import ClientClosed
 
 CONNECT_TIMEOUT = 10.0
 MAX_IDLE_SECONDS = 45.0
-"""The pool does not use a connection again that was idle for longer than this time. Load balancers drop idle
-connections after a minute or more, and the embedded API server after 75 s.
+"""The maximum idle time of a connection that the pool uses again. Load balancers drop idle connections after a minute
+or more, and the embedded API server after 75 s.
 """
 MAX_IDLE_CONNECTIONS = 64
 """The maximum number of idle connections, unless the client needs more concurrent requests."""
@@ -69,7 +69,7 @@ class Pool:
     def after_fork(self) -> None:
         """Close the child's copies of the connections that the parent process has opened.
 
-        The child process calls it after a fork. The connections of the parent stay open.
+        The child process calls this method after a fork. The connections of the parent stay open.
         """
         inherited, streams = [connection.sock for connection, _ in self._idle] + list(self._busy), list(self._streams)
         self._reset()
@@ -146,8 +146,8 @@ class Pool:
     def connect(self, certificate: ClientCertificate | None) -> ClientConnection:
         """Open a connection.
 
-        It counts as busy from the beginning, so `close()` can end it even if the server does not respond. Raises
-        TransportError. Raises ConfigError if a certificate file is unusable.
+        The connection counts as busy from the beginning, so `close()` can end it even if the server does not respond.
+        Raises TransportError. Raises ConfigError if a certificate file is unusable.
         """
         host, port = self._destination.address
         tls, proxy = self._destination.tls, self._destination.proxy

@@ -1,4 +1,4 @@
-"""A streaming response on its own connection. Any thread can end it at once."""
+"""A streaming response on its own connection. Any thread can end the stream at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ByteStream:
-    """The bytes of one response. One thread reads it, and any thread may call `close()`. It is also a context manager.
+    """The bytes of one response. One thread reads the stream, any thread may call `close()`. Also a context manager.
 
     Iteration yields pieces of any size as they arrive. Each piece must arrive within `patience` seconds (None: no
     limit).
@@ -100,7 +100,7 @@ class ByteStream:
         return b"".join(parts)
 
     def read_all(self, timeout: float, limit: int) -> bytes:
-        """Return the rest of the response, up to `limit` bytes. Use it for responses that are errors."""
+        """Return the rest of the response, up to `limit` bytes. Use this method for responses that are errors."""
         parts, size = [], 0
         while size < limit and (data := self.read(timeout)):
             parts.append(data)
@@ -125,6 +125,6 @@ class ByteStream:
     def release(self) -> None:
         """Close the connection in this process without notifying the server.
 
-        Only `close()` calls it, and a child process after a fork.
+        Only `close()` calls this method, and a child process after a fork.
         """
         self._sock.close()

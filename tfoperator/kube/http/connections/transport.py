@@ -1,9 +1,9 @@
 """HTTP/1.1 to one server over persistent connections.
 
-It uses only sockets and the parser llhttp: a request needs a tenth of the CPU that the popular HTTP clients of Python
-need. A request is sent with one system call. If this call fails, the server can't have received the whole request, and
-has not acted on it. A request is sent a second time only in this case, and if it is a GET that received no byte of a
-response.
+The transport uses only sockets and the parser llhttp: a request needs a tenth of the CPU that the popular HTTP clients
+of Python need. A request is sent with one system call. If this call fails, the server can't have received the whole
+request, and has not acted on it. A request is sent a second time only after such a failure, or if the request is a GET
+and no byte of a response has arrived.
 """
 
 from __future__ import annotations
@@ -111,8 +111,9 @@ class Transport:
     ) -> Response:
         """Send a request and read the whole response.
 
-        On a connection that was idle, the request may be sent a second time, on a new connection: if sending it failed,
-        or if it is a GET that got no byte of a response. In these cases the server had closed the idle connection.
+        On a connection that was idle, the request may be sent a second time, on a new connection: if the request could
+        not be sent, or if it is a GET and no byte of a response has arrived. In these cases the server had closed the
+        idle connection.
         """
         message = self._render(method, target, headers, body)
         connection = self._pool.take_idle(certificate)

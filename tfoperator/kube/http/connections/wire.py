@@ -50,7 +50,7 @@ def connect_error(error: Exception, where: str) -> TransportError:
 
 
 def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
-    """Wait until a connection is made that `connect_ex` began on a non-blocking socket.
+    """Wait until the connection that `connect_ex` has begun on a non-blocking socket is established.
 
     `error` is the number that `connect_ex` returned. Afterwards the socket has this `timeout` (seconds) for reads and
     writes. Raises OSError, including TimeoutError.
@@ -75,7 +75,7 @@ def set_timeout(sock: socket.socket, seconds: float) -> None:
 def readable(sock: socket.socket) -> bool:
     """Return whether the socket has data to read.
 
-    On an idle connection, this means its end, or bytes that were not requested.
+    If an idle connection is readable, the server has closed the connection, or has sent bytes without a request.
     """
     poll = select.poll()
     poll.register(sock, select.POLLIN)

@@ -1,7 +1,7 @@
 """Runs one command in a container through an API server's `pods/exec`, over a WebSocket.
 
 The protocol is `v5.channel.k8s.io` (or v4): each message is a byte for the channel, followed by data. The command's
-stdin is closed from the start. The bytes of its output and its time are limited.
+stdin is closed from the start. The size of the command's output and the duration of the command are limited.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ExecStatus(msgspec.Struct, frozen=True):
 
     @property
     def exit_code(self) -> int | None:
-        """The command's exit code. It is None if the command could not run, or if its end is unknown."""
+        """The exit code of the command, or None if the command could not run, or if its exit code is unknown."""
         if self.status == "Success":
             return 0
         for cause in self.details.causes if self.details is not None else ():

@@ -1,4 +1,4 @@
-"""Computes how long to wait before reading responses, so the client reads several at once.
+"""Computes how long the client waits before it reads responses, so that it reads several responses at once.
 
 A wake-up for each response costs more than handling it. While the client waits, it sends no request. A busy server
 loses nothing by this, because its queue still contains requests. But a server with free capacity becomes idle. So the
@@ -15,13 +15,13 @@ threads (0.26, 1.37, 2.68). If the waiting time were half of the whole response 
 from __future__ import annotations
 
 _MIN_UNDER_WAY = 4
-"""If fewer responses are outstanding, the client reads them one by one: there are too few to read together, and a
-caller waits.
+"""If fewer responses are outstanding, the client does not wait: it could read only few responses together, and the wait
+would delay the caller.
 """
 
 _WAIT_SHARE = 0.5
-"""The waiting time as a share of the time that requests spend in the server's queue. The server stays busy
-meanwhile.
+"""The waiting time as a share of the time that requests spend in the server's queue. With this share, the server still
+has requests in its queue when the client continues.
 """
 
 _MAX_SECONDS = 0.02  # seconds
@@ -43,7 +43,7 @@ class Gathering:
         self._quickest: dict[str, float] = {}  # by kind
 
     def took(self, kind: str, seconds: float) -> None:
-        """Record how many seconds the response to a request took that writes an object of this kind."""
+        """Record the response time of a request that writes an object of this kind."""
         quickest = self._quickest.get(kind, seconds)
         waited = seconds - quickest
         self._waiting += (max(waited, 0.0) - self._waiting) * _AVERAGE_WEIGHT

@@ -23,8 +23,8 @@ class Call(msgspec.Struct, frozen=True):
     """One request.
 
     `target` is the path and the query. `what` describes the request for users, for example `create pods default/a`.
-    `written` is the resource that the request writes, for example `pods` or `tfjobs/status`. It is empty for a request
-    that writes nothing.
+    `written` is the resource that the request writes, for example `pods` or `tfjobs/status`. For a request that writes
+    nothing, `written` is empty.
     """
 
     method: str
@@ -133,7 +133,7 @@ def object_path(resource: Resource, namespace: str, name: str, subresource: str 
 def query_string(**parameters: str) -> str:
     """Return the query `?key=value&...` of the parameters that aren't empty.
 
-    Return an empty string if all are empty.
+    Return an empty string if all parameters are empty.
     """
     given = {key: value for key, value in parameters.items() if value}
     return "?" + urlencode(given, quote_via=quote) if given else ""

@@ -3,8 +3,9 @@
 Retries are safe for these reasons. If the server responds with 429, it has not processed the request, so any verb is
 retried. After a 5xx response only GET is retried, because a gateway may send a 5xx response after the server has acted.
 The client retries in both cases only if the response has a `Retry-After` header, and at most 10 times. If the server
-responds with 401, it has not processed the request either. The client retries once if it finds newer credentials. If no
-response arrives, `tfoperator.kube.http.connections.transport` decides whether the request is sent again.
+responds with 401, it has not processed the request either. In this case, the client retries once if it finds newer
+credentials. If no response arrives, `tfoperator.kube.http.connections.transport` decides whether the request is sent
+again.
 """
 
 from __future__ import annotations
@@ -73,13 +74,13 @@ class Session:
         self._transport.close()
 
     def call(self, call: Call) -> Response:
-        """Send a call and return the response. Its status is always 2xx. Raises KubeError."""
+        """Send a call and return the response, whose status is always 2xx. Raises KubeError."""
         return self._repeated(call, self._send)
 
     def stream(self, call: Call) -> ByteStream:
         """Send a GET and return the response when its headers have arrived.
 
-        Its status is always 2xx. Raises KubeError.
+        The status of the response is always 2xx. Raises KubeError.
         """
         return self._repeated(call, self._open)
 
@@ -146,7 +147,7 @@ class Session:
         return type(failure)(f"{call.what}: {failure}")
 
     def go_on(self, call: Call, failure: ApiError, authorization: str) -> Response:
-        """Send a call again that failed with `failure`, if a retry is safe. Return the response.
+        """Send a call again if a retry is safe. The last attempt failed with `failure`. Return the response.
 
         If a retry is not safe, raise `failure`. Raises KubeError. `authorization` is the value of the header that was
         sent with the call.
@@ -251,7 +252,7 @@ class Session:
 
 
 def _headers(always: Headers, accept: str, content_type: str, authorization: str) -> Headers:
-    """Return the headers of a request. The last two headers are left out if they are empty."""
+    """Return the headers of a request. An empty `content_type` or `authorization` gives no header."""
     headers = [*always, ("Accept", accept)]
     if authorization:
         headers.append(("Authorization", authorization))

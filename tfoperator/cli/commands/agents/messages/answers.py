@@ -1,6 +1,7 @@
 """The answers of the tools, as types: their JSON Schemas are the output schemas of the tools.
 
-The tools return texts unchanged. Then `protocol.server` makes the texts safe for an agent, and shortens the answer.
+The tools return texts unchanged. After the call, `protocol.server` makes the texts safe for an agent, and shortens the
+answer.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     """Lines of the log of one replica.
 
     `total` is the number of lines that were read; `problem` is the reason if there are no lines. `read` describes which
-    part of the log was read. The line `...` replaces lines between two places that match.
+    part of the log was read. The line `...` replaces the lines that were left out between two matches.
     """
 
     replica: str
@@ -144,7 +145,7 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
 
 class CurvePoint(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The value of a metric at a training step. If the program reports no steps, `step` is the number of the report."""
+    """The value of a metric at a training step. If the program reports no steps, `step` counts its reports."""
 
     step: int
     value: float
@@ -221,8 +222,8 @@ class FieldMeaning(ToolAnswer, frozen=True, kw_only=True):
 class Converted(ToolAnswer, frozen=True, kw_only=True):
     """Manifests that were converted to kubeflow.org/v1.
 
-    `notes` describe the fields that were moved or dropped because v1 lacks them. `errors` are problems that keep a job
-    from running.
+    `notes` describe the fields that were moved, and the fields that were dropped because v1 lacks them. `errors` are
+    problems that keep a job from running.
     """
 
     manifest: str
@@ -249,7 +250,7 @@ class PipelineRuns(StrangersAnswer, frozen=True, kw_only=True):
 
 
 class LineageAnswer(StrangersAnswer, frozen=True, kw_only=True):
-    """The artifacts from which an artifact was made, or that were made from it.
+    """The artifacts from which an artifact was made, or the artifacts that were made from this artifact.
 
     `lineage` has the form of `tfoperator pipeline lineage -o json`.
     """

@@ -1,8 +1,8 @@
 """The arguments of the tools, as types: their JSON Schemas are the input schemas of the tools.
 
-Texts that become parts of URLs and paths must match patterns. So the name of a job can't be an option (`--all`) or a
-path (`../x`). In Python, `$` also matches before a line end at the end of the text. So each pattern ends with
-`$(?!\\n)`.
+Texts that become parts of URLs and paths must match patterns. For example, the name of a job can't be an option
+(`--all`) or a path (`../x`). In Python, `$` also matches before a line end at the end of the text. So each pattern ends
+with `$(?!\\n)`.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 DEFAULT_CHARACTERS = 8000
-"""The maximum size of an answer if the call does not set it: about 2,000 tokens of a language model."""
+"""The maximum size of an answer if the call does not set a maximum: about 2,000 tokens of a language model."""
 
 MAX_CHARACTERS = 100_000
-"""The largest maximum size that a call can set."""
+"""The largest value that a call can set as the maximum size of its answer."""
 
 LEFT_OUT = "leftOut"
 """The member of an answer that lists the missing parts."""
@@ -44,7 +44,7 @@ def bounded(answer: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return the answer, which is plain data, in at most `limit` characters of JSON.
 
     The largest texts and lists are cut first. The member `leftOut` describes each cut, for example `logs[0].lines: the
-    last 50 of 200`. Raises TooSmall if the answer can't become so short.
+    last 50 of 200`. Raises TooSmall if the cuts can't make the answer as short as `limit`.
     """
     size = len(text_of(answer))
     if size <= limit:

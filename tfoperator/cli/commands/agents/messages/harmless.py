@@ -1,8 +1,8 @@
 """Makes texts from unknown authors (logs, names, messages) safe for an agent: visible, without secrets, and short.
 
 Pure. An agent can't reliably distinguish instructions from data. So a text must not contain characters that a person
-does not see, because they may hide instructions. A text must not contain secrets either, because the agent may send
-them to others. `tfoperator.base.masking` recognizes the secrets.
+does not see, because such characters may hide instructions. A text must not contain secrets either, because the agent
+may send them to others. `tfoperator.base.masking` recognizes the secrets.
 """
 
 from __future__ import annotations

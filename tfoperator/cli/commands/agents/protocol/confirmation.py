@@ -2,7 +2,7 @@
 
 The client is the program in which the agent runs. If the client can't show questions, the agent gets a token and can
 use it without the user. If the client can show questions, the agent gets no token, so it can't make the change alone.
-How the client gets the question depends on the version of the protocol:
+The way of the question to the client depends on the version of the protocol:
 
 - In version 2026-07-28 and later, the result of the call is the question. The client asks the user, and calls the tool
   again with the user's answer and the token, which the agent does not see.
@@ -27,7 +27,7 @@ QUESTION = "confirm"
 """The key of the question in the result of a call, and of the answer in the next call."""
 
 _NO_FIELDS = {"type": "object", "properties": {}}
-"""The schema of the user's answer. It has no fields: the user only accepts or declines."""
+"""The schema of the user's answer. The schema has no fields: the user only accepts or declines."""
 
 
 class NotConfirmed(Exception):
@@ -47,7 +47,7 @@ def is_result(protocol_version: str) -> bool:
 
 
 def question(title: str, change: dict[str, Any]) -> types.ElicitRequestFormParams:
-    """Return the question whether to make a change. It contains the effect of the change."""
+    """Return the question whether to make a change. The question contains the effect of the change."""
     effect = "\n".join(change["effect"])[: DEFAULT_CHARACTERS // 2]
     return types.ElicitRequestFormParams(message=f"{title}?\n{effect}", requested_schema=_NO_FIELDS)
 

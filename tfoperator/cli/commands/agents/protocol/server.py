@@ -75,7 +75,8 @@ class _Gate:
     async def run(self, context: Context, work: Callable[[Callable[[str], None]], T]) -> T:
         """Run the work in a thread, and report its progress. Raises _Refused, and the errors of the work.
 
-        If the work does not end in time, its thread continues, and counts as a running call until it ends.
+        If the work does not end in time, its thread continues. The call counts as a running call until this thread
+        ends.
         """
         steps = ["waiting for other calls"]
         outcome: Callable[[], T] | None = None
@@ -121,7 +122,7 @@ class _Gate:
 
 
 def _outcome(work: Callable[[Callable[[str], None]], T], step: Callable[[str], None]) -> Callable[[], T]:
-    """Call `work`. Return a function that returns its result or raises its error.
+    """Call `work`. Return a function that returns the result of `work` or raises its error.
 
     The caller calls this function outside of the task group, because a task group would wrap the error in an
     ExceptionGroup.

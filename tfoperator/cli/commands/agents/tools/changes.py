@@ -1,7 +1,8 @@
 """The tools that change jobs.
 
-These tools exist only with `--allow-changes`, and show the effect of a change before they make it. Each tool makes its
-changes through `_changed`: without a token, it returns the effect and a new token; with the token, it makes the change.
+These tools exist only with `--allow-changes`, and show the effect of a change before they make the change. Each tool
+makes its changes through `_changed`: without a token, `_changed` returns the effect and a new token; with the token,
+`_changed` makes the change.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Changes:
         self.runs.stop_all()
 
     def suspend(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.ChangeResult:
-        """Stop the job's pods until it is resumed."""
+        """Stop the job's pods until the job is resumed."""
         return self._change_job(
             scope,
             "suspend",
@@ -219,7 +220,8 @@ class Changes:
         job: str = "",
         namespace: str = "",
     ) -> answers.ChangeResult:
-        """Return the effect of a change with a new token. If the call has such a token, make the change instead.
+        """Return the effect of a change with a new token. If the call has the token of an earlier answer, make the
+        change instead.
 
         `state` identifies the state of the object to change. Raises ConfirmationRefused if the token is not for these
         arguments and this state.

@@ -1,4 +1,4 @@
-"""Tokens of changes: a tool makes a change only if it has shown the effect before, for the same state of the job.
+"""Tokens of changes: a tool makes a change only if the tool has shown the effect for the present state of the job.
 
 No I/O. The first call of a changing tool shows the effect and returns a token. The second call passes the token, and
 the tool makes the change. A token is valid only for a call with the same arguments, and only while the object that the
@@ -21,7 +21,7 @@ LIFETIME = 600.0
 
 _DIGITS = 32
 _STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{1,12}", re.ASCII)
-"""The first part of a token: the second of the monotonic clock at which it expires, a dot, and the token's number."""
+"""The first part of a token: the time at which the token expires (monotonic clock), a dot, and the token's number."""
 
 
 class ConfirmationRefused(ValueError):

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 GAP = "..."
-"""This line replaces the lines between two matches that are left out."""
+"""This line replaces the lines that are left out between two matches."""
 
 
 def with_times(text: str) -> list[tuple[datetime | None, str]]:
     """Return the lines of a log that was read with timestamps, each with its time.
 
-    If a line has no time, for example in an archived log, its time is None.
+    For a line without a timestamp, for example in an archived log, the time is None.
     """
     return [_timed(line) for line in text.split("\n")]
 
@@ -35,7 +35,7 @@ def matching(lines: Sequence[str], pattern: str) -> list[int]:
 
 
 def nearest(times: Sequence[datetime | None], around: datetime) -> list[int]:
-    """Return the position of the line that was written nearest to a time; an empty list if no line has a time."""
+    """Return a list with the position of the line whose time is nearest to `around`, or [] if no line has a time."""
     distances = [(abs((when - around).total_seconds()), at) for at, when in enumerate(times) if when is not None]
     return [min(distances)[1]] if distances else []
 

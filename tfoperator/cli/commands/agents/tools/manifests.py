@@ -75,7 +75,7 @@ def migrate(scope: Scope, asked: arguments.Migrate, step: Step) -> answers.Migra
 
 @functools.cache
 def _schema() -> Schema:
-    """Return the schema of a TFJob. To make it takes some hundredths of a second. Callers must not change it."""
+    """Return the schema of a TFJob. All calls return the same object, so callers must not change the schema."""
     return openapi_schema()
 
 

@@ -1,6 +1,6 @@
 """The runs that agents have started on this machine.
 
-Each is a process of `tfoperator run`, and ends with the MCP server.
+Each run is a process of `tfoperator run`. When the MCP server ends, it also ends the process.
 """
 
 from __future__ import annotations

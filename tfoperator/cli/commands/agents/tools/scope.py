@@ -1,4 +1,4 @@
-"""The cluster and the files that tools may use: only those that the user named when the MCP server started."""
+"""The cluster and the files that tools may use: the user named them when the MCP server started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Step = Callable[[str], None]
 class JobOf(msgspec.Struct, frozen=True):
     """The job for which a tool was called, with a client that can read it.
 
-    `run` is the run on this machine that contains the job; it is None for a job in a cluster.
+    `run` is the run on this machine that contains the job. For a job in a cluster, `run` is None.
     """
 
     client: TFJobClient

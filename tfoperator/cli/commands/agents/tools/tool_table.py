@@ -14,7 +14,7 @@ from tfoperator.cli.commands.agents.tools.scope import Scope, Step
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool. `changes` means that it changes a job, and `destroys` that it may delete data or pods.
+    """One tool. `changes` means that the tool changes a job, and `destroys` that the tool may delete data or pods.
 
     `again` means that a second call with the same arguments changes nothing more. `own_texts` are the members of the
     answer that contain only text from the call's arguments or from tfoperator. The server does not mask secrets in
