@@ -113,8 +113,9 @@ def check_key(pair: KeyPair) -> None:
 
 
 def split(bundle: bytes) -> tuple[bytes, ...]:
-    """Return the certificates of a PEM text one by one. White space is normalized, so that equal certificates are equal
-    bytes.
+    """Return the certificates of a PEM text one by one.
+
+    White space is normalized, so that equal certificates are equal bytes.
     """
     return tuple(_PEM_HEADER + rest.rstrip() + b"\n" for rest in bundle.split(_PEM_HEADER)[1:])
 

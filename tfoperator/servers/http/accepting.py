@@ -91,8 +91,10 @@ class Acceptor:
         loop.add_reader(self._socket, self._accept, loop)
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept at most 32 connections from the kernel's queue. If there are more, the loop calls this method again.
-        If the method accepted more connections at once, the open connections would have to wait.
+        """Accept at most 32 connections from the kernel's queue.
+
+        If there are more, the loop calls this method again. If the method accepted more connections at once, the open
+        connections would have to wait.
         """
         for _ in range(_ACCEPTED_PER_TURN):
             if len(self._known_waiting) + len(self._unknown_waiting) >= self._most_waiting:
