@@ -61,8 +61,9 @@ class _Outstanding(msgspec.Struct):
 
 
 class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
-    """A TTLCache that also records the keys of each owner. When an entry expires, or is removed to make room, the cache
-    also drops the key from this record.
+    """A TTLCache that also records the keys of each owner.
+
+    When an entry expires, or is removed to make room, the cache also drops the key from this record.
 
     Not thread-safe.
     """
@@ -169,8 +170,9 @@ class Expectations:
                 outstanding.creations -= 1
 
     def deletion_observed(self, key: ExpectationKey, uid: str) -> bool:
-        """Record that the deletion of `uid` was seen, or that it failed. The call ignores a UID that is not pending. It
-        returns True if this was the last pending change under the key.
+        """Record that the deletion of `uid` was seen, or that it failed.
+
+        The call ignores a UID that is not pending. It returns True if this was the last pending change under the key.
         """
         with self._lock:
             outstanding = self._cache.find(key)

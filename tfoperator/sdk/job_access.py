@@ -285,8 +285,9 @@ class JobAccess:
         return [record for record in archived if record.archived >= since]
 
     def _gone(self, error: JobNotFound) -> JobNotFound:
-        """Return the error. If the archive has logs of other replicas of this job, return an error that names these
-        replicas.
+        """Return the error.
+
+        If the archive has logs of other replicas of this job, return an error that names these replicas.
         """
         records = self._archived(error.name, error.namespace, None, ReplicaFilter())
         replicas = list(
