@@ -39,7 +39,7 @@ class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTemplateMetadata(msgspec.Struct, frozen=True, gc=False):
-    """The labels and annotations of every pod of the template. The operator's own labels are not included."""
+    """The labels and annotations of every pod of the template. The operator's own labels don't count."""
 
     labels: Annotated[dict[str, str], Field("Labels of the pods.")] = {}
     annotations: Annotated[dict[str, str], Field("Annotations of the pods.")] = {}
