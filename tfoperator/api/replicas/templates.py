@@ -39,7 +39,7 @@ class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTemplateMetadata(msgspec.Struct, frozen=True, gc=False):
-    """The labels and annotations of every pod of the template. The operator's own labels don't count."""
+    """The labels and annotations of every pod of the template, without the labels that the operator adds."""
 
     labels: Annotated[dict[str, str], Field("Labels of the pods.")] = {}
     annotations: Annotated[dict[str, str], Field("Annotations of the pods.")] = {}
