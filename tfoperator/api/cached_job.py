@@ -4,7 +4,7 @@ An API server accepts objects of up to 1.5 MB, and one tenant can create a thous
 templates that are too large. For a job that needs no templates now, the cache keeps only hashes of all templates. Code
 that finds a hash in place of a template that it needs (`templates.NotKept`) reads the job from the API server again. If
 the cache drops a job's templates, the job is validated while it is decoded. The cache keeps all other members of a
-spec, which are small. If they are not small, the operator refuses the job.
+spec, which are small. If these members are not small, the operator refuses the job.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def default(job: TFJob) -> TFJob:
 
     Replica keys get their standard spelling, `replicas` 1, `restartPolicy` Never, `suspend` false, `successPolicy` "".
     An empty string counts as unset, as in the Go operator. A null replica spec stays null. An unset `cleanPodPolicy`
-    stays unset, because that has its own meaning, different from each value. An unset `network` stays unset, too: the
+    stays unset, because an unset policy has a meaning that no value has. An unset `network` stays unset, too: the
     operator chooses its value. A `progressDeadlineSeconds` below the minimum, which an older CRD allowed, is raised to
     the minimum. The replicas of a job with an `elasticPolicy` restart together (`restartScope: Job`).
     """

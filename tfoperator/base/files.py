@@ -63,7 +63,7 @@ def take_lock(handle: int, *, shared: bool = False) -> bool:
 def hold_lock(path: Path, seconds: float = 0.0) -> BinaryIO | None:
     """Return a file (created if necessary) that is locked until it is closed.
 
-    It returns None if another process holds the lock for `seconds`. All waiting processes try equally often, so each of
+    Return None if another process holds the lock for `seconds`. All waiting processes try equally often, so each of
     them gets the lock at some time. Raises OSError, as `take_lock` does.
     """
     end = time.monotonic() + seconds
@@ -92,7 +92,7 @@ def is_locked(path: Path) -> bool:
 def tail_offset(stream: BinaryIO, lines: int) -> int:
     """Return where the last `lines` lines begin.
 
-    It reads backwards, because a log may be far larger than its last lines.
+    The function reads backwards, because a log may be far larger than its last lines.
     """
     end = position = stream.seek(0, os.SEEK_END)
     if lines <= 0:

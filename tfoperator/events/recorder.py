@@ -58,10 +58,10 @@ class EventRecorder:
     apart. The first pause is random, so several operators don't retry at the same time. Any response of the API server
     is final: the recorder does not retry.
 
-    Before each event the recorder calls `behind()`. While it returns True, other work has priority. The recorder then
-    delays the event for at most 5 s. After that it writes this event and all events that were recorded meanwhile.
-    `behind` must not block. The recorder never delays a warning, or earlier events about the same object: the events of
-    one object keep their order.
+    Before each event the recorder calls `behind()`. While `behind()` returns True, other work has priority. The
+    recorder then delays the event for at most 5 s. After that it writes this event and all events that were recorded
+    meanwhile. `behind` must not block. The recorder never delays a warning, or earlier events about the same object:
+    the events of one object keep their order.
     """
 
     def __init__(

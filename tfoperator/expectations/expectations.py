@@ -61,7 +61,9 @@ class _Outstanding(msgspec.Struct):
 
 
 class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
-    """A TTLCache that also records the keys of each owner. It drops a key when an entry expires or must make room.
+    """A TTLCache that also records the keys of each owner.
+
+    When an entry expires, or is removed to make room, the cache also drops the key from this record.
 
     Not thread-safe.
     """
@@ -160,7 +162,7 @@ class Expectations:
     def creation_observed(self, key: ExpectationKey) -> None:
         """Record that one creation was seen, or that it failed.
 
-        It does nothing if the key isn't set. The count may become negative.
+        The call does nothing if the key isn't set. The count may become negative.
         """
         with self._lock:
             outstanding = self._cache.find(key)
@@ -168,9 +170,9 @@ class Expectations:
                 outstanding.creations -= 1
 
     def deletion_observed(self, key: ExpectationKey, uid: str) -> bool:
-        """Record that the deletion of `uid` was seen, or that it failed. It ignores a UID that is not pending.
+        """Record that the deletion of `uid` was seen, or that it failed.
 
-        It returns True if this was the last pending change under the key.
+        The call ignores a UID that is not pending. It returns True if this was the last pending change under the key.
         """
         with self._lock:
             outstanding = self._cache.find(key)

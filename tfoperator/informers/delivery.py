@@ -50,8 +50,8 @@ class ResourceEventHandler(Protocol[T_contra]):
     def on_delete(self, obj: T_contra) -> None:
         """Handle a deleted object.
 
-        `obj` is the object's last state; if the watch missed the deletion, `obj` is the last state in the cache. This
-        may also be called for an object for which no other call was made before.
+        `obj` is its last state; if the watch missed the deletion, `obj` is the last state in the cache. This method may
+        also be called for an object for which no other call was made before.
         """
         ...
 
@@ -217,7 +217,7 @@ class Delivery(Generic[T]):
             self._fifo.push(notifications)
 
     def close(self) -> None:
-        """Make no more calls after the current call, and drop the calls in the queue. It does not wait. Idempotent."""
+        """Make no more calls after the current call, and drop the calls in the queue. Return at once. Idempotent."""
         self._fifo.close()
 
     def join(self, timeout: float) -> bool:

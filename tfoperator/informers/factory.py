@@ -1,8 +1,8 @@
 """One informer per collection for a whole process: all users of a collection share its watch and cache.
 
-`--namespace a --namespace b` needs a watch per namespace, because a watch can't cover two namespaces. A controller need
-not know of the separate watches: it reads all informers of a group together. Usually a group holds one informer, for
-all namespaces.
+`--namespace a --namespace b` needs a watch per namespace, because a watch covers either one namespace or all
+namespaces. A controller need not take care of this: it reads all informers of a group together. Usually a group holds
+one informer, for all namespaces.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class SharedInformerFactory(Together):
     ) -> InformerGroup[T]:
         """Return new informers of a collection, combined into one. Call `start()` to start them.
 
-        Raises ValueError if informers of this collection already exist. Use the existing informers instead.
+        Raises ValueError if informers of this collection already exist. In this case, use the existing informers.
         """
         collection, name = (resource, selection), resource.plural
         with self._lock:

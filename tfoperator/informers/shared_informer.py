@@ -108,8 +108,8 @@ class SharedInformer(Generic[T]):
     def last_sync_resource_version(self) -> str:
         """The resource version that the cache has reached, also by bookmarks.
 
-        Since 1.35 client-go's stores report it in the same manner. It is empty before the first list. At this version,
-        calls of handlers may still be pending, and the reflector may have read a later version.
+        Since 1.35 client-go's stores report this version in the same manner. The version is empty before the first
+        list. At this version, calls of handlers may still be pending, and the reflector may have read a later version.
         """
         return self._version
 
@@ -201,14 +201,14 @@ class SharedInformer(Generic[T]):
     def relist(self) -> None:
         """Make the informer read everything from the server again, soon.
 
-        Call this if the cache has missed a change. It does not block.
+        Call this if the cache has missed a change. The call does not block.
         """
         self._reflector.relist()
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
         """Wait until `has_synced`, for at most `timeout` seconds of the clock (None: no limit).
 
-        Return the value of `has_synced`. It returns earlier if the informer is stopped or has failed.
+        Return the value of `has_synced`. The call returns earlier if the informer is stopped or has failed.
         """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         with self._state:

@@ -57,8 +57,8 @@ class LeaderElector:
     `on_new_leader` must return quickly.
 
     Durations are in seconds. They must satisfy `lease_duration > renew_deadline > 1.2 * retry_period`, so a leader can
-    miss one renewal, and still notices in time that it has lost the lease. `operator.options.checks` checks this. Any
-    thread may read the properties.
+    miss one renewal, and still notices in time that it has lost the lease. `operator.options.checks` checks these
+    conditions. Any thread may read the properties.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class LeaderElector:
 
         `on_started_leading(stop)` runs in its own thread once this process holds the lease. The function must end its
         work when `stop` is set, and must return only after its work has ended: the elector renews the lease until the
-        function returns, and only then releases the lease. If it raises, the lease is released and `run` raises the
-        same error.
+        function returns, and only then releases the lease. If the function raises an exception, the lease is released
+        and `run` raises the same error.
 
-        The call blocks. When `stop` is set, it returns as soon as the work has ended. If a request hangs, this can take
-        `renew_deadline` longer. If the lease was lost, the process should exit, because work that it could not stop in
-        time may still run. `run` must not be called twice.
+        The call blocks. When `stop` is set, the call returns as soon as the work has ended. If a request hangs, this
+        can take `renew_deadline` longer. If the lease was lost, the process should exit, because work that it could not
+        stop in time may still run. `run` must not be called twice.
         """
         try:
             if self._acquire(stop):

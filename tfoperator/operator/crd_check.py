@@ -66,9 +66,9 @@ class _Metadata(ObjectMeta, frozen=True, rename="camel"):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """The metadata of a job that shows which fields clients wrote, also the fields that the API server pruned.
+    """The metadata of a job that shows which fields clients wrote, including the fields that the API server pruned.
 
-    These are `managedFields` and the annotation `kubectl.kubernetes.io/last-applied-configuration`.
+    This metadata is `managedFields` and the annotation `kubectl.kubernetes.io/last-applied-configuration`.
     """
 
     metadata: _Metadata

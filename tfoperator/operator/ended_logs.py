@@ -2,8 +2,8 @@
 
 So the logs stay when a client deletes the pods. An event handler puts a pod into a queue if the archive needs its logs.
 A few workers take pods from the queue and copy the logs. Syncs don't wait for the copies, and other clients can delete
-a pod before its logs are copied. When a process becomes the leader, it checks all existing pods. So it finds containers
-that ended while there was no leader.
+a pod before its logs are copied. When a process becomes the leader, it checks all existing pods, and so finds
+containers that ended while there was no leader.
 """
 
 from __future__ import annotations

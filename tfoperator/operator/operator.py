@@ -82,7 +82,7 @@ class Operator:
     ) -> None:
         """Initialize.
 
-        Raises OSError if the archive can't be written, and ListenError if the progress address is taken.
+        Raises OSError if the archive can't be written, and ListenError if another program uses the progress address.
         """
         self._client = client
         reach = reach or Reach()
@@ -128,7 +128,7 @@ class Operator:
 
     @property
     def takes_reports(self) -> bool:
-        """Whether the progress server is ready. It is True if the options don't enable the progress server."""
+        """Whether the progress server is ready. True also if the options don't enable a progress server."""
         return self._parts.progress is None or self._parts.progress.is_ready
 
     @property
@@ -143,7 +143,7 @@ class Operator:
 
     @property
     def failure(self) -> str:
-        """The reason why the operator can't continue. It is empty while there is no such reason."""
+        """The reason why the operator can't continue, or "" while it can continue."""
         informer = self._parts.factory.failure
         return self._failure or (f"an informer has failed: {informer}" if informer is not None else "")
 
@@ -246,7 +246,7 @@ class Operator:
     def _work(self, stop: StopSignal) -> None:
         """Work on jobs until `stop` is set, and return when the running syncs have finished.
 
-        The elector calls this method when this replica becomes the leader. In contrast to the method `stop()`, it waits
+        The elector calls this method when this replica becomes the leader. In contrast to `stop()`, this method waits
         for the syncs without a time limit, because the lease must not be released while a sync runs.
         """
         self._working = True

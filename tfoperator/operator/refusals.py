@@ -32,7 +32,7 @@ class Refusals(RequestObserver):
         self._since = math.inf  # the first of the present 401 responses, on the monotonic clock
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Record whether the server accepts the credentials: any code below 500 except 401 shows that it does."""
+        """Record whether the server accepts the credentials: it does if the code is below 500 and is not 401."""
         if code == "401":
             self._since = min(self._since, self._clock.monotonic())
         elif self._since != math.inf and code.isdigit() and int(code) < 500:

@@ -2,7 +2,8 @@
 
 Python runs a signal handler when its main thread next executes bytecode. The kernel may deliver a signal to another
 thread, or shortly before the main thread begins to wait. Such a signal doesn't interrupt the wait of the main thread.
-Without a timeout, the process would not react to a SIGTERM until a second signal comes.
+So this module waits with a timeout. Without a timeout, the process would react to such a SIGTERM only when a second
+signal comes.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Parts:
     `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker` and `crd_check` are None if they are disabled.
 
     The constructor has the same parameters as `Operator`. Raises OSError if the archive can't be written, and
-    ListenError if the address of the progress server is taken.
+    ListenError if another program uses the address of the progress server.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class Parts:
             self.controller.plan_with(self._plan_options)
 
     def _trust(self, url: str, authorities: str) -> None:
-        """Set the URL of the progress server for new pods, and the CA certificates with which they verify it.
+        """Set the URL of the progress server for new pods, and the CA certificates with which pods verify the server.
 
-        The progress server calls it when its certificates have changed.
+        The progress server calls this method when its certificates have changed.
         """
         self.plan_with(progress=ProgressAccess(url, authorities, for_all=self._options.progress_default))
 

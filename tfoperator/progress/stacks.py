@@ -71,10 +71,10 @@ def register() -> bool:
 def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -> Iterator[tuple[int, str]]:
     """Yield the ID and the stacks of every process that has registered in this folder, one process after the other.
 
-    If a process can't write its stacks, the reason is yielded instead. A file's name is a process ID, and any program
-    may create a file in the folder. So the function sends SIGUSR1 only to a process that has the file open and that
-    handles SIGUSR1: the signal would end a process without a handler. With `group`, it also skips processes of other
-    process groups.
+    If a process can't write its stacks, the function yields the reason instead of the stacks. A file's name is a
+    process ID, and any program may create a file in the folder. So the function sends SIGUSR1 only to a process that
+    has the file open and that handles SIGUSR1: the signal would end a process without a handler. With `group`, it also
+    skips processes of other process groups.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         pid = int(path.stem) if re.fullmatch("[0-9]{1,9}", path.stem) else 0
@@ -193,7 +193,7 @@ def _has_registered(pid: int, path: Path) -> bool:
 def _is_younger(pid: int, path: Path) -> bool:
     """Return whether a process started after the file was created, so that another process must have created the file.
 
-    Return False if it is unknown.
+    Return False if the start time is unknown.
     """
     try:
         info = path.stat()

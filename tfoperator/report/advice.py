@@ -200,7 +200,10 @@ def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[s
 
 
 def _words(failed: Iterable[FailedRun]) -> tuple[str, ...]:
-    """Return the lines about the failures, the culprit's first. The newest line of each failure comes first."""
+    """Return the lines about the failures, first the lines about the culprit's failure.
+
+    For each failure, the lines are the exception's message, or the log's last lines with the newest line first.
+    """
     return tuple(
         line
         for bad in failed

@@ -4,9 +4,9 @@ If a worker dies, the other replicas notice a broken connection and fail, mostly
 is the failed replica that ended first. If several replicas ended within `_SAME_MOMENT`, clocks don't show which of them
 was first. Of these, a replica whose error is not about a connection is the culprit.
 
-There are two special cases. A replica that was killed may be restarted before the others fail. It is the culprit,
-although it runs again. A replica may also raise the same exception as the culprit, and be stopped before its program
-ends. It counts as failed, too.
+There are two special cases. A replica that was killed may be restarted before the others fail. Such a replica is the
+culprit, although it runs again. A replica may also raise the same exception as the culprit, and be stopped before its
+program ends. Such a replica counts as failed, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _PROCESSES = tuple(kind.lower() for kind in PROCESS_TYPES)
 class FailedRun(msgspec.Struct, frozen=True):
     """The run in which a replica failed, with the traceback in its log.
 
-    `lost_by` names the replicas that failed because they lost the connection to this replica, while it was restarted.
+    `lost_by` names the replicas that failed because they lost the connection to this replica while this replica was
+    restarted.
     """
 
     replica: ReplicaFacts
@@ -74,7 +75,7 @@ class FailedRun(msgspec.Struct, frozen=True):
     def raised(self) -> tuple[object, ...]:
         """The exception in the run's traceback, and the files and lines of its calls in the user's files.
 
-        It is empty if there is no traceback. It is equal for two runs that raised the same exception.
+        The tuple is empty if there is no traceback. Two runs that raised the same exception have equal tuples.
         """
         traceback = self.traceback
         if traceback is None:
@@ -119,8 +120,8 @@ def first_failure(replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
 def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
     """Return the names of the replicas that may be the culprit. The facts need not contain logs.
 
-    They are the failed replicas that ended within `_SAME_MOMENT` of the first end, and replicas that failed before and
-    were restarted. To find the culprit, the caller needs to read only their logs.
+    The function returns the failed replicas that ended within `_SAME_MOMENT` of the first end, and replicas that failed
+    before and were restarted. To find the culprit, the caller needs to read only the logs of these replicas.
     """
     all_replicas = tuple(replicas)
     failed = failed_runs(all_replicas)

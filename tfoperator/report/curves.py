@@ -1,8 +1,8 @@
 """The metrics of a job's training as curves over the steps, made from the successive values of `status.progress`.
 
-`status.progress` has the newest report of a single replica, which may change: for example, `worker-1` follows if
-`worker-0` sends no more reports. The values of two replicas are independent. So each replica has its own curves. The
-module does no I/O.
+`status.progress` has the newest report of a single replica. This replica may change: if `worker-0` sends no more
+reports, `status.progress` has the reports of `worker-1`. The values of two replicas are independent. So each replica
+has its own curves. The module does no I/O.
 """
 
 from __future__ import annotations

@@ -126,13 +126,13 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     and `late` if it failed because of `startDeadlineSeconds`. `backoff_limit` is `spec.runPolicy.backoffLimit`.
 
     `full_disk` is a folder of the run on a disk that is full, or "" if the disk has space or this is unknown. `apart`
-    are the replicas that train, if none of them has opened its port in TF_CONFIG, at which the others would connect.
-    If the job has ended, `usage` is a text about the time that it used, and `resized` has a text about each of the last
-    changes of its number of workers, with the cost of the change. `taken` are the replicas that the job lost by
-    disruptions. `together` is True for `restartScope: Job`. `evaluator_in_cluster` is True if the cluster in TF_CONFIG
-    contains an evaluator. `no_number` is the message of the condition Diverged: a reported loss is NaN or infinite.
-    `quiet_seconds` is the time since the last log line of any replica when the time limit was reached, or None if it is
-    unknown.
+    are the replicas that train, if none of them has opened the port that TF_CONFIG gives it. In this case no replica
+    can connect to another. If the job has ended, `usage` is a text about the time that it used, and `resized` has a
+    text about each of the last changes of its number of workers, with the cost of the change. `taken` are the replicas
+    that the job lost by disruptions. `together` is True for `restartScope: Job`. `evaluator_in_cluster` is True if the
+    cluster in TF_CONFIG contains an evaluator. `no_number` is the message of the condition Diverged: a reported loss is
+    NaN or infinite. `quiet_seconds` is the time since the last log line of any replica when the time limit was reached,
+    or None if it is unknown.
     """
 
     namespace: str

@@ -71,7 +71,7 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
 
 
 def about_time(facts: JobFacts) -> str:
-    """Return advice for a run that reached its time limit. Return "" if `about_an_evaluator` already explains it."""
+    """Return advice for a run that reached its time limit, or "" if `about_an_evaluator` already gives advice."""
     if any(about_an_evaluator(facts)):
         return ""
     if facts.no_number:

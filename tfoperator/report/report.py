@@ -30,8 +30,8 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
     `meaning` is the meaning of the exit code, such as ` (killed)`. `times` is the number of such failures in a row,
     including this failure. `last_lines` are the last lines of the replica's log, if there is no `traceback`.
     `peak_memory` and `memory_limit` are in bytes. `kernel` is the kernel's message about the kill of the process.
-    `lost_by` names the replicas that failed because they lost the connection to this replica, while it was restarted.
-    `place` is a log line before the traceback that names the port to which the exception refers.
+    `lost_by` names the replicas that failed because they lost the connection to this replica while this replica was
+    restarted. `place` is a log line before the traceback that names the port to which the exception refers.
     """
 
     replica: str
@@ -66,7 +66,7 @@ class Others(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Restart(msgspec.Struct, frozen=True, rename="camel"):
-    """A run of a replica that ended, after which another run followed. `cause` is the reason of the restart."""
+    """The end of a run of a replica, if a new run of the replica followed. `cause` is the reason of the restart."""
 
     replica: str
     cause: str

@@ -94,7 +94,9 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
 
 
 def line_before_traceback(lines: Sequence[str]) -> str:
-    """Return a log line shortly before the last traceback that reports an error and names a port, or "".
+    """Return a log line that reports an error and names a port, from the lines shortly before the last traceback.
+
+    Return "" if there is no such line.
 
     For example, if a port is in use, TensorFlow's exception does not contain the address: only a log line of its C++
     libraries does. If the traceback itself names a port, return "".
@@ -124,10 +126,12 @@ def folded(frames: Sequence[Frame]) -> list[Frame | str]:
 
 
 def _prefix(line: str) -> str:
-    """Return the text before the word `Traceback` on its line, which is removed from all lines that begin with it.
+    """Return the prefix of a traceback's lines: the text before the word `Traceback` in its first line.
+
+    The caller removes the prefix from all lines that begin with it.
 
     MPI, for example, adds the prefix `[1,0]<stderr>:` to each line of a process. A logger adds its name only to the
-    first line; then the other lines begin without it and stay unchanged.
+    first line; then the other lines begin without this prefix and stay unchanged.
     """
     return line[: line.index(_FIRST_LINE)]
 
@@ -135,8 +139,8 @@ def _prefix(line: str) -> str:
 def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tuple[Traceback, str]:
     """Return the traceback in a block of lines, which ends before the next traceback.
 
-    `before` is the exception that led to it. Also return how the next traceback is related to it: `cause`, `context` or
-    "".
+    `before` is the exception that led to it. Also return how the next traceback is related to this traceback: `cause`,
+    `context` or "".
     """
     frames: list[Frame] = []
     index = 1

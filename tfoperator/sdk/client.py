@@ -1,6 +1,6 @@
 """`TFJobClient`: operations on TFJobs for programs.
 
-Its methods have the same names as in the Go operator's TrainingClient.
+The methods have the same names as in the Go operator's TrainingClient.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ class JobQueued(_AboutJob):
 class JobElsewhere(_AboutJob):
     """MultiKueue runs the job on another cluster; the requested data is there.
 
-    `cluster` is Kueue's name for the other cluster. It is empty if no cluster is chosen yet, or if the name can't be
-    read.
+    `cluster` is Kueue's name for the other cluster. The name is empty if Kueue has chosen no cluster yet, or if the
+    name can't be read.
     """
 
     def __init__(self, job: TFJob, cluster: str) -> None:

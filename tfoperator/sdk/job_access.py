@@ -285,7 +285,10 @@ class JobAccess:
         return [record for record in archived if record.archived >= since]
 
     def _gone(self, error: JobNotFound) -> JobNotFound:
-        """Return the error. If the archive has logs of other replicas of this job, return an error that names them."""
+        """Return the error.
+
+        If the archive has logs of other replicas of this job, return an error that names these replicas.
+        """
         records = self._archived(error.name, error.namespace, None, ReplicaFilter())
         replicas = list(
             dict.fromkeys(map(replica_name, sorted((record.as_pod() for record in records), key=pod_order)))

@@ -91,7 +91,7 @@ class MeasuredPod(msgspec.Struct, frozen=True):
 
 
 def measured_pods(client: ApiClient, namespace: str, selector: str) -> list[MeasuredPod]:
-    """Return the usage of the pods that a label selector matches. If it can't be read, return an empty list.
+    """Return the usage of the pods that a label selector matches. If the usage can't be read, return an empty list.
 
     Never raises. An empty namespace means all namespaces.
     """

@@ -1,6 +1,7 @@
 """Queues for controllers.
 
-They remove duplicates, delay items, limit the rate of retries, and have metrics. They do not depend on Kubernetes.
+The queues remove duplicates, delay items, limit the rate of retries, and have metrics. They do not depend on
+Kubernetes.
 """
 
 from tfoperator.workqueue.delaying_queue import DelayingQueue, RateLimitingQueue

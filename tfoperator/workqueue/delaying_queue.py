@@ -50,7 +50,7 @@ class DelayingQueue(Queue[T]):
 
         If the item is already delayed, the earlier of the two times counts. After the shutdown, the call is ignored.
         The add counts as a retry, like every delayed add in client-go. A caller that only batches items passes False
-        for `is_retry`, and then it does not count.
+        for `is_retry`, and then the add does not count as a retry.
         """
         deadline = self._clock.monotonic() + seconds
         with self._delay_lock:

@@ -3,7 +3,7 @@
 At most one worker processes an item at a time. If an item is added while it is processed, it is processed again. The
 removal of duplicates makes a level-triggered controller cheap. A thousand events about one job cost one sync, and
 events that arrive during a sync cause exactly one more sync after it. An item is *dirty* from its add until a worker
-takes it. It is *processing* from that time until `done`. It may be both at once.
+takes it. It is *processing* from that time until `done`. An item may be dirty and processing at the same time.
 """
 
 from __future__ import annotations

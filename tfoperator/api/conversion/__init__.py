@@ -1,10 +1,10 @@
 """Converts TFJobs of older versions to v1, and v1 to v1alpha2.
 
 The functions are pure: they take plain data, and return data and notes. The conversion between v1alpha2 and v1 loses
-nothing: the module `preserved` keeps the fields that the target version lacks. It keeps them in an annotation. v1alpha1
-is converted to v1 only. The conversion drops no field silently: there is a note for each field that can't be carried
-over. `versions` determines the conversion that an object needs. `misplaced` moves policies from where early releases
-had them to where v1 has them now. `exported` makes a manifest of an object that was printed from a cluster.
+nothing: the module `preserved` keeps, in an annotation, the fields that the target version lacks. v1alpha1 is converted
+to v1 only. The conversion drops no field silently: there is a note for each field that can't be carried over.
+`versions` determines the conversion that an object needs. `misplaced` moves policies from where early releases had them
+to where v1 has them now. `exported` makes a manifest of an object that was printed from a cluster.
 """
 
 from tfoperator.api.conversion.exported import without_server_fields

@@ -1,4 +1,4 @@
-"""Preserves fields that the target version lacks in an annotation, so that converting back restores them.
+"""Keeps in an annotation the fields that the target version lacks, so that converting back restores these fields.
 
 An annotation is the only part of an object that every API server and every client leaves unchanged. The annotation
 holds only members that the version of the object lacks, and the conversion restores only such members. If both versions
@@ -138,9 +138,9 @@ def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
 
     The members that both versions have are `managedBy` and `schedulingPolicy.queue`. Users must not change these
     members. An API server's rules can forbid a change of a field, but they can't check the content of an annotation. So
-    both versions have these members in `spec.runPolicy`, where the same rules apply. If an annotation has them, too,
-    the conversion ignores them there. If `policy` is not an object, it is returned unchanged as the remaining members.
-    `policy` is not changed.
+    both versions have these members in `spec.runPolicy`, where the same rules apply. If an annotation has these
+    members, too, the conversion ignores the members in the annotation. If `policy` is not an object, it is returned
+    unchanged as the remaining members. `policy` is not changed.
     """
     if not isinstance(policy, dict):
         return {}, policy

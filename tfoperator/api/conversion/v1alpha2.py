@@ -76,13 +76,13 @@ _TO_V1ALPHA2 = _Direction(TFJOBS.api_version, V1ALPHA2, v1alpha2_name, v1_name, 
 def v1alpha2_to_v1(obj: Mapping[str, Any]) -> Conversion:
     """Return a v1alpha2 job as v1.
 
-    It accepts any input: it passes on values of a wrong type, and validation reports them.
+    Any input is accepted: the function passes on values of a wrong type, and validation reports them.
     """
     return _Converter(_TO_V1).convert(obj, _spec_to_v1, _policy_in_v1alpha2)
 
 
 def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
-    """Return a v1 job as v1alpha2. It accepts any input, as `v1alpha2_to_v1` does."""
+    """Return a v1 job as v1alpha2. Any input is accepted, as in `v1alpha2_to_v1`."""
     return _Converter(_TO_V1ALPHA2).convert(obj, _spec_to_v1alpha2, _policy_in_v1)
 
 

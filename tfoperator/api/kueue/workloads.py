@@ -62,7 +62,7 @@ class PriorityClassRef(msgspec.Struct, frozen=True, gc=False):
 class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
     """The spec of a Workload: the request to Kueue.
 
-    If it is inactive, Kueue evicts the job and then ignores the Workload.
+    If `active` is false, Kueue evicts the job and then ignores the Workload.
     """
 
     queue_name: str = ""
@@ -151,7 +151,7 @@ class Workload(HasMetadata, frozen=True):
     def mark(self) -> str:
         """The value of `POD_SETS_ANNOTATION`: a Workload that the operator handles has this annotation.
 
-        It is empty for a Workload of Kueue's own framework.
+        The value is empty for a Workload of Kueue's own framework.
         """
         return self.metadata.annotations.get(POD_SETS_ANNOTATION, "")
 

@@ -54,7 +54,7 @@ DISPATCHER: DataServiceMember = (DataServiceRole.DISPATCHER, 0)
 def member_of(labels: Mapping[str, str]) -> DataServiceMember | None:
     """Return the member of a data service to which an object with these labels belongs.
 
-    It returns None if the labels name no member.
+    Return None if the labels name no member.
     """
     role = _ROLES.get(labels.get(LABEL_DATA_SERVICE, ""))
     index = parse_replica_index(labels.get(LABEL_REPLICA_INDEX, ""))

@@ -1,9 +1,9 @@
 """Names and labels of all objects of a TFJob: pure functions, no I/O.
 
-They are exactly the Go operator's names and labels, because other programs use them: queueing systems select by label,
-users type `{job}-worker-0` into `kubectl logs`, and this operator must find a job that the Go operator started. Any
-client may write a label, so the functions that read labels accept any text: an invalid label gives None, never an
-exception.
+The names and labels are exactly the same as in the Go operator, because other programs use them: queueing systems
+select by label, users type `{job}-worker-0` into `kubectl logs`, and this operator must find a job that the Go operator
+started. Any client may write a label, so the functions that read labels accept any text: an invalid label gives None,
+never an exception.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def signal_of(exit_code: int) -> str:
 def training_end(pod: Pod) -> ContainerStateTerminated | None:
     """Return how the container `tensorflow` has ended.
 
-    It returns None if it runs or waits, or if the kubelet has not reported its state.
+    Return None if the container runs or waits, or if the kubelet has not reported its state.
     """
     for container in pod.status.container_statuses:
         if container.name == DEFAULT_CONTAINER_NAME:

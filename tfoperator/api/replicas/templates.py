@@ -39,7 +39,7 @@ class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTemplateMetadata(msgspec.Struct, frozen=True, gc=False):
-    """The labels and annotations of every pod of the template. The operator's own are not included."""
+    """The labels and annotations of every pod of the template, without the labels that the operator adds."""
 
     labels: Annotated[dict[str, str], Field("Labels of the pods.")] = {}
     annotations: Annotated[dict[str, str], Field("Annotations of the pods.")] = {}
@@ -144,7 +144,7 @@ def decode_template(raw: msgspec.Raw) -> PodTemplate:
 def decode_present_template(raw: msgspec.Raw) -> PodTemplate:
     """Return the typed view of a template; the caller has checked that the template is not absent.
 
-    Explicit nulls count as absent; it raises the same error as `decode_template`.
+    Explicit nulls count as absent. Raises msgspec.ValidationError as `decode_template` does.
     """
     try:
         return _decode_view(raw)

@@ -2,10 +2,10 @@
 
 An API server checks a job's rules at every write, also at a write of its status. An API server accepts an old violation
 only if it can compare the old value with the new value. In a pod template it can't compare them, because it doesn't
-know all members of the template. So if a stored job violated a rule, the operator could not write that into the job's
-status. Therefore a rule has two halves. One half applies to a whole job without a status. A job has no status when it
-is created. The second half, a transition rule, applies to the parts that a change adds: it accepts values that were
-there before.
+know all members of the template. So if a stored job violated a rule, the operator could not write the violation into
+the job's status. Therefore a rule has two halves. One half applies to a whole job without a status. A job has no status
+when it is created. The second half, a transition rule, applies to the parts that a change adds: it accepts values that
+were there before.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def kubernetes_schema(kind: str) -> Schema:
 def brief(schema: Schema) -> Schema:
     """Return a copy of a schema, or of a list of them, that describes its fields, but not the members of these fields.
 
-    It is for types that the CRD describes in full elsewhere. `kubectl apply` keeps a copy of the CRD in an annotation,
-    whose size is limited, so a second full description has no room.
+    The function is for types that the CRD describes in full elsewhere. `kubectl apply` keeps a copy of the CRD in an
+    annotation, whose size is limited, so a second full description has no room.
     """
     if "items" in schema:
         return {**schema, "items": brief(schema["items"])}

@@ -1,9 +1,9 @@
 """The schema with which API servers check v1alpha2 jobs: the schema of v1 with the names of v1alpha2.
 
-It is derived from the schema of v1, so it can't lack a bound or rule of v1. This is needed because API servers check a
-job in the version in which a client writes it, and don't check it again after its conversion. An annotation keeps the
-fields that v1alpha2 lacks (`tfoperator.api.conversion`), and rules can't check an annotation. So this schema also has
-the immutable fields, although v1alpha2 itself never had them. A status is accepted with all its members.
+This schema is derived from the schema of v1, so it can't lack a bound or rule of v1. This is needed because API servers
+check a job in the version in which a client writes it, and don't check it again after its conversion. An annotation
+keeps the fields that v1alpha2 lacks (`tfoperator.api.conversion`), and rules can't check an annotation. So this schema
+also has the immutable fields, although v1alpha2 itself never had them. A status is accepted with all its members.
 
 `restartPolicy` has no default here, though its default is Always: an API server would set the default before the
 conversion runs. Then the conversion could not use the template's own policy, which has precedence over the default. The
@@ -46,7 +46,8 @@ def v1alpha2_schema(hub: Schema) -> Schema:
 def _status(v1: Schema) -> Schema:
     """Return the schema of the status with v1alpha2's names.
 
-    Its members have no descriptions: with them, the CRD of both versions is too large for client-side `kubectl apply`.
+    The members of the status have no descriptions: with descriptions, the CRD of both versions is too large for
+    client-side `kubectl apply`.
     """
     members = without_descriptions(v1)["properties"]
     members["tfReplicaStatuses"] = members.pop("replicaStatuses")

@@ -240,7 +240,7 @@ def cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
 def host_names(spec: TFJobSpec) -> Iterator[Problem]:
     """Yield warnings about host names in templates.
 
-    They have no effect, because the job's network sets the host names.
+    Such host names have no effect, because the job's network sets the host names.
     """
     if spec.network != Network.PER_JOB:
         return

@@ -176,7 +176,7 @@ def _of_crash(name: str, last: ContainerStateTerminated | None) -> Reason:
 def _of_failed_init(container: ContainerStatus) -> Reason | None:
     """Return the reason of a failing init container.
 
-    It is the same during a back-off, during a new run, and just after a failure.
+    This reason is the same during a back-off, during a new run, and just after a failure.
     """
     ends = [state.terminated for state in (container.state, container.last_state) if state is not None]
     ended = next((end for end in ends if end is not None), None)

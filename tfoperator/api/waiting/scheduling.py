@@ -85,7 +85,7 @@ def unschedulable_reasons(message: str) -> list[str]:
 def why_no_node(pod: Pod) -> Reason | None:
     """Return why a scheduler has found no node for the pod.
 
-    It returns None if the pod has a node, or if no scheduler has tried yet.
+    Return None if the pod has a node, or if no scheduler has tried yet.
     """
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":

@@ -1,9 +1,9 @@
 """Reads YAML (and JSON, which is YAML) as plain JSON data, within bounds on size, depth and expansion.
 
-PyYAML's own loader differs from the loader of kubectl, with which people test manifests. It turns `12:30:45` into
-45045, and an unquoted date into a date object. If two keys are equal, it silently keeps the last. It expands aliases
-without a limit. So this module makes the values from PyYAML's parser events. It has the speed of libyaml, and it has
-the line of every field.
+PyYAML's own loader differs from the loader of kubectl, with which people test manifests. PyYAML's loader turns
+`12:30:45` into 45045, and an unquoted date into a date object. If two keys are equal, that loader silently keeps the
+last value. It also expands aliases without a limit. So this module makes the values from PyYAML's parser events. It has
+the speed of libyaml, and it has the line of every field.
 
 A text may come from any source. The limits apply to the expanded data, not to the text: each use of an alias counts
 with the bytes, values and levels of its anchor. So later operations on the data (copying, printing, sending) need no

@@ -108,7 +108,7 @@ class Bucket(Place):
         return name
 
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """Write the new record of a pod, and remove the files that it does not name: see `Place`.
+        """Write the new record of a pod, and remove the files that this record does not name: see `Place`.
 
         Raises ObjectChanged if another process has written the record since this process read it as `old`.
         """

@@ -40,8 +40,8 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     `log` is the log of the run after `restarts` restarts. That run ended with `exit_code`, `reason` and `finished`;
     without an `exit_code`, the run had not ended. `previous_log` is the log of the run before. `earlier` are the runs
     before that, the oldest first. Each has its own `log`. `dropped` counts the first bytes of `log` that were left out
-    because it was too long. `problem` is the reason if a log is missing or incomplete. `stacks` is the name of the file
-    with the stacks of the container's threads. The latest stacks are at its end.
+    because the log was too long. `problem` is the reason if a log is missing or incomplete. `stacks` is the name of the
+    file with the stacks of the container's threads. The latest stacks are at the end of this file.
     """
 
     name: str
@@ -163,7 +163,7 @@ def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[
 
 
 def encode_record(record: ArchivedPod) -> bytes:
-    """Return the content of `pod.json`. The content has no `folder`, because the place of the file shows it."""
+    """Return the content of `pod.json`. The content has no `folder`, because the place of `pod.json` is the folder."""
     return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(record, folder="")), indent=2) + b"\n"
 
 

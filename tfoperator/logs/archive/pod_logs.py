@@ -74,8 +74,8 @@ class ArchiveBounds(msgspec.Struct, frozen=True):
 class _Turns:
     """Lets only one thread at a time write the folder of a pod.
 
-    Otherwise a thread could replace a folder that another thread has just written, and its logs would be lost.
-    Thread-safe.
+    Otherwise a thread could replace a folder that another thread has just written, and the logs in this folder would be
+    lost. Thread-safe.
     """
 
     def __init__(self, clock: Clock) -> None:

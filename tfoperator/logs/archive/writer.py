@@ -71,10 +71,10 @@ class _Known:
 class LogArchive:
     """Keeps the logs of pods in an archive.
 
-    Thread-safe. Its threads start when a deletion first waits for a log. `close()` ends them. `report(job, message)` is
-    called from any thread, with a message about logs that could not be kept. `pod_now(pod)` returns the pod as the
-    cache has it now, or None if the pod is gone, even if another pod has its name. The archive forgets the runs of pods
-    that are gone.
+    Thread-safe. Its threads start when a deletion first waits for a log. `close()` ends the threads. `report(job,
+    message)` is called from any thread, with a message about logs that could not be kept. `pod_now(pod)` returns the
+    pod as the cache has it now, or None if the pod is gone, even if another pod has its name. The archive forgets the
+    runs of pods that are gone.
     """
 
     def __init__(
@@ -166,8 +166,8 @@ class LogArchive:
 
         If the pod is being deleted, keep the logs of all its runs. The call blocks for about `timeout` at most. The
         call returns true if no retry is needed: the logs are kept, or they are lost, which the archive reports. With
-        `last`, it always returns true, unless the archive can't be written. If the pod's deletion already waits for its
-        logs, the call does nothing: the archive's threads fetch these logs.
+        `last`, the call always returns true, unless the archive can't be written. If the pod's deletion already waits
+        for its logs, the call does nothing: the archive's threads fetch these logs.
         """
         with self._lock:
             if self._closed or pod.metadata.uid in self._waiting:

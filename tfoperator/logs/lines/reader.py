@@ -41,9 +41,9 @@ class LogConnection(Protocol):
 class LogReader:
     """Emits each line once, in order. Call `read` and `finish` in the same thread. Any thread may call `close()`.
 
-    `connect(since)` opens the log from an RFC 3339 time on ("" for the whole log). It raises LogCut or NoLog. `emit`
-    receives the lines as they arrive, without line ends. `position` is the time stamp of the last line that an earlier
-    reader read. With `keep_times` each line begins with its time.
+    `connect(since)` opens the log from an RFC 3339 time on ("" for the whole log). `connect` raises LogCut or NoLog.
+    `emit` receives the lines as they arrive, without line ends. `position` is the time stamp of the last line that an
+    earlier reader read. With `keep_times` each line begins with its time.
     """
 
     def __init__(

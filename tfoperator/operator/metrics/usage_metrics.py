@@ -1,7 +1,7 @@
 """Prometheus metrics that show how jobs spend their time, by namespace.
 
-With the option `metrics_per_job`, they also show the goodput of each unfinished job. Goodput is the share of a job's
-time in which it trained. The counters cover only the time during which this process leads. So the sum over all
+With the option `metrics_per_job`, the metrics also show the goodput of each unfinished job. Goodput is the share of a
+job's time in which it trained. The counters cover only the time during which this process leads. So the sum over all
 processes, also after restarts, counts no time twice.
 """
 

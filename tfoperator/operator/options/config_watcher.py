@@ -38,7 +38,7 @@ class ConfigWatcher(Repetition):
         *,
         clock: Clock | None = None,
     ) -> None:
-        """Initialize; `options` are the options in use, which name the file.
+        """Initialize. `options` are the options in use; their field `config` is the path of the file.
 
         `on_change` receives these options with the changed values.
         """

@@ -149,8 +149,8 @@ def parse_scheduling(value: object) -> SchedulingRules:
 def _problems(value: object) -> Iterator[Problem]:
     """Yield the problems that the check of types does not find.
 
-    These are unknown keys, null values and invalid names. A null value is a problem, because it would mean the default,
-    which allows more than an empty list.
+    These are unknown keys, null values and invalid names. A null value would mean the default, and the default allows
+    more than an empty list. An administrator who writes null may mean the empty list, so null is a problem.
     """
     for unknown in unknown_members(value, SchedulingRules, _PATH):
         yield Problem(

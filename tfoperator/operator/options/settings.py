@@ -46,9 +46,9 @@ class Option(msgspec.Struct, frozen=True):
 
     `meaning` is the option's line in `--help` and in docs/options.md. `kind` defines which values the option takes.
     `chart_value` is the path of a value of the Helm chart, for example `metrics.secure`. The chart passes this value
-    unchanged to the option. If it is empty, the chart has no such value, and users set the option by `extraArgs` or
-    `config`. `on_command_line` is true if the option is a flag and a variable. `in_file` is true if the option is a key
-    of the configuration file.
+    unchanged to the option. If `chart_value` is empty, the chart has no such value, and users set the option by
+    `extraArgs` or `config`. `on_command_line` is true if a flag and an environment variable can set the option.
+    `in_file` is true if a key of the configuration file can set the option.
     """
 
     meaning: str
@@ -290,7 +290,7 @@ class Setting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the option's flag without the leading dashes; files of options have the same name as a key."""
+        """The option's name: the flag without its two dashes, and the key in the configuration file."""
         return self.field.replace("_", "-")
 
     @property
@@ -300,7 +300,7 @@ class Setting(NamedTuple):
 
     @property
     def written_default(self) -> str:
-        """The default as text for `--help`. It is "" if the default is empty."""
+        """The default as text for `--help`, or "" if the default is empty or the option has no flag."""
         if self.default in ("", (), None) or not self.option.on_command_line:
             return ""
         return self.option.kind.write(self.default)

@@ -1,4 +1,4 @@
 """Inspects the running pods of jobs that have a progress deadline (`progressDeadlineSeconds`), to detect stalls.
 
-It reads the newest lines of their logs, and takes stacks.
+The package reads the newest lines of the logs of these pods, and takes the stacks of their threads.
 """

@@ -1,8 +1,8 @@
 """Reads the newest lines of logs, for jobs that have a progress deadline but report no progress.
 
-A new line is progress. A look at a job requests the last line of a pod's log, and then of further pods, until it finds
-a new line. For a job that makes progress, a look mostly costs one request. The controller requests two looks within the
-job's deadline. Jobs without a progress deadline cost nothing here.
+A new line counts as progress. A look at a job requests the last line of a pod's log, and then of further pods, until it
+finds a new line. For a job that makes progress, a look mostly costs one request. The controller requests two looks
+within the job's deadline. Jobs without a progress deadline cost nothing here.
 
 A user can create many jobs whose pods write nothing, and their looks cost many requests. So this module limits the
 requests per second of the whole process. If looks must wait, the namespaces take turns. So a namespace with many jobs
@@ -69,7 +69,7 @@ _NOTHING_READ = LogLines()
 def newest_line_from(client: Client) -> NewestLineOf:
     """Return a function that reads the last line of a pod's log from the API server.
 
-    It uses only the time of the line.
+    The function uses only the time of the line.
     """
 
     def newest_line(pod: Pod) -> Seen:

@@ -80,8 +80,8 @@ class _Taking:
     """A request for the stacks of a job's pods that is in progress. The lock of the StackTaker guards its fields.
 
     `open` is the number of pods whose stacks are still awaited, and `left_out` the number of pods beyond `max_pods`.
-    `kept` has the names of the replicas whose stacks are in the archive. `problems` has, by replica, why there are
-    none.
+    `kept` has the names of the replicas whose stacks are in the archive. `problems` has, for each other replica, the
+    reason why its stacks are not there.
     """
 
     job: ObjectMeta
@@ -122,7 +122,7 @@ class StackTaker:
     def taken(self, uid: str) -> datetime:
         """Return the time at which the stacks of the job with this UID were last taken.
 
-        Return 1970 if they were never taken.
+        Return the start of 1970 if its stacks were never taken.
         """
         with self._lock:
             return self._taken.get(uid, _NEVER)

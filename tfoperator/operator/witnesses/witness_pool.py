@@ -1,6 +1,7 @@
 """Threads that inspect running pods.
 
-The threads start with the first work. A thread that waits for an answer doesn't prevent the operator from ending.
+The pool starts a thread only when there is work for the thread. A thread that waits for an answer doesn't prevent the
+operator from ending.
 """
 
 from __future__ import annotations

@@ -96,8 +96,9 @@ def job_facts(
 
     For each pod, one or two logs are read. If `client` is None, no log is read. A log that is not available is empty,
     for example because the node is gone or this user may not read logs. `events` are the events of the job and its
-    pods. They show why a volume is not mounted, and why replicas were disrupted. If `now` is None, replicas without a
-    pod are left out, unless the archive has their runs. `place` returns where the logs of the current pods are.
+    pods. These events show why a volume is not mounted, and why replicas were disrupted. If `now` is None, replicas
+    without a pod are left out, unless the archive has their runs. `place` returns where the logs of the current pods
+    are.
     """
     present = {pod.metadata.uid for pod in pods}
     old: dict[str, list[ArchivedPod]] = {}

@@ -70,7 +70,8 @@ def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
     Raises WorkdirError. Raises OSError with the name of the file. A file is read only if its parent folders are real
     folders below `folder`, and not symbolic links.
 
-    If the folder changes meanwhile, it is packed a second time. If it changes again, the function refuses it.
+    If the folder changes meanwhile, it is packed a second time. If the folder changes again, the function raises
+    WorkdirError.
     """
     changed: list[str] = []
     for _ in range(2):

@@ -1,6 +1,6 @@
 """Makes and reads X.509 certificates in PEM form: certificate authorities, and server certificates that they sign.
 
-The keys are P-256 keys. Every API server accepts them. A TLS handshake with such a key needs a tenth of the CPU time
+The keys are P-256 keys, which every API server accepts. A TLS handshake with such a key needs a tenth of the CPU time
 that the server needs with an RSA key. Times in a certificate are in whole seconds.
 """
 
@@ -113,7 +113,10 @@ def check_key(pair: KeyPair) -> None:
 
 
 def split(bundle: bytes) -> tuple[bytes, ...]:
-    """Return the certificates of a PEM text one by one. White space around them is normalized, for comparisons."""
+    """Return the certificates of a PEM text one by one.
+
+    White space is normalized, so that equal certificates are equal bytes.
+    """
     return tuple(_PEM_HEADER + rest.rstrip() + b"\n" for rest in bundle.split(_PEM_HEADER)[1:])
 
 

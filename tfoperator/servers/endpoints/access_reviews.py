@@ -164,7 +164,7 @@ class AccessReviews:
             return _UNAVAILABLE
 
     def close(self) -> None:
-        """End the threads. Close the client first, so that a review in progress does not delay this."""
+        """End the threads. Close the client first, so that a review in progress does not delay this call."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _may_ask(self, key: bytes, source: str) -> bool:

@@ -1,4 +1,4 @@
 """The HTTP server for the operator's endpoints, for its webhook, and for the page of `tfoperator ui`.
 
-Any client in the network can connect to it. So it limits the connections and bytes of clients.
+Any client in the network can connect to the server. So the server limits the connections and bytes of clients.
 """

@@ -1,6 +1,6 @@
 """Accepts the connections of a listening socket, and limits the rate at which they reach the server.
 
-If the process has no free file descriptor, it tries again after 0.1 s.
+If the process has no free file descriptor, this module tries again after 0.1 s.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Acceptor:
     """Passes each connection to `let_in`, together with its source (`limits.source_of`).
 
     Connections of sources for which `knows` returns True have priority. `out_of_files` is called when the process can't
-    accept a connection, usually because it has no free file descriptor. It should close other connections.
+    accept a connection, usually because it has no free file descriptor. `out_of_files` should close other connections.
 
     Call all methods in the thread of the loop. If `start` was never called, any thread may call `stop()`, which closes
     the socket.
@@ -91,9 +91,10 @@ class Acceptor:
         loop.add_reader(self._socket, self._accept, loop)
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept at most 32 connections from the kernel's queue. The loop calls this again if there are more.
+        """Accept at most 32 connections from the kernel's queue.
 
-        If it accepted more connections at once, the open connections would have to wait.
+        If there are more, the loop calls this method again. If the method accepted more connections at once, the open
+        connections would have to wait.
         """
         for _ in range(_ACCEPTED_PER_TURN):
             if len(self._known_waiting) + len(self._unknown_waiting) >= self._most_waiting:

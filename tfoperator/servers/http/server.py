@@ -117,8 +117,8 @@ class HttpServer(ABC):
     def trusts(self, request: Request) -> bool:  # noqa: ARG002 - subclasses look at it
         """Return whether the headers of a request, such as a token, show that the server should read its body.
 
-        The server calls this method before it reads the body. If it returns False, `respond` gets the request without
-        its body, and the connection ends after the response. `Places.trust` is called for a trusted connection.
+        The server calls this method before it reads the body. If the result is False, `respond` gets the request
+        without its body, and the connection ends after the response. `Places.trust` is called for a trusted connection.
         """
         return True
 
@@ -131,7 +131,7 @@ class HttpServer(ABC):
     async def end_streams(self) -> None:  # noqa: B027 - most streams can be cut off
         """Wait for streamed responses and WebSockets that should end by themselves, when the server stops.
 
-        After this method, the server ends all of them that are still open.
+        After this method, the server ends all streams and WebSockets that are still open.
         """
 
     def context(self) -> ssl.SSLContext | None:
@@ -159,7 +159,7 @@ class HttpServer(ABC):
     def listen_also(self, listening: socket.socket) -> None:
         """Accept connections on this socket, too, after the server has started.
 
-        The socket is closed together with the server. If the server has already ended, it is closed now.
+        The socket is closed together with the server. If the server has already ended, the socket is closed now.
         """
         listening.setblocking(False)
         acceptor = self._acceptor(listening)

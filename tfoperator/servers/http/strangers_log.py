@@ -1,4 +1,7 @@
-"""A log for lines that clients cause. Their number is limited, because a flood of bad requests could fill the disk."""
+"""A log for lines that clients cause.
+
+The number of lines is limited, because a flood of bad requests could fill the disk.
+"""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ async def read_body(
     send: Callable[[bytes], object],
     received: Callable[[int], object],
 ) -> bytes:
-    """Return the body of a request. It may have at most `most` bytes.
+    """Return the body of a request. The body may have at most `most` bytes.
 
     For a request with `Expect: 100-continue`, first send `100 Continue` with `send`. `received` is called after each
     piece with the number of bytes received so far. Raises Refusal, and the errors in ENDED.
@@ -131,7 +131,7 @@ async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes:
 async def discard(reader: asyncio.StreamReader, most: int, seconds: float) -> None:
     """Read and discard bytes until the client closes the connection or sends nothing for a second.
 
-    Stop after `seconds`, or after `most` bytes and 256 KiB.
+    Stop after `seconds`, or after `most` bytes plus 256 KiB.
     """
     left = most + _LINGER_BYTES
     with suppress(*ENDED):

@@ -1,7 +1,7 @@
 """A server's certificate, the authorities that sign certificates, and their renewal without a failed request.
 
-Each authority signs a single certificate. A keyring contains the current certificate, and already the authority for the
-*next* certificate, which clients trust from now on. So when the certificate is renewed, every client has trusted the
+Each authority signs a single certificate. A keyring contains the current certificate and the authority for the *next*
+certificate. Clients already trust this authority. So when the certificate is renewed, every client has trusted the
 authority of the new certificate for weeks. The replicas can switch to the new certificate one after the other, because
 the previous authority also stays trusted. After an authority has signed its certificate, its key is deleted. The module
 does no I/O.
@@ -85,7 +85,8 @@ def new_keyring(hosts: Collection[str], now: datetime, validity: timedelta, trus
 def renewed(keyring: Keyring, hosts: Collection[str], now: datetime, validity: timedelta) -> Keyring:
     """Return a keyring with a new certificate, which the newest authority of the old keyring signs.
 
-    If this authority expires before the new certificate would, a new authority signs it (`new_keyring`).
+    If this authority expires before the new certificate would, a new authority signs the new certificate
+    (`new_keyring`).
     """
     issuer = KeyPair(keyring.trusted[0], keyring.next_key)
     if facts(issuer.certificate).ends < now + validity:

@@ -1,8 +1,8 @@
 """Computes the new `status.progress` of a job from the reports of its replicas and from the current status.
 
-Each replica of the operator receives some reports of a job, and writes them to the status. So it must merge its reports
-with the status, which contains reports that other operator replicas received. For each training replica (`worker-3`),
-only the newest report counts. A write never replaces a newer report. The module does no I/O.
+Each replica of the operator receives some reports of a job, and writes them to the status. So an operator replica must
+merge its reports with the status, which may contain reports that other operator replicas received. For each training
+replica (`worker-3`), only the newest report counts. A write never replaces a newer report. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ def _behind(
 def _slow(written: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
     """Return the slow replicas, the highest rank first.
 
-    If the status has a result for a replica from a newer report, which another operator replica received, use it.
+    Another operator replica may have received a newer report of a replica. Then use the status's result for this
+    replica.
     """
     slow = {} if written is None else {replica.name: replica for replica in written.slow}
     for name, factor in slow_replicas(reports, tuple(slow)).items():

@@ -3,7 +3,7 @@
 A pace is a number of seconds per step. It is computed from the newest reports of a replica, without the longest
 interval between two reports, in which there may have been an evaluation or a checkpoint. Each pace is compared with the
 median pace of the replica type. `hack/straggler_alarms.py` measures the effect of the numbers in this file: the normal
-variation of real training loops must not make a replica slow, but a real slowdown must.
+variation of real training loops must not mark a replica as slow, but a real slowdown must.
 """
 
 from __future__ import annotations

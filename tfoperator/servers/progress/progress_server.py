@@ -138,7 +138,7 @@ class ProgressServer:
     def listen_also(self, listening: socket.socket) -> None:
         """Receive reports on this socket, too.
 
-        The socket is closed together with the server. If the server has already stopped, it is closed now.
+        The socket is closed together with the server. If the server has already stopped, the socket is closed now.
         """
         self._endpoint.listen_also(listening)
 

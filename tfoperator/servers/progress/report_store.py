@@ -50,7 +50,7 @@ class ReportStore:
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
         """Return the value that `status.progress` of this job should have now.
 
-        It is the current value, or a value from newer reports. It is None if the job has no progress yet.
+        This is the current value, or a value from newer reports, or None if the job has no progress yet.
         """
         with self._lock:
             reports = dict(self._reports.get(job.metadata.uid, ()))

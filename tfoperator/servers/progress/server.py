@@ -1,9 +1,9 @@
 """The HTTPS server to which training programs report.
 
 Only the pods of a job may report for the job. The pod's service account token proves which pod sends the report, and
-the labels of the pod show which replica it is. So the content of a report can't name another replica. If the token is
-not for the job in the path of the URL, the server refuses it before it looks up the job. So a client can't find out
-with refusals which jobs exist.
+the labels of the pod show its replica. So the content of a report can't name another replica. If the token is not for
+the job in the path of the URL, the server refuses the report before it looks up the job. So a client can't learn from
+refusals which jobs exist.
 """
 
 from __future__ import annotations

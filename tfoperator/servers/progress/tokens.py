@@ -1,6 +1,6 @@
 """Verifies the service account tokens of pods locally, with the public keys of the API server.
 
-The API server signs the tokens. Every service account may read its public keys and its issuer (OpenID Connect
+The API server signs the tokens. Every service account may read the API server's public keys and issuer (OpenID Connect
 discovery). The operator fetches the keys at the start, every few minutes, and when a token names an unknown key. So a
 report normally causes no API call. A token is valid even after its pod was deleted, so the caller must also look up the
 pod in the operator's cache.

@@ -1,9 +1,10 @@
 """Keeps three things consistent: the keyring in the Secret, the `caBundle` in the CRD, and the server's certificate.
 
-Every replica of the operator writes the authorities in the Secret to the CRD, if they differ. A new certificate is used
-only after its authority has been in the CRD for some seconds, so that API servers already trust it. If there is no
-valid older certificate, the new certificate is used at once. A single thread does all the work. A change of the CRD or
-a timer wakes this thread. Each renewal changes the CRD, so each replica notices the renewals of the other replicas.
+If the CRD and the Secret contain different authorities, any replica of the operator writes the authorities of the
+Secret to the CRD. A new certificate is used only after its authority has been in the CRD for some seconds, so that API
+servers already trust it. If there is no valid older certificate, the new certificate is used at once. A single thread
+does all the work. A change of the CRD or a timer wakes this thread. Each renewal changes the CRD, so each replica
+notices the renewals of the other replicas.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The webhook's entry in the CRD (`spec.conversion`): its address and the authorities to trust. The module does no I/O.
 
 API servers convert TFJobs only if the CRD serves another version than v1. A CRD that serves only v1 stays unchanged. In
-any other CRD, the operator replaces an existing entry. For example, a user may apply the CRD's manifest again, which
-has no authorities. With the strategy `None`, API servers would only change `apiVersion`, and return invalid v1alpha2
-jobs.
+any other CRD, the operator replaces an existing entry. The existing entry may be unusable: for example, when a user
+applies the CRD's manifest again, the entry loses its authorities. If the entry had the strategy `None`, API servers
+would only change `apiVersion`, and return invalid v1alpha2 jobs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Processes a ConversionReview (apiextensions.k8s.io/v1). The input and the output are bytes. The module does no I/O.
 
 An API server sends TFJobs. It expects the same TFJobs in another version, in the same order. Of the metadata in the
-response, it uses only the labels and annotations. If a TFJob can't be converted, the whole review fails, and the API
-server shows the message to its client.
+response, the API server uses only the labels and annotations. If a TFJob can't be converted, the whole review fails,
+and the API server shows the message to its client.
 """
 
 from __future__ import annotations

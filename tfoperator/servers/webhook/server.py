@@ -1,8 +1,9 @@
 """The HTTPS server to which API servers send ConversionReviews.
 
 API servers reuse idle connections. If the server closed a connection at the moment at which an API server sends a
-request, the request would fail without a retry. So the server closes an idle connection only after a time after which
-an API server has already closed it. For the same reason, existing connections stay open when the certificate changes.
+request, the request would fail without a retry. An API server closes a connection that was idle for some time. So this
+server waits longer than the API server before it closes an idle connection. For the same reason, existing connections
+stay open when the certificate changes.
 """
 
 from __future__ import annotations
