@@ -176,10 +176,10 @@ def _take(pid: int, path: Path, timeout: float) -> str:
 
 
 def _has_registered(pid: int, path: Path) -> bool:
-    """Return whether this process has the file open, which means that this process has registered.
+    """Return whether the process `pid` has the file open.
 
-    If the open files of the process are not readable, accept the process, unless its ID is 1, or it started after the
-    file was created.
+    A process opens the file when it registers its handler of the signal. If the open files of the process can't be
+    read, the result is True, except for process 1 and for a process that started after the file was created.
     """
     try:
         own, opened = path.stat(), _open_files(pid)

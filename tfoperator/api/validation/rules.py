@@ -39,8 +39,9 @@ class Contradiction(msgspec.Struct, frozen=True):
     """Two fields of a struct that contradict each other if both are set.
 
     `field` is the field that the user should change, and `other` is the second field; both are names in JSON. If
-    `value` or `other_value` is not empty, the fields contradict each other only if the field has this value. The rule
-    has two forms: `rule`, in CEL, is for API servers, and all other code calls `is_in`.
+    `value` is not empty, the fields contradict each other only if `field` has this value. If `other_value` is not
+    empty, they contradict each other only if `other` has this value. The rule has two forms: `rule`, in CEL, is for API
+    servers, and all other code calls `is_in`.
     """
 
     field: str

@@ -85,7 +85,8 @@ def compile_pipeline(
         int, typer.Option("--parallel", min=1, help="Maximum number of steps that run at the same time.")
     ] = 4,
     retries: Annotated[
-        int, typer.Option("--retries", min=0, help="Maximum number of restarts of a launcher that has died.")
+        int,
+        typer.Option("--retries", min=0, help="Maximum number of restarts of a step whose launching program has died."),
     ] = 5,
     launching: StepLaunching = StepLaunching(),
 ) -> None:

@@ -277,7 +277,7 @@ def _creation(
 
 
 def _delete_old(restart: JobRestart) -> Iterator[Want]:
-    """Delete old pods that run at once; delete old pods that have ended only after their delay."""
+    """Delete the old pods that still run now, and the old pods that have ended when `restart.wait` is over."""
     if restart.wait > 0:
         yield LookAgain(restart.wait)
     for pod in restart.old:

@@ -115,9 +115,9 @@ def _remove(kind: _Kind, current: HasMetadata | None, reason: DeleteReason = Del
 def _bring(
     kind: _Kind, job: TFJob, current: HasMetadata | None, body: dict[str, Any], may_create: bool
 ) -> Iterator[Act]:
-    """Create missing objects, and change objects that were made from an older spec.
+    """Create the object if it is missing, or change it if it was made from an older spec.
 
-    An object that is being deleted keeps its name until it is gone.
+    If the object is being deleted, do nothing yet: the name of the object is free only when the object is gone.
     """
     name = names.tensorboard_name(job.metadata.name)
     if current is None:

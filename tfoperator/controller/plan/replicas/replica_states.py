@@ -267,7 +267,8 @@ def _phase(spec: ReplicaSpec | None, pod: Pod) -> str:
 def _is_of_before(pod: Pod, record: Record) -> bool:
     """Return whether a pod is older than the restart that is in progress.
 
-    A newer pod is the result of that restart, even if it lacks the annotations, which a user may have removed.
+    A newer pod is the result of that restart, even if the pod has no annotation with the number of restarts: a user may
+    have removed this annotation.
     """
     created, since = pod.metadata.creation_timestamp, record.restarting_since
     return created is not None and since is not None and seconds_between(created, since) >= 0

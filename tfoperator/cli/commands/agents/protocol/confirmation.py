@@ -79,5 +79,5 @@ def check(answer: object) -> None:
 
 
 def with_token(asked: ToolArguments, token: str) -> ToolArguments:
-    """Return the arguments with the token of the effect that the user has seen."""
+    """Return the arguments with `token`, which proves that the user has seen the effect of this change."""
     return msgspec.structs.replace(asked, token=token)
