@@ -384,7 +384,7 @@ def test_a_job_with_quota_for_some_of_its_workers_shows_how_many_its_spec_has() 
     assert made.created_pods == ["Worker-0"]
     assert made.status.elastic == ElasticStatus(1, 3, NOW)
     running_now = plan_for(in_queue(with_status(job, made.status), 1, running(0, 1)), after(5))
-    assert "it has 1 of the 3 requested workers" in running_now.condition("Running").message
+    assert "the job has 1 of the 3 requested workers" in running_now.condition("Running").message
     assert running_now.is_true(ConditionType.READY)
 
 
