@@ -28,6 +28,7 @@ from tfoperator.local.apiserver.http.websockets import (
     log_protocol,
     opens_websocket,
     refusal_of_log,
+    while_open,
 )
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.storage.store import StoredObject
@@ -111,7 +112,7 @@ class PodStreams:
         chunks = await self._logs.open(reader, wanted)
 
         async def show(socket: WebSocket) -> None:
-            await first_of(_forward(chunks, _channel(socket, STDOUT)), _until_closed(socket))
+            await while_open(socket, _forward(chunks, _channel(socket, STDOUT)))
             await _end(socket, _SUCCESS)
 
         return WebSocketAnswer(show, PROTOCOLS, _MAX_MESSAGE)
@@ -221,12 +222,12 @@ async def _copy(reader: asyncio.StreamReader, write: Write) -> None:
         await write(data)
 
 
-async def _until_closed(socket: WebSocket, program: ExecProgram | None = None) -> None:
+async def _until_closed(socket: WebSocket, program: ExecProgram) -> None:
     """Pass input, the size of the terminal and the end of input from the client to the program, until the client
     disconnects.
     """
     async for message in socket:
-        if not message or program is None:
+        if not message:
             continue
         channel, data = message[0], message[1:]
         if channel == _STDIN:

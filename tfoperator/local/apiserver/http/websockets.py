@@ -49,7 +49,7 @@ def watch_answer(request: ApiRequest, lines: AsyncIterator[bytes], over: Callabl
                 await socket.send_text(line)
 
     async def talk(socket: WebSocket) -> None:
-        await first_of(send(socket), _until_closed(socket))
+        await while_open(socket, send(socket))
 
     return WebSocketAnswer(talk, _offered(request), over=over)
 
@@ -83,13 +83,18 @@ def log_answer(chunks: AsyncIterator[bytes], protocol: str) -> WebSocketAnswer:
                 await _piece(socket, chunk, as_text=as_text)
 
     async def talk(socket: WebSocket) -> None:
-        await first_of(send(socket), _until_closed(socket))
+        await while_open(socket, send(socket))
 
     return WebSocketAnswer(talk, (protocol,) if protocol else ())
 
 
 async def _piece(socket: WebSocket, data: bytes, *, as_text: bool) -> None:
     await (socket.send_text(b64encode(data)) if as_text else socket.send(data))
+
+
+async def while_open(socket: WebSocket, work: Awaitable[None]) -> None:
+    """Do the work until it ends or the client disconnects. Raises the exception of the work."""
+    await first_of(work, _until_closed(socket))
 
 
 async def _until_closed(socket: WebSocket) -> None:
