@@ -76,7 +76,7 @@ def test_a_killed_runner_is_followed_by_one_that_goes_on_and_no_step_runs_twice(
     pipeline.wait_begun(run, *ALL[:4])
     [first] = pipeline.runners(run)
     seen = shown_in(namespace, first["metadata"]["name"])
-    assert f"owner: {first['metadata']['name']}, process 1, until" in seen
+    assert f"owner: {first['metadata']['name']}, process 1, whose lease ends at" in seen
     assert re.search(r"Train\.single: running, begun .* ago, after Data\n +as pod \S*train-single-", seen), seen
     assert re.search(r"Train\.distributed: running, .*\n +as TFJob \S*train-distributed-", seen), seen
     pipeline.kill_runner(run)
