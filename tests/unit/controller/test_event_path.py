@@ -25,9 +25,9 @@ def is_short(path: EventPath, most_files: int) -> None:
 
 
 def described() -> set[str]:
-    """The files that ARCHITECTURE.md names in its section about one event."""
-    section = (ROOT / "ARCHITECTURE.md").read_text().partition("\n## The way of one event\n")[2].partition("\n## ")[0]
-    return {f"tfoperator/{name}" for name in re.findall(r"`([\w/]+\.py)`", section)}
+    """The files that docs/houses/one-event.md names in its table of steps."""
+    steps = (ROOT / "docs/houses/one-event.md").read_text().partition("\n## The steps\n")[2].partition("\n## ")[0]
+    return {f"tfoperator/{name}" for name in re.findall(r"`([\w/]+\.py)`", steps)}
 
 
 def test_the_way_of_a_failed_pod_to_its_successor_is_short_and_described() -> None:
