@@ -2,8 +2,8 @@
 
 The versions differ in names: v1alpha2 has `status.tfReplicaStatuses` instead of `replicaStatuses`, and other names of
 replica types (`replica_names`). In v1alpha2 an unset restart policy means Always; in v1 it means Never. So the
-conversion writes the policy explicitly. v1alpha2 has only two members of v1's run policy, both in the spec, as in its
-own releases: `cleanPodPolicy` and `ttlSecondsAfterFinishing`.
+conversion writes the policy explicitly. v1alpha2 has two members of v1's run policy directly in the spec, as in its own
+releases: `cleanPodPolicy` and `ttlSecondsAfterFinishing`.
 
 An annotation preserves all other members of the spec (`preserved`), with one exception: `network` and the immutable
 members of the run policy are fields in both versions, since an API server's rules can't check an annotation. The
@@ -89,8 +89,8 @@ def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
 def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
     """Return a v1alpha2 job as v1, for a server that checked it as v1alpha2 and stores it without another check.
 
-    Raises ConversionError if v1 would not accept the members that the annotation restores, or if the annotation has
-    lost fields of v1.
+    Raises ConversionError if v1 would not accept the members that the annotation restores, or if fields of v1 are lost
+    because they did not fit into the annotation.
     """
     check_complete(obj)
     converted = v1alpha2_to_v1(obj).obj
