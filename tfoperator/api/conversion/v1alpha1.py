@@ -4,11 +4,11 @@ There is no conversion back: people write no new v1alpha1 manifests.
 
 | v1alpha1 | v1 | why |
 |---|---|---|
-| `MASTER` | `Master`, not `Chief` | TF_CONFIG then calls it `master`, as the program in the image was written to read |
+| `MASTER` | `Master`, not `Chief` | TF_CONFIG then calls it `master`, the name that the program in the image expects |
 | a template's `restartPolicy` | the replica's: `Never`, or else `ExitCode` | 1-127 were permanent exit codes |
 | `tfPort` | a container port named `tfjob-port` | where v1 keeps the port of TF_CONFIG |
-| `terminationPolicy.chief` | nothing, where v1 decides by the same replica | Master, else worker 0 |
-| a PS without template | the stock parameter server, written out | so that the manifest shows what runs |
+| `terminationPolicy.chief` | left out if v1 decides by the same replica | v1 decides by the Master, else by worker 0 |
+| a PS without template | a template of the default parameter server | so that the manifest shows what runs |
 | `schedulerName` | the templates' | |
 | `tensorBoard` | the same | |
 

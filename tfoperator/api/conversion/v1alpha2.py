@@ -100,9 +100,9 @@ def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
 
 
 def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """Return v1's members of the spec, v1alpha2's own members, and the origins of moved members.
+    """Return v1's members of the spec, the members that only v1alpha2 has, and the origins of moved members.
 
-    The replicas are left out.
+    The replicas are left out. `earlier` has the members that the annotation preserved.
     """
     moved = {new: spec[old] for old, new in _RUN_POLICY.items() if old in spec}
     restored = {name: value for name, value in earlier.spec.items() if name not in (_REPLICAS, _NETWORK)}
@@ -124,9 +124,9 @@ def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str
 
 
 def _spec_to_v1alpha2(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """Return v1alpha2's members of the spec, v1's own members, and the origins of moved members.
+    """Return v1alpha2's members of the spec, the members that only v1 has, and the origins of moved members.
 
-    The replicas are left out.
+    The replicas are left out. `earlier` has the members that the annotation preserved.
     """
     policy = spec.get(_POLICY)
     own, _ = split_policy(policy)
@@ -210,7 +210,7 @@ class _Converter:
     def _replicas(
         self, specs: Any, earlier: Preserved, policy: Callable[[_Dict], tuple[str, str]]
     ) -> tuple[Any, dict[str, _Dict], dict[str, str]]:
-        """Return the replica specs, the members that only the source version has, and the names to remember."""
+        """Return the replica specs, the members that only the source version has, and the spellings to preserve."""
         if not isinstance(specs, dict):
             return specs, {}, {}
         names = rename(specs, self._way.forth, self._way.back, earlier.spec_names)

@@ -19,7 +19,7 @@ from tfoperator.api.fields.problems import Problem, in_words, member
 
 
 class UnknownMember(msgspec.Struct, frozen=True):
-    """A member that the struct of its object doesn't have: its path, and the names of the struct's members."""
+    """A member of an object whose struct doesn't have this member. `members` has the names of the struct's members."""
 
     path: str  # the path of the object
     name: str
