@@ -39,8 +39,8 @@ annotation.
 """
 
 REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
-"""On a Workload: the key of the older Workload that this Workload replaces as soon as it has quota. Kueue needs free
-quota only for the difference between the two.
+"""On a Workload: the key of the older Workload that this Workload replaces as soon as this Workload has quota. Kueue
+needs free quota only for the difference between the two Workloads.
 """
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"

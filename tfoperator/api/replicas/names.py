@@ -99,7 +99,9 @@ TENSORBOARD_SUFFIX = "-tensorboard"
 TENSORBOARD_CONTAINER = "tensorboard"
 TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"
 TENSORBOARD_PORT_VARIABLE = "TENSORBOARD_PORT"
-"""The variables of a TensorBoard's container with its address, which is different on the local control plane."""
+"""TENSORBOARD_HOST and TENSORBOARD_PORT: the address on which a TensorBoard's container listens. In a cluster, the host
+is 0.0.0.0. On the local control plane, each TensorBoard has another address.
+"""
 
 TENSORBOARD_REPLICA = "tensorboard"
 """The name of a TensorBoard's pod in lists of the job's replicas."""
@@ -173,7 +175,7 @@ def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
 
 
 def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid: str) -> str:
-    """Return the name with a part of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
+    """Return `object_name` with a part of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
 
     UIDs are random UUIDs, so this part has 32 random bits, which is enough to distinguish jobs of the same name.
     """

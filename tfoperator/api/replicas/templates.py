@@ -105,7 +105,8 @@ class VolumeSource(msgspec.Struct, frozen=True, gc=False):
 
 
 _MAX_EMPTY_SIZE = 256
-"""Bytes. An absent template, as webhooks write it, is far shorter, so a longer template need not be checked."""
+"""A template with more bytes than this number is not absent: an absent template, as webhooks write it, is far shorter.
+"""
 
 _decode_view = msgspec.json.Decoder(PodTemplate).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -175,9 +176,9 @@ def readable_spec(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def restarts_in_pod(raw: msgspec.Raw) -> bool:
-    """Return whether the container `tensorflow` has its own restart policy, beside the pod's policy.
+    """Return whether the container `tensorflow` has its own restart rules, or its own restart policy except Never.
 
-    With `restartPolicyRules` (Kubernetes 1.35) the kubelet may restart the container even if the pod's policy is Never.
+    With these (Kubernetes 1.35), the kubelet may restart the container even if the pod's policy is Never.
     """
     spec = template_dict(raw).get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None

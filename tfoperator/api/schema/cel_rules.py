@@ -192,7 +192,7 @@ _MEMBERS_EXPRESSION = _too_long(f"' + self.metadata.name + '{LONGEST_MEMBER}", "
 def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAscii()") -> list[dict[str, str]]:
     """Return the rules that apply to a whole job without a status; each call returns new objects.
 
-    `type_name` is CEL for a replica type's name in the names of objects: the type's name in v1, in lower case.
+    `type_name` is CEL for the replica type as it occurs in the names of pods: the v1 name of the type in lower case.
     """
     fits = _fits(type_name)
     proper = "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit"
