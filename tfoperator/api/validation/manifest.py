@@ -96,7 +96,7 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _pod_parts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
-    """Yield the path, value and type of each part of a checkpoint or TensorBoard whose type is a pod's type."""
+    """Yield the path, value and type of each part of a checkpoint or TensorBoard that a pod has, too."""
     types = pod_types()
     parts = {**types["Container"].fields, **types["PodSpec"].fields, "volume": VOLUME_SOURCE}
     for path in ("checkpoint", "tensorBoard"):

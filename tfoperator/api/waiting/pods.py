@@ -139,10 +139,10 @@ def _remedy(reason: str, message: str) -> str:
 
 
 def _of_pull(message: str, image: str) -> Reason:
-    """Return why an image can't be pulled, if the message shows it; back-off messages of older kubelets don't show it.
+    """Return the reason for an image that can't be pulled, with the cause if the message shows the cause.
 
-    Each text with a cause begins with the general text. So if a later message does not show the cause, the condition
-    can keep the text that has it.
+    Back-off messages of older kubelets don't show the cause. Each text with a cause begins with the text without a
+    cause. So if a later message does not show the cause, the condition can keep the text that has it.
     """
     statement = f"image {image} {NOT_PULLED}" if image else f"its image {NOT_PULLED}"
     if _NO_CREDENTIALS.search(message):

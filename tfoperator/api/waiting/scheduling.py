@@ -34,7 +34,9 @@ _GANG_ECHO = re.compile(
     r"|rejected due to timeout|rejection in Unreserve"
     r"|minCount|pod group is unschedulable"  # Kubernetes' own scheduler
 )
-"""Messages that give no reason for this pod itself: it waits because of its gang, for example for another pod of it."""
+"""Messages that give no reason for this pod itself: the pod waits because of its gang, for example for another pod of
+the gang.
+"""
 
 _REMEDIES = (
     (
