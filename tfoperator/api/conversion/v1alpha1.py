@@ -142,7 +142,10 @@ class _Upgrade:
         return result
 
     def _restart_policy(self, template: Any, path: str, own: str) -> tuple[str, Any]:
-        """Return the replica's restart policy, and the template without a restart policy, which v1 ignores."""
+        """Return the replica's restart policy, and the template without a restart policy, which v1 ignores.
+
+        `path` is the path of the replica in the v1alpha1 job, and `own` is the path of its template.
+        """
         pod = pod_spec(template)
         given = pod.get("restartPolicy") if pod else None
         policy = RestartPolicy.NEVER if given == RestartPolicy.NEVER else RestartPolicy.EXIT_CODE

@@ -91,7 +91,7 @@ def expression_of_item(items: str, item: str, good: str, expression: str) -> str
 
 
 def _each_type(good: str, before: str, message: str, expression: str, reason: str = _INVALID) -> TwoRules:
-    """Return rules that each type must fulfil `good`; for a change of an object, `before` is enough.
+    """Return the rules that require `good` of each replica type; for a change of an object, `before` is enough.
 
     `before` is CEL that is true for a type that may stay because the old object has it. In `good`, {all} is replaced by
     the path of the replica specs. `expression` is CEL for the message about a type that does not fulfil `good`.

@@ -67,7 +67,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
 
 
 def _follows(field: str, wrong: str) -> bool:
-    """Return whether `field` is `wrong` (the field that was left out), a part of it, or the list that contains it."""
+    """Return whether a problem of `field` may follow from the removal of the field `wrong`, whose type is wrong."""
     emptied = wrong.endswith("]") and field == wrong.rpartition("[")[0]
     return emptied or field == wrong or field.startswith((f"{wrong}.", f"{wrong}["))
 
