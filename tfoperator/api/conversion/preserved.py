@@ -49,8 +49,8 @@ class Preserved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 _MAX_LEVELS = 1000
 """The limit for levels of nested JSON in an annotation. An API server reads at most 10,000 levels, and an annotation
-can hold more. If the conversion restored so many levels, the API server could not read any job of a list that includes
-this job.
+can hold more. If the conversion restored more levels than an API server reads, the API server could not read any list
+that includes this job.
 """
 
 MAX_ANNOTATIONS = 256 << 10

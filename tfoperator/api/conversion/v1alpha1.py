@@ -243,7 +243,7 @@ class _Upgrade:
 
 
 def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
-    """Return the position of the port `tfjob-port`, and the list of ports with this port.
+    """Return the position of the port `tfjob-port`, and the list of ports, which includes this port.
 
     If there is no port with this name, the port with this number gets the name, or the port is added to a new list.
     Return None if the port `tfjob-port` has another number.

@@ -1,8 +1,8 @@
 """A number of replicas, or a percentage of them: `3` or `"80%"`, as Kubernetes writes them in its own policies. Pure.
 
 A percentage refers to the current number of replicas, which may change while the job runs. A percentage of required
-replicas is rounded up, and a percentage of allowed replicas is rounded down. So the rounded number is never weaker than
-the user's value.
+replicas is rounded up, and a percentage of allowed replicas is rounded down. So the rounded number never requires less,
+and never allows more, than the user's percentage.
 """
 
 from __future__ import annotations

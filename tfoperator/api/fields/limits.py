@@ -67,7 +67,8 @@ WORK_DIR = Pattern(
     "^(/+[^/].*|[a-z][a-z0-9+.-]*://.+)$",
     "must be an absolute path, not / itself, or a URL such as gs://bucket/journal, but is {}",
 )
-"""The directory of a dispatcher's journal, as a path or URL, because TensorFlow's file systems have URLs."""
+"""The form of `workDir`, the directory of a dispatcher's journal: a path, or a URL of one of TensorFlow's file systems.
+"""
 
 MAX_PORT = 65535
 

@@ -43,7 +43,7 @@ def members(struct: type) -> Mapping[str, inspect.Field]:
 
 
 def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
-    """Return every place where `value` doesn't have the type that `struct` requires.
+    """Return a problem for each part of `value` that doesn't have the type that `struct` requires.
 
     An explicit null counts as absent, because Go programs write an absent member as null. Where the type itself allows
     null, a null is a value.

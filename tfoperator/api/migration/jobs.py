@@ -247,7 +247,7 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
 
 
 def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
-    """Return the pods that this operator stops when it takes over an ended job.
+    """Return the names of the pods that this operator stops when it takes over an ended job.
 
     After a failure, these are all active pods. After a success, they are parameter servers and pods that have not
     begun.

@@ -40,12 +40,12 @@ STOPPED_WITH_RUN = "run-ended"
 """
 
 ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
-"""On a pod: the number of restarts of all replicas of its job together before this pod was created."""
+"""On a pod: how often all replicas of its job were restarted together before this pod was created."""
 
 ANNOTATION_DISRUPTIONS = LABEL_PREFIX + "disruptions"
 """On a pod: how many earlier restarts of its replica were caused by a disruption and not by a failure."""
 ANNOTATION_JOB_DISRUPTIONS = LABEL_PREFIX + "job-disruptions"
-"""On a pod: how many earlier restarts of all replicas of its job were caused by a disruption."""
+"""On a pod: how many earlier restarts of all replicas of its job together were caused by a disruption."""
 
 
 ANNOTATION_WORKERS = LABEL_PREFIX + "workers"

@@ -115,8 +115,8 @@ _decode_any = msgspec.json.Decoder().decode
 def is_absent(raw: msgspec.Raw) -> bool:
     """Return whether a replica has no template: the template is missing, is an explicit null, or has no content.
 
-    Go programs write a template without content. Kueue's webhook turns a replica without a template into `{"metadata":
-    {}, "spec": {"containers": null}}`, in every job of a cluster.
+    Go programs write a template without content if no template is set. Kueue's webhook turns a replica without a
+    template into `{"metadata": {}, "spec": {"containers": null}}`, in every job of a cluster.
     """
     data = bytes(raw)
     if not data or data == b"null":

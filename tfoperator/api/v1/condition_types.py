@@ -20,7 +20,7 @@ from tfoperator.base.words import Word
 
 
 class Fate(StrEnum):
-    """The change of a condition when its job ends, or when its job is suspended or waits."""
+    """The change of a condition when its job ends, or when its job is suspended or waits in a queue."""
 
     FALSE = "becomes false"
     REMOVED = "is removed"
