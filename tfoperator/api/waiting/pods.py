@@ -4,8 +4,8 @@ The kubelet's messages change with every attempt: they contain back-off times, a
 between two reasons. Only the text that a person needs is kept.
 
 If volumes can't be mounted because an object does not exist, the pod's status does not show this reason. Only the
-kubelet's events show it. So if a node has prepared a pod for some seconds, the text contains the time at which this
-began, and the objects that the pod mounts.
+kubelet's events show it. So if a node has prepared a pod for some seconds, the text contains the time at which the
+preparation began, and the objects that the pod mounts.
 """
 
 from __future__ import annotations
