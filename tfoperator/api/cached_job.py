@@ -1,11 +1,11 @@
 """The parts of a TFJob that a cache keeps: their size has a limit, whatever the author of the job writes.
 
 An API server accepts objects of up to 1.5 MB, and one tenant can create a thousand of them. The cache keeps only a hash
-of templates that are too large. For a suspended or ended job, which needs no templates now, the cache keeps only hashes
-of all templates. Code that finds a hash in place of a template that it needs (`templates.NotKept`) reads the job from
-the API server again. Validation needs the templates, so a job whose templates the cache drops is validated while it is
-decoded. The cache keeps all other members of a spec, which are small. If these members are not small, the operator
-refuses the job.
+of templates that are too large. For a job that needs no templates now, such as a suspended job, the cache keeps only
+hashes of all templates. Code that finds a hash in place of a template that it needs (`templates.NotKept`) reads the job
+from the API server again. Validation needs the templates, so a job whose templates the cache drops is validated while
+it is decoded. The cache keeps all other members of a spec, which are small. If these members are not small, the
+operator refuses the job.
 """
 
 from __future__ import annotations

@@ -175,9 +175,9 @@ def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
 
     An API server checks a v1alpha2 job by v1alpha2's rules, converts the job, and stores it without another check. So
     the API server has not checked the members that come from the annotation. The other members have passed v1alpha2's
-    rules, so this function does not check them. A check could fail there: an API server accepts members that are older
-    than its rules, and also converts incomplete jobs. The function checks the job's name only if the job has a
-    TensorBoard, because the TensorBoard's name contains the job's name.
+    rules, so this function does not check them. A check of the other members could fail: an API server accepts members
+    that are older than its rules, and also converts incomplete jobs. The function checks the job's name only if the job
+    has a TensorBoard, because the TensorBoard's name contains the job's name.
     """
     spec = job.get("spec")
     if not members or not isinstance(spec, dict):

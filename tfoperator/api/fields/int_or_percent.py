@@ -18,7 +18,7 @@ NUMBER_OR_PERCENT = Pattern(
 POSITIVE_NUMBER_OR_PERCENT = Pattern(
     "^(100|[1-9][0-9]?)%$", 'must be a number from 1 or a percentage from "1%" to "100%", but is {}'
 )
-"""The pattern of percentages for fields whose numbers begin at 1; NUMBER_OR_PERCENT is for fields that begin at 0."""
+"""The pattern of percentages for fields with numbers from 1; NUMBER_OR_PERCENT is for fields with numbers from 0."""
 
 
 def required(value: IntOrPercent, total: int) -> int:

@@ -47,7 +47,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def in_words(value: object) -> str:
-    """Return the name of the JSON type of a value (for messages about a wrong type)."""
+    """Return a value as a message about a wrong type names it: a short value itself, otherwise its JSON type."""
     match value:
         case None:
             return "null"

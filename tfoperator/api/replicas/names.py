@@ -99,8 +99,8 @@ TENSORBOARD_SUFFIX = "-tensorboard"
 TENSORBOARD_CONTAINER = "tensorboard"
 TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"
 TENSORBOARD_PORT_VARIABLE = "TENSORBOARD_PORT"
-"""TENSORBOARD_HOST and TENSORBOARD_PORT: the address on which a TensorBoard's container listens. The local control
-plane sets other values than a cluster, because each TensorBoard has its own port there.
+"""The variables TENSORBOARD_HOST and TENSORBOARD_PORT have the address on which a TensorBoard's container listens. The
+local control plane sets other values than a cluster, because each TensorBoard has its own port there.
 """
 
 TENSORBOARD_REPLICA = "tensorboard"

@@ -176,7 +176,7 @@ def readable_spec(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def restarts_in_pod(raw: msgspec.Raw) -> bool:
-    """Return whether the container `tensorflow` has its own restart rules, or its own restart policy except Never.
+    """Return whether the container `tensorflow` has its own restart rules, or its own restart policy other than Never.
 
     With these (Kubernetes 1.35), the kubelet may restart the container even if the pod's policy is Never.
     """

@@ -124,7 +124,7 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     - `workers`: the number of workers that the job has now, or waits for. It is 0 while the job is suspended or waits
       in its queue.
     - `workers_before`: while `workers` is 0, the number of workers that the job had until its queue stopped it. If the
-      queue later admits another number, this is a change.
+      queue later admits another number, this counts as a change.
     - `wanted`: the number in the spec when `workers` was chosen. If the spec has another number now, a user has scaled
       the job since then.
     - `lacking_since`: the time since which some workers have no room in the cluster; None if all of them have room.

@@ -48,8 +48,8 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
 
     - `replica`: the replica that sent the report. It is the first replica (the chief, else worker-0, and so on) that
       sends reports and has not stopped sending them.
-    - `report_time`: when the report of `replica` arrived. `last_updated_time`: the time of the newest report of any
-      replica.
+    - `report_time`: when the report of `replica` arrived.
+    - `last_updated_time`: the time of the newest report of any replica.
     - `behind`: if several replicas report, the replicas that are furthest behind, starting with the furthest.
     - `slow`: the replicas with long step times.
     - `loss_not_a_number`: the number of reports in a row in which a metric named loss is not a number, at most ten.
