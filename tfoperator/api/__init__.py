@@ -3,8 +3,8 @@
 `fields` has the tools to declare and check a field, `v1` has the types, `replicas` has the names, templates and pods of
 a job's replicas, `kueue` has the queues of jobs, and `waiting` has the reasons why replicas do not run. `validation`
 finds the problems of a job, `schema` makes the CRD for API servers, `conversion` turns older versions into v1,
-`loading` turns a file into manifests. Some parts are not needed in the operator's process: callers import such a part
-by its own module name.
+`loading` turns a file into manifests. This module does not import the parts that the operator's process does not need:
+callers import such a part by its own module name.
 """
 
 from tfoperator.api.defaults import default

@@ -1,10 +1,11 @@
 """The parts of a TFJob that a cache keeps: their size has a limit, whatever the author of the job writes.
 
-An API server accepts objects of up to 1.5 MB, and one tenant can create a thousand. The cache keeps only a hash of
-templates that are too large. For a job that needs no templates now, the cache keeps only hashes of all templates. Code
-that finds a hash in place of a template that it needs (`templates.NotKept`) reads the job from the API server again. If
-the cache drops a job's templates, the job is validated while it is decoded. The cache keeps all other members of a
-spec, which are small. If these members are not small, the operator refuses the job.
+An API server accepts objects of up to 1.5 MB, and one tenant can create a thousand of them. The cache keeps only a hash
+of templates that are too large. For a job that needs no templates now, such as a suspended job, the cache keeps only
+hashes of all templates. Code that finds a hash in place of a template that it needs (`templates.NotKept`) reads the job
+from the API server again. Validation needs the templates, so a job whose templates the cache drops is validated while
+it is decoded. The cache keeps all other members of a spec, which are small. If these members are not small, the
+operator refuses the job.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ without the templates.
 
 
 class TrimmedJob(TFJob, frozen=True, rename="camel"):
-    """A TFJob with hashes in place of its templates, and with the errors that validation found before.
+    """A TFJob with hashes in place of its templates, and with the errors that validation found in the whole job.
 
     For a job that has ended, `problems` is empty.
     """
@@ -37,7 +38,7 @@ class TrimmedJob(TFJob, frozen=True, rename="camel"):
 
 
 def problems_of(job: TFJob) -> tuple[str, ...]:
-    """Return the errors of a defaulted job as text: the first 20, of 1,000 characters at most."""
+    """Return the errors of a defaulted job as text: the first 20, each of at most 1,000 characters."""
     return (
         job.problems
         if isinstance(job, TrimmedJob)
@@ -69,7 +70,8 @@ def decode_job_for_cache(data: bytes) -> TFJob:
     """Decode a TFJob as `decode_tfjob` does, but keep at most 64 annotations, each of up to 1,024 characters.
 
     Templates become hashes if they are too large, if the job is suspended, or if it has ended and has no TensorBoard.
-    If the spec without its templates has more than MAX_SPEC bytes, the job gets a `decode_error`.
+    If the spec without its templates has more than MAX_SPEC bytes, return a job with a `decode_error` and without the
+    spec.
     """
     job = _decode(data)
     spec = job.spec

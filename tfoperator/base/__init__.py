@@ -1,1 +1,1 @@
-"""Basic utilities for time, text and numbers: all other packages use this package, and it imports none of them."""
+"""Basic utilities for time, text and numbers: other packages use this package, and it imports none of them."""

@@ -51,7 +51,7 @@ def format_duration(seconds: float) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """Return at most two units, as HumanDuration of k8s.io/apimachinery does; the smaller unit only if it matters.
+    """Write a duration in at most two units, as HumanDuration of k8s.io/apimachinery does: `3m20s`, `10m`.
 
     Up to one second below zero gives `0s`, because clocks are inexact; a smaller number gives `<invalid>`.
 

@@ -1,4 +1,4 @@
-"""The limit of open files of this process: a local container needs about six files, and a macOS shell allows 256."""
+"""Raises the limit of open files of this process: a local container needs about six, and a macOS shell allows 256."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import resource
 logger = logging.getLogger(__name__)
 
 WANTED = 10_240
-"""This is enough for some 1500 containers. macOS allows no more, and with this limit, programs that close all possible
-file descriptors are still fast.
+"""The wanted limit of open files, which is enough for some 1500 containers. macOS allows no more, and with this limit,
+programs that close all possible file descriptors are still fast.
 """
 
 

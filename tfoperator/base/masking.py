@@ -83,7 +83,7 @@ _PLACES = (
 the end of the name to the value, and the second matches the text before the end of the name.
 """
 _BEFORE = 80
-"""The maximum number of characters of a name: the text before its end is read only so far."""
+"""The maximum number of characters of a name: only so many characters before the end of a name are searched."""
 
 _ORDINARY = re.compile(
     r"[-+]?[0-9.]{1,7}(?:e[-+]?[0-9]{1,3})?"  # a number of tokens, and not a password

@@ -11,7 +11,7 @@ import msgspec
 class Word(StrEnum):
     """An enumeration of words, each with its traits. A subclass annotates the type of its `traits`.
 
-    Raises TypeError, when the table is imported, for a row without traits.
+    Raises TypeError, when a subclass is defined, for a member without traits.
     """
 
     traits: msgspec.Struct

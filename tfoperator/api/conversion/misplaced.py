@@ -29,8 +29,8 @@ def misplaced_policies(obj: Mapping[str, Any]) -> list[str]:
 def move_policies(obj: dict[str, Any]) -> Conversion:
     """Return the job with its policies in `spec.runPolicy`; return it as it is if no policy is misplaced.
 
-    If `runPolicy` already has a misplaced policy, the copy in `spec` is left out, because today's Go operator reads
-    `runPolicy`.
+    If both `spec` and `runPolicy` have the same policy, the policy in `spec` is left out, because today's Go operator
+    reads `runPolicy`.
     """
     misplaced = misplaced_policies(obj)
     spec = obj.get("spec")

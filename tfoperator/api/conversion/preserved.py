@@ -49,8 +49,8 @@ class Preserved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 _MAX_LEVELS = 1000
 """The limit for levels of nested JSON in an annotation. An API server reads at most 10,000 levels, and an annotation
-can hold more. If the conversion restored so many levels, the API server could not read any job of a list that includes
-this job.
+can hold more. If the conversion restored more levels than an API server reads, the API server could not read any list
+that includes this job.
 """
 
 MAX_ANNOTATIONS = 256 << 10
@@ -104,8 +104,8 @@ def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[st
     """Return the object with the annotation; return it unchanged if there is nothing to preserve.
 
     If the annotations have no room for the fields of v1, the annotation gets the value `OMITTED` instead of the fields:
-    an API server must always be able to read a stored job in each version. Metadata that isn't an object can't have
-    annotations; validation refuses it anyway.
+    an API server must always be able to read a stored job in each version. If the annotations are still too large, the
+    longest annotations are removed. Metadata that isn't an object can't have annotations; validation refuses it anyway.
     """
     data = msgspec.json.encode(value, order="deterministic").decode()
     metadata = obj.get("metadata") or {}
@@ -175,9 +175,9 @@ def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
 
     An API server checks a v1alpha2 job by v1alpha2's rules, converts the job, and stores it without another check. So
     the API server has not checked the members that come from the annotation. The other members have passed v1alpha2's
-    rules, so this function does not check them. An API server may accept a member that is older than the rules, and may
-    request the conversion of only a part of a job. The function checks the job's name only if the job has a
-    TensorBoard, because the TensorBoard's name contains the job's name.
+    rules, so this function does not check them. A check of the other members could fail: an API server accepts members
+    that are older than its rules, and also converts incomplete jobs. The function checks the job's name only if the job
+    has a TensorBoard, because the TensorBoard's name contains the job's name.
     """
     spec = job.get("spec")
     if not members or not isinstance(spec, dict):

@@ -57,7 +57,7 @@ def rename(
 
 
 def to_remember(renamed: Mapping[str, str], forth: Callable[[str], str], back: Callable[[str], str]) -> dict[str, str]:
-    """Return the old names that can't be derived from the new names, by the new names; empty if all can be derived."""
+    """Map new names to the old names that can't be derived from them; return {} if all can be derived."""
     old_names = {new: old for old, new in renamed.items()}
     if rename(old_names, back, forth, {}) == old_names:
         return {}

@@ -4,11 +4,11 @@ There is no conversion back: people write no new v1alpha1 manifests.
 
 | v1alpha1 | v1 | why |
 |---|---|---|
-| `MASTER` | `Master`, not `Chief` | TF_CONFIG then calls it `master`, as the program in the image was written to read |
+| `MASTER` | `Master`, not `Chief` | TF_CONFIG then calls it `master`, the name that the program in the image expects |
 | a template's `restartPolicy` | the replica's: `Never`, or else `ExitCode` | 1-127 were permanent exit codes |
 | `tfPort` | a container port named `tfjob-port` | where v1 keeps the port of TF_CONFIG |
-| `terminationPolicy.chief` | nothing, where v1 decides by the same replica | Master, else worker 0 |
-| a PS without template | the stock parameter server, written out | so that the manifest shows what runs |
+| `terminationPolicy.chief` | left out if v1 decides by the same replica | v1 decides by the Master, else by worker 0 |
+| a PS without template | a template of the default parameter server | so that the manifest shows what runs |
 | `schedulerName` | the templates' | |
 | `tensorBoard` | the same | |
 
@@ -142,7 +142,10 @@ class _Upgrade:
         return result
 
     def _restart_policy(self, template: Any, path: str, own: str) -> tuple[str, Any]:
-        """Return the replica's restart policy, and the template without a restart policy, which v1 ignores."""
+        """Return the replica's restart policy, and the template without a restart policy, which v1 ignores.
+
+        `path` is the path of the replica in the v1alpha1 job, and `own` is the path of its template.
+        """
         pod = pod_spec(template)
         given = pod.get("restartPolicy") if pod else None
         policy = RestartPolicy.NEVER if given == RestartPolicy.NEVER else RestartPolicy.EXIT_CODE
@@ -240,7 +243,7 @@ class _Upgrade:
 
 
 def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
-    """Return the position of the port `tfjob-port`, and the list of ports with this port.
+    """Return the position of the port `tfjob-port`, and the list of ports, which includes this port.
 
     If there is no port with this name, the port with this number gets the name, or the port is added to a new list.
     Return None if the port `tfjob-port` has another number.

@@ -2,8 +2,8 @@
 
 The versions differ in names: v1alpha2 has `status.tfReplicaStatuses` instead of `replicaStatuses`, and other names of
 replica types (`replica_names`). In v1alpha2 an unset restart policy means Always; in v1 it means Never. So the
-conversion writes the policy explicitly. v1alpha2 has only two members of v1's run policy, both in the spec, as in its
-own releases: `cleanPodPolicy` and `ttlSecondsAfterFinishing`.
+conversion writes the policy explicitly. v1alpha2 has two members of v1's run policy directly in the spec, as in its own
+releases: `cleanPodPolicy` and `ttlSecondsAfterFinishing`.
 
 An annotation preserves all other members of the spec (`preserved`), with one exception: `network` and the immutable
 members of the run policy are fields in both versions, since an API server's rules can't check an annotation. The
@@ -89,8 +89,8 @@ def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
 def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
     """Return a v1alpha2 job as v1, for a server that checked it as v1alpha2 and stores it without another check.
 
-    Raises ConversionError if v1 would not accept the members that the annotation restores, or if the annotation has
-    lost fields of v1.
+    Raises ConversionError if v1 would not accept the members that the annotation restores, or if fields of v1 are lost
+    because they did not fit into the annotation.
     """
     check_complete(obj)
     converted = v1alpha2_to_v1(obj).obj
@@ -100,9 +100,9 @@ def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
 
 
 def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """Return v1's members of the spec, v1alpha2's own members, and the origins of moved members.
+    """Return v1's members of the spec, the members that only v1alpha2 has, and the origins of moved members.
 
-    The replicas are left out.
+    The replicas are left out. `earlier` has the members that the annotation preserved.
     """
     moved = {new: spec[old] for old, new in _RUN_POLICY.items() if old in spec}
     restored = {name: value for name, value in earlier.spec.items() if name not in (_REPLICAS, _NETWORK)}
@@ -124,9 +124,9 @@ def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str
 
 
 def _spec_to_v1alpha2(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """Return v1alpha2's members of the spec, v1's own members, and the origins of moved members.
+    """Return v1alpha2's members of the spec, the members that only v1 has, and the origins of moved members.
 
-    The replicas are left out.
+    The replicas are left out. `earlier` has the members that the annotation preserved.
     """
     policy = spec.get(_POLICY)
     own, _ = split_policy(policy)
@@ -153,7 +153,7 @@ def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
 
 
 def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
-    """Return the policy that an unset restart policy means: the policy of the template, else the version's default."""
+    """Return the policy that an unset restart policy means (the template's or the default), and a message."""
     policy = _policy_of_template(replica)
     if isinstance(policy, str) and policy in set(RestartPolicy):
         return policy, f"is not set, so the restartPolicy of the template is used: {policy}"
@@ -210,7 +210,7 @@ class _Converter:
     def _replicas(
         self, specs: Any, earlier: Preserved, policy: Callable[[_Dict], tuple[str, str]]
     ) -> tuple[Any, dict[str, _Dict], dict[str, str]]:
-        """Return the replica specs, the members that only the source version has, and the names to remember."""
+        """Return the replica specs, the members that only the source version has, and the spellings to preserve."""
         if not isinstance(specs, dict):
             return specs, {}, {}
         names = rename(specs, self._way.forth, self._way.back, earlier.spec_names)

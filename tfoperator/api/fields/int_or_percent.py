@@ -1,8 +1,8 @@
 """A number of replicas, or a percentage of them: `3` or `"80%"`, as Kubernetes writes them in its own policies. Pure.
 
 A percentage refers to the current number of replicas, which may change while the job runs. A percentage of required
-replicas is rounded up, and a percentage of allowed replicas is rounded down. So the rounded number is never weaker than
-the user's value.
+replicas is rounded up, and a percentage of allowed replicas is rounded down. So the rounded number never requires less,
+and never allows more, than the user's percentage.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NUMBER_OR_PERCENT = Pattern(
 POSITIVE_NUMBER_OR_PERCENT = Pattern(
     "^(100|[1-9][0-9]?)%$", 'must be a number from 1 or a percentage from "1%" to "100%", but is {}'
 )
-"""The patterns of the texts: for fields whose numbers begin at 0, and for fields whose numbers begin at 1."""
+"""The pattern of percentages for fields with numbers from 1; NUMBER_OR_PERCENT is for fields with numbers from 0."""
 
 
 def required(value: IntOrPercent, total: int) -> int:

@@ -46,8 +46,8 @@ limit applies to pods, too.
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 MAX_REPLICAS = 10_000
-"""The maximum number of replicas of one type. TF_CONFIG names every replica, and each pod has it. At some ten thousand
-host names it is larger than the 1.5 MiB that an API server stores for an object.
+"""The maximum number of replicas of one type. TF_CONFIG names every replica, and each pod has it. With about ten
+thousand host names, TF_CONFIG is larger than the 1.5 MiB that an API server stores for an object.
 """
 
 QUANTITY_PATTERN = (
@@ -67,7 +67,8 @@ WORK_DIR = Pattern(
     "^(/+[^/].*|[a-z][a-z0-9+.-]*://.+)$",
     "must be an absolute path, not / itself, or a URL such as gs://bucket/journal, but is {}",
 )
-"""The directory of a dispatcher's journal, as a path or URL, because TensorFlow's file systems have URLs."""
+"""The form of `workDir`, the directory of a dispatcher's journal: a path, or a URL of one of TensorFlow's file systems.
+"""
 
 MAX_PORT = 65535
 
@@ -92,7 +93,9 @@ status is written often, so it must stay small.
 """
 
 MAX_BEHIND = 8
-"""The maximum number of replicas that a status names as behind. They suffice to see whether all run on one machine."""
+"""The maximum number of replicas that a status names as behind the others. Eight names suffice to see whether the slow
+replicas run on one machine.
+"""
 
 MAX_NOT_A_NUMBER = 10
 """After this number of reports in a row with a loss that is not a number, the operator sets the condition Diverged. The

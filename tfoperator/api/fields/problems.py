@@ -47,7 +47,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def in_words(value: object) -> str:
-    """Return the name of the JSON type of a value (for messages about a wrong type)."""
+    """Describe a value for a message about a wrong type: `null`, `an object`, `true`, `the number 3`."""
     match value:
         case None:
             return "null"

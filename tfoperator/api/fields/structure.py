@@ -19,7 +19,7 @@ from tfoperator.api.fields.problems import Problem, in_words, member
 
 
 class UnknownMember(msgspec.Struct, frozen=True):
-    """A member that the struct of its object doesn't have: its path, and the names of the struct's members."""
+    """A member of an object whose struct doesn't have this member. `members` has the names of the struct's members."""
 
     path: str  # the path of the object
     name: str
@@ -43,7 +43,7 @@ def members(struct: type) -> Mapping[str, inspect.Field]:
 
 
 def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
-    """Return every place where `value` doesn't have the type that `struct` requires.
+    """Return a problem for each part of `value` that doesn't have the type that `struct` requires.
 
     An explicit null counts as absent, because Go programs write an absent member as null. Where the type itself allows
     null, a null is a value.

@@ -25,9 +25,9 @@ JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 """This label on a Workload has the UID of the Workload's job."""
 
 POD_SETS_ANNOTATION = LABEL_PREFIX + "kueue-pod-sets"
-"""This annotation on a Workload shows that the operator, and not Kueue's own framework, handles the Workload. Its value
-is a hash of the pod sets from which the Workload was made (`mark_of`). For a Workload that an administrator gave to the
-operator, the value is `adopted`, and later `adopted-` with the hash.
+"""This annotation on a Workload shows that the operator, and not Kueue's own framework (its integration for TFJobs),
+handles the Workload. Its value is a hash of the pod sets from which the Workload was made (`mark_of`). For a Workload
+that an administrator gave to the operator, the value is `adopted`, and later `adopted-` with the hash.
 """
 
 ADOPTED = "adopted"
@@ -39,8 +39,8 @@ annotation.
 """
 
 REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
-"""On a Workload: the key of the older Workload that this Workload replaces as soon as it has quota. Kueue needs free
-quota only for the difference between the two.
+"""On a Workload: the key of the older Workload that this Workload replaces as soon as this Workload has quota. Kueue
+needs free quota only for the difference between the two Workloads.
 """
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"

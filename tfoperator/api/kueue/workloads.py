@@ -30,7 +30,8 @@ CLUSTER_VERSIONS = tuple(
 class WorkloadCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One condition of a Workload.
 
-    It has all members, because the operator writes the whole list of conditions back in a merge patch.
+    The struct has all members of a condition, because the operator writes the whole list of conditions back in a merge
+    patch.
     """
 
     type: str = ""
@@ -73,7 +74,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Assignment(msgspec.Struct, frozen=True, rename="camel"):
-    """The quota of one pod set: a flavor for each resource, the number of pods, places in a topology."""
+    """The quota of one pod set: a flavor for each resource, the number of pods, and the topology domains."""
 
     name: str = ""
     flavors: dict[str, str] = {}

@@ -24,7 +24,7 @@ from tfoperator.base.yamldata.scalars import is_plain_text
 class ManifestError(YamlError):
     """Raised if a manifest can't be read.
 
-    Its text is `file:line:column: what is wrong`, with the parts of the place that are known.
+    Its text is `file:line:column: what is wrong`, without the parts of this place that are not known.
     """
 
 
@@ -124,7 +124,7 @@ _OTHER_LINE_BREAKS = "\r\x85\u2028\u2029"
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper without aliases, with block style for several lines, and with quotes where YAML readers differ."""
+    """SafeDumper without aliases, with block style for multi-line strings, and with quotes where readers differ."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True

@@ -1,4 +1,4 @@
-"""Finds the changes for one TFJob of the Go operator (training-operator 1.9, and earlier releases that had v1).
+"""Finds the changes that a migration from the Go operator brings to one TFJob (training-operator 1.9 or earlier, v1).
 
 Pure.
 """
@@ -188,9 +188,10 @@ def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
 
 
 def _sidecars(job: TFJob) -> Iterator[Finding]:
-    """Yield one finding that names all containers beside `tensorflow` of the first replica type with such containers.
+    """Yield one finding that names the containers beside `tensorflow` of all replica types.
 
-    Native sidecars, which are init containers, end with their pod under both operators.
+    The path of the finding belongs to the first replica type with such containers. Native sidecars, which are init
+    containers, end with their pod under both operators.
     """
     beside = {
         name: [other for other in map(_name_of, _containers(replica)) if other != DEFAULT_CONTAINER_NAME]
@@ -246,7 +247,7 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
 
 
 def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
-    """Return the pods that this operator stops when it takes over an ended job.
+    """Return the names of the pods that this operator stops when it takes over an ended job.
 
     After a failure, these are all active pods. After a success, they are parameter servers and pods that have not
     begun.

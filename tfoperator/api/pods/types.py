@@ -28,7 +28,7 @@ TEMPLATE = "PodTemplateSpec"
 """The type of a whole pod template."""
 
 VOLUME_SOURCE = "VolumeSource"
-"""The name of the type of a volume without a name, such as the volume of a checkpoint."""
+"""The type of a volume without the member `name`, such as the volume of a checkpoint."""
 
 _VOLUME = "Volume"
 
@@ -78,7 +78,10 @@ def described() -> Iterator[tuple[str, str]]:
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """A member that its type doesn't have: the object's path, the member's name, and the members of the type."""
+    """A member of an object whose type doesn't have this member.
+
+    `path` is the path of the object. `members` has the names of the type's members.
+    """
 
     path: str
     name: str

@@ -1,4 +1,4 @@
-"""The data service of a job: the names of its pods, its environment variables, and the stock programs of its pods.
+"""The data service of a job: the names of its pods, its environment variables, and the default programs of its pods.
 
 A data service (`tf.data.experimental.service`) runs input pipelines on separate machines. A dispatcher distributes the
 work, and data workers do it. Both programs are the same in nearly every job, and need only their own address and the
@@ -74,7 +74,10 @@ def member_suffix(member: DataServiceMember) -> str:
 
 
 def started_members(status: DataServiceStatus) -> set[DataServiceMember]:
-    """Return the members that have run, by the status: if one has no pod now, its pod was deleted or evicted."""
+    """Return the members that have run, by the status.
+
+    If such a member has no pod now, its pod was deleted or evicted.
+    """
     members: set[DataServiceMember] = {(DataServiceRole.WORKER, n) for n in parse_indexes(status.started_indexes)}
     return members | {DISPATCHER} if status.dispatcher_started else members
 

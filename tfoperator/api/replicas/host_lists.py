@@ -12,8 +12,8 @@ from typing import NamedTuple
 from tfoperator.api.v1.choices import ReplicaType
 
 MAX_TEXT_LENGTH = 131_071
-"""Bytes. On Linux a variable with its name, or an argument, may have 32 pages of 4 KiB (MAX_ARG_STRLEN), including the
-zero byte at its end.
+"""The maximum number of bytes in a variable or argument. On Linux a variable with its name, or an argument, may have 32
+pages of 4 KiB (MAX_ARG_STRLEN), including the zero byte at its end.
 """
 
 MAX_TF_CONFIG_LENGTH = MAX_TEXT_LENGTH - len("TF_CONFIG=")
@@ -42,7 +42,8 @@ class HostList(NamedTuple):
 def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments: bool) -> str:
     """Return the message for a job with a list that is too long to start its processes.
 
-    The result is empty if the processes can start.
+    The result is empty if the processes can start. `dynamic` is true for a job with dynamic workers. `arguments` is
+    true if the job's processes also get the hosts as arguments.
     """
     total = sum(of_type.size for of_type in hosts.values())
     in_tf_config = 0
@@ -73,10 +74,10 @@ def _tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
 
 
 def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
-    """Return the length of the TF_CONFIG of a worker in a job with dynamic workers, which names the chief and every PS.
+    """Return the length of the TF_CONFIG of a worker in a job with dynamic workers.
 
-    This TF_CONFIG is the longest in the job: other replicas get fewer hosts. The length is an estimate, because the
-    worker's own host is not counted.
+    This TF_CONFIG names the chief and every PS. It is the longest in the job: other replicas get fewer hosts. The
+    length is an estimate, because the worker's own host is not counted.
     """
     if not set(hosts) - {ReplicaType.PS}:
         return 0

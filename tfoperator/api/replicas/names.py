@@ -40,12 +40,12 @@ STOPPED_WITH_RUN = "run-ended"
 """
 
 ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
-"""On a pod: the number of restarts of all replicas of its job together before this pod was created."""
+"""On a pod: how often all replicas of its job were restarted together before this pod was created."""
 
 ANNOTATION_DISRUPTIONS = LABEL_PREFIX + "disruptions"
 """On a pod: how many earlier restarts of its replica were caused by a disruption and not by a failure."""
 ANNOTATION_JOB_DISRUPTIONS = LABEL_PREFIX + "job-disruptions"
-"""On a pod: how many earlier restarts of all replicas of its job were caused by a disruption."""
+"""On a pod: how many earlier restarts of all replicas of its job together were caused by a disruption."""
 
 
 ANNOTATION_WORKERS = LABEL_PREFIX + "workers"
@@ -99,7 +99,9 @@ TENSORBOARD_SUFFIX = "-tensorboard"
 TENSORBOARD_CONTAINER = "tensorboard"
 TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"
 TENSORBOARD_PORT_VARIABLE = "TENSORBOARD_PORT"
-"""The variables of a TensorBoard's container with its address, which is different on the local control plane."""
+"""The variables TENSORBOARD_HOST and TENSORBOARD_PORT have the address on which a TensorBoard's container listens. The
+local control plane sets other values than a cluster, because each TensorBoard has its own port there.
+"""
 
 TENSORBOARD_REPLICA = "tensorboard"
 """The name of a TensorBoard's pod in lists of the job's replicas."""
@@ -173,7 +175,7 @@ def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
 
 
 def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid: str) -> str:
-    """Return the name with a part of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
+    """Return `object_name` with a part of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
 
     UIDs are random UUIDs, so this part has 32 random bits, which is enough to distinguish jobs of the same name.
     """

@@ -1,4 +1,4 @@
-"""The stock parameter server: the operator runs this program in a PS replica without a template.
+"""The default parameter server: the operator runs this program in a PS replica without a template.
 
 A parameter server is the same program in nearly every job: a gRPC server that offers its memory until it is stopped. It
 needs only TF_CONFIG, so the program fits into a container's command, and any image with TensorFlow can run it.

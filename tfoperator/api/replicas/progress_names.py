@@ -1,7 +1,7 @@
 """Names for progress reports, which the operator, the job's pods and the local control plane share.
 
-Kubeflow Trainer's protocol (KEP-2779) defines the variables and the mount path, because existing programs of users read
-them.
+The variables and the mount path are the same as in Kubeflow Trainer's protocol (KEP-2779), because existing programs of
+users read them.
 """
 
 from __future__ import annotations

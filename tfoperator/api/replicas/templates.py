@@ -105,7 +105,8 @@ class VolumeSource(msgspec.Struct, frozen=True, gc=False):
 
 
 _MAX_EMPTY_SIZE = 256
-"""Bytes. An absent template, as webhooks write it, is far shorter, so a longer template need not be checked."""
+"""A template with more bytes than this number is not absent: an absent template, as webhooks write it, is far shorter.
+"""
 
 _decode_view = msgspec.json.Decoder(PodTemplate).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -114,8 +115,8 @@ _decode_any = msgspec.json.Decoder().decode
 def is_absent(raw: msgspec.Raw) -> bool:
     """Return whether a replica has no template: the template is missing, is an explicit null, or has no content.
 
-    Go programs write a template without content. Kueue's webhook turns a replica without a template into `{"metadata":
-    {}, "spec": {"containers": null}}`, in every job of a cluster.
+    Go programs write a template without content if no template is set. Kueue's webhook turns a replica without a
+    template into `{"metadata": {}, "spec": {"containers": null}}`, in every job of a cluster.
     """
     data = bytes(raw)
     if not data or data == b"null":
@@ -175,9 +176,9 @@ def readable_spec(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def restarts_in_pod(raw: msgspec.Raw) -> bool:
-    """Return whether the container `tensorflow` has its own restart policy, beside the pod's policy.
+    """Return whether the container `tensorflow` has its own restart rules, or its own restart policy other than Never.
 
-    With `restartPolicyRules` (Kubernetes 1.35) the kubelet may restart the container even if the pod's policy is Never.
+    With these (Kubernetes 1.35), the kubelet may restart the container even if the pod's policy is Never.
     """
     spec = template_dict(raw).get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None

@@ -91,7 +91,7 @@ def expression_of_item(items: str, item: str, good: str, expression: str) -> str
 
 
 def _each_type(good: str, before: str, message: str, expression: str, reason: str = _INVALID) -> TwoRules:
-    """Return rules that each type must fulfil `good`; for a change of an object, `before` is enough.
+    """Return the rules that require `good` of each replica type; for a change of an object, `before` is enough.
 
     `before` is CEL that is true for a type that may stay because the old object has it. In `good`, {all} is replaced by
     the path of the replica specs. `expression` is CEL for the message about a type that does not fulfil `good`.
@@ -192,7 +192,7 @@ _MEMBERS_EXPRESSION = _too_long(f"' + self.metadata.name + '{LONGEST_MEMBER}", "
 def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAscii()") -> list[dict[str, str]]:
     """Return the rules that apply to a whole job without a status; each call returns new objects.
 
-    `type_name` is CEL for a replica type's name in the names of objects: the type's name in v1, in lower case.
+    `type_name` is CEL for the replica type as it occurs in the names of pods: the v1 name of the type in lower case.
     """
     fits = _fits(type_name)
     proper = "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit"

@@ -68,8 +68,9 @@ PRINTER_COLUMNS = (
 def crd(*, all_versions: bool = False, webhook_url: str = "", open_templates: bool = False) -> dict[str, Any]:
     """Return the CustomResourceDefinition as plain data; each call returns a new object.
 
-    With `all_versions`, v1alpha2 is served, too. The webhook is then in the operator that is deployed as in manifests/,
-    or at `webhook_url`. With `open_templates`, a pod template may have fields that this module doesn't have.
+    With `all_versions`, v1alpha2 is served, too. Then API servers call the conversion webhook of the operator that is
+    deployed as in manifests/, or the webhook at `webhook_url`. With `open_templates`, a pod template may have fields
+    that this module doesn't have.
     """
     schema = openapi_schema(open_templates=open_templates)
     versions = [_version(TFJOBS.version, schema, "replicaStatuses", storage=True)]

@@ -1,8 +1,8 @@
 """The structural schemas of Kubernetes' own types in a TFJob, made from the table of `tfoperator.api.pods.types`.
 
 A schema has fields, types, required members and descriptions. It has no defaults, because API servers store a job as
-its author wrote it. Only the list of containers has keys, because for each list with keys an API server needs time at
-every write.
+its author wrote it. Only the list of containers has keys (`x-kubernetes-list-map-keys`), because for each list with
+keys an API server needs time at every write.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def kubernetes_schema(kind: str) -> Schema:
 
 
 def brief(schema: Schema) -> Schema:
-    """Return a copy of a schema, or of a list of them, that describes its fields, but not the members of these fields.
+    """Return a copy of the schema of an object, or of a list of objects, without descriptions below its direct fields.
 
     The function is for types that the CRD describes in full elsewhere. `kubectl apply` keeps a copy of the CRD in an
     annotation, whose size is limited, so a second full description has no room.

@@ -1,12 +1,12 @@
 """The conditions of a TFJob: each is declared once, with its type and its traits.
 
 All other facts about conditions are derived from these traits. To add a condition, add a row to `ConditionType`, run
-`python hack/generate.py` (it writes docs/conditions.md), and let a rule of the plan set it (`observation`). The row
-also declares the reasons that no other condition has.
+`python hack/generate.py` (it writes docs/conditions.md), and let a rule of the plan set the condition (with the
+function `observation`). The row also declares the reasons that no other condition has.
 
 The defaults of `ConditionTraits` fit a condition that is only an observation about a job that has not ended. Such a
 condition is in `operatorConditions`, which other clients don't read. It never replaces the job's state. It is false
-after the job has ended and while the job waits.
+after the job has ended, and while the job is suspended or waits in a queue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfoperator.base.words import Word
 
 
 class Fate(StrEnum):
-    """The change of a condition when its job ends, or when its job is suspended or waits."""
+    """The change of a condition when its job ends, or when its job is suspended or waits in a queue."""
 
     FALSE = "becomes false"
     REMOVED = "is removed"
@@ -86,7 +86,7 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def own_reasons(self) -> tuple[DeclaredReason, ...]:
-        """The reasons that the row declares."""
+        """The reasons `when_true` and `when_false`, if they are set."""
         return tuple(reason for reason in (self.when_true, self.when_false) if reason is not None)
 
 

@@ -79,18 +79,21 @@ def status_of(conditions: Sequence[JobCondition], kind: str) -> str:
 class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The state of the replicas of one type.
 
-    `active` is the number of pods that run (as in the Go operator). `ready` is the number of pods in which all
-    containers are ready. `restarts` is how often replicas of this type were restarted, in the same pod or in a new pod,
-    since the job began: people read this sum. `restart_counts` has the number of restarts for each index where it isn't
-    zero. The status keeps these numbers when a pod is deleted or the operator restarts. `disruptions` and
-    `disruption_counts` are the numbers of restarts after a disruption (the job lost the pod). All other restarts
-    followed failures; with each failure the delay before the replica's next start grows. `completed_indexes` are the
-    indexes that succeeded: they are not run again even if their pod is deleted. `failed_indexes` are the indexes that
-    have failed for good: they are not run again either, as long as the type has that index. `started_indexes` are the
-    indexes that have had a pod at some time. If such an index has no pod now, its pod has vanished. This is different
-    from an index whose pod was never created. All sets of indexes are written as in the status of a batch/v1 Job:
-    `"0,2-5"`. `selector` is the label selector for the pods of this type; only the workers have it. An autoscaler reads
-    it.
+    - `active`: the number of pods that run (as in the Go operator).
+    - `ready`: the number of pods in which all containers are ready.
+    - `restarts`: how often replicas of this type were restarted, in the same pod or in a new pod, since the job began.
+    - `restart_counts`: the number of restarts by index, for each index with restarts. The status keeps these numbers
+      when a pod is deleted or the operator restarts.
+    - `disruptions` and `disruption_counts`: the same numbers for restarts after a disruption (the job lost the pod).
+      All other restarts followed failures. With each failure the delay before the replica's next start grows.
+    - `completed_indexes`: the indexes that succeeded. They are not run again even if their pod is deleted.
+    - `failed_indexes`: the indexes that have failed for good. They are not run again as long as the type has that
+      index.
+    - `started_indexes`: the indexes that have had a pod at some time. If such an index has no pod now, its pod has
+      vanished. This is different from an index whose pod was never created.
+    - `selector`: the label selector for the pods of this type, which an autoscaler reads. Only the workers have it.
+
+    All sets of indexes are written as in the status of a batch/v1 Job: `"0,2-5"`.
     """
 
     active: Annotated[int, Field("Number of pods that run; 0 when the job has ended.", since=GO_OPERATOR)] = 0
@@ -144,10 +147,14 @@ class WaitingReplicas(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 class UsagePhase(StrEnum):
     """The phases into which a job's time is divided.
 
-    QUEUED: the job waits for its queue, or for the operator. SCHEDULING: pods wait for nodes. STARTING: nodes pull
-    images and start containers. If programs report progress, the phase lasts until their first report. TRAINING. LOST:
-    after a restart, until the training has passed the step that it had reached before. STALLED: the job makes no
-    progress. SUSPENDED.
+    - QUEUED: the job waits for its queue, or for the operator.
+    - SCHEDULING: pods wait for nodes.
+    - STARTING: nodes pull images and start containers. If programs report progress, this phase lasts until their first
+      report.
+    - TRAINING: the job trains.
+    - LOST: after a restart, the training has not yet passed the step that it had reached before.
+    - STALLED: the job makes no progress.
+    - SUSPENDED: the job is suspended.
     """
 
     QUEUED = "queued"
@@ -184,13 +191,17 @@ class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """How the job has used its time.
 
-    The record is exact although the operator writes it rarely: the job has been in `phase` since the time `since`, and
-    `seconds` has the whole seconds in each phase up to that time (`until` adds the time after it). An ended job is in
-    no phase. `source` (`UsageSource`) is Reports where the programs report their progress, else Pods: then the states
-    of pods show whether the job trains. `goodput` is the share of the time in which the job trained, at the time when
-    the status was written. `step` is the highest step that was reported, and `step_time` is when it was reported.
-    `restarts` is the number of restarts that this record already includes. `resources` has the amounts up to the time
-    `resources_since`.
+    The record is exact although the operator writes it rarely, because readers add the time since the last write.
+
+    - `phase`, `since`: the job has been in this phase since this time. An ended job is in no phase.
+    - `seconds`: the whole seconds in each phase before the time `since`. The method `until` adds the time after
+      `since`.
+    - `source` (`UsageSource`): Reports if the programs report their progress, else Pods (the states of pods show
+      whether the job trains).
+    - `goodput`: the share of the time in which the job trained, at the time when the status was written.
+    - `step`, `step_time`: the highest step that was reported, and the time of that report.
+    - `restarts`: the number of restarts that this record already includes.
+    - `resources`: the amounts up to the time `resources_since`.
     """
 
     phase: Annotated[
@@ -278,12 +289,18 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """The state of the job that the operator has observed. All times are UTC, whole seconds.
 
     `phase`, `ready` ("3/4") and `restarts` are the facts that people need first, each as one word or number. `kubectl
-    get tfjobs -o wide` prints them: a printer column can't add up numbers itself. `job_restarts` is how often all
-    replicas were restarted together (`restartScope: Job`). Each such restart counts once in `restarts`. `disruptions`
-    is how many of the `restarts` were caused by disruptions. `job_disruptions` is the same number for `job_restarts`. A
-    change of the number of workers (`elastic`) is no failure, so such a restart counts as a restart after a disruption.
-    `shared_restarts` is how many restarts after failures have the same cause as another restart, so that `backoffLimit`
-    does not count them: 3, if a single stall restarts four replicas.
+    get tfjobs -o wide` prints them: a printer column can't add up numbers itself.
+
+    - `job_restarts`: how often all replicas were restarted together (`restartScope: Job`). Each such restart counts
+      once in `restarts`.
+    - `disruptions`: how many of the `restarts` were caused by disruptions. A change of the number of workers
+      (`elastic`) is no failure, so a restart for it counts as a restart after a disruption.
+    - `job_disruptions`: how many of the `job_restarts` were caused by disruptions.
+    - `shared_restarts`: how many restarts after failures have the same cause as another restart, so that `backoffLimit`
+      does not count them. If a single stall restarts four replicas, this number is 3.
+    - `network`: PerJob if the job was started with that network, otherwise empty.
+    - `node_failures`: how often in a row a replica failed on a node (`worker-1/node`). It is set with `onStraggler:
+      Restart`.
 
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). The operator
     writes it together with other changes of the status. Without other changes, the operator writes it after the first
@@ -293,9 +310,6 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
     `waiting` has the same reasons as the message of the condition Running, but as data. The next plan reads these
     reasons, because some facts can be observed only once: for example, the cause of a restart.
-
-    With `onStraggler: Restart`, `node_failures` counts how often in a row a replica failed on a node (`worker-1/node`).
-    `network` is PerJob if the job was started with that network, and empty otherwise.
     """
 
     phase: Annotated[str, Field("State of the job in one word: Pending, Running, Succeeded, Failed or Unknown.")] = ""

@@ -248,7 +248,7 @@ def decode_tfjob(data: bytes) -> TFJob:
 def _detached(job: TFJob) -> TFJob:
     """Return the job with copies of its undecoded parts.
 
-    Without copies, these parts would keep all of `data` in memory.
+    Without copies, these parts would keep the job's whole JSON text in memory.
     """
     for replica in job.spec.tf_replica_specs.values():
         if replica is not None:

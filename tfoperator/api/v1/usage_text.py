@@ -10,7 +10,7 @@ from tfoperator.base.durations import human_duration
 _GIB = 2.0**30
 
 _MIN_SECONDS = 10
-"""In seconds: the share of training time of a job that is shorter than this limit is not shown, because it has no
+"""If a job took less than this number of seconds, its share of training time is not shown, because that share has no
 meaning. The page has the same limit (`time.js`).
 """
 

@@ -56,7 +56,10 @@ def _validate_template(spec: TFJobSpec, data_service: DataService) -> Iterator[P
 
 
 def _validate_port(data_service: DataService) -> Iterator[Problem]:
-    """Yield a problem if another container of the template has the port: containers of a pod can't share a port."""
+    """Yield a problem if another container of the template has the data service's port.
+
+    Containers of a pod can't share a port.
+    """
     if is_absent(data_service.template) or is_hash(data_service.template):
         return
     try:

@@ -45,7 +45,7 @@ job.)
 
 @cache
 def _steps(struct: type[msgspec.Struct], ruled: tuple[str, ...]) -> tuple[_Step, ...]:
-    """Return the steps for a struct; `ruled` are the names of the fields that have rules."""
+    """Return the fields of a struct that may have problems; `ruled` are the names of the fields that have rules."""
     steps: list[_Step] = []
     for name, (attribute, field, demanding) in declared(struct).items():
         to_look_at = demanding or (name not in ruled and _has_fields(struct, name))

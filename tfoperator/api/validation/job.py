@@ -36,8 +36,8 @@ _REPLICAS = "spec.tfReplicaSpecs"
 STOCK_PARAMETER_SERVER = (
     "is not set, so the job fails unless the operator has --default-ps-image, the image of the stock parameter server"
 )
-"""The warning about a parameter server without a template. The caller leaves it out if the operator and the job start
-together.
+"""The warning about a parameter server without a template. `tfoperator run` leaves this warning out, because the
+operator of a run has an image for such a parameter server.
 """
 
 _NAME = re.compile(NAME_PATTERN)
@@ -107,7 +107,10 @@ def _name(job: TFJob) -> tuple[str, str]:
 def long_names(
     field: str, name: str, spec: TFJobSpec, object_name: Callable[[ReplicaType, int], str]
 ) -> Iterator[Problem]:
-    """Yield a problem with a job's name (of `field`) if a name from `object_name(type, index)` is too long."""
+    """Yield a problem with a job's name if the name of one of the job's objects is too long.
+
+    `field` is the path of the job's name. `object_name` returns the name of a replica's objects.
+    """
     generated = [
         object_name(replica_type, max(replica.desired - 1, 0))
         for key, replica in spec.tf_replica_specs.items()

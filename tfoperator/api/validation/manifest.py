@@ -67,7 +67,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
 
 
 def _follows(field: str, wrong: str) -> bool:
-    """Return whether `field` is `wrong` (the field that was left out), a part of it, or the list that contains it."""
+    """Return whether a problem of `field` may follow from the removal of the field `wrong`, whose type is wrong."""
     emptied = wrong.endswith("]") and field == wrong.rpartition("[")[0]
     return emptied or field == wrong or field.startswith((f"{wrong}.", f"{wrong}["))
 
@@ -96,7 +96,7 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _pod_parts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
-    """Yield the path, value and type of each part of a checkpoint or TensorBoard whose type is a pod's type."""
+    """Yield the path, value and type of each part of a checkpoint or TensorBoard that a pod has, too."""
     types = pod_types()
     parts = {**types["Container"].fields, **types["PodSpec"].fields, "volume": VOLUME_SOURCE}
     for path in ("checkpoint", "tensorBoard"):

@@ -4,8 +4,8 @@ The kubelet's messages change with every attempt: they contain back-off times, a
 between two reasons. Only the text that a person needs is kept.
 
 If volumes can't be mounted because an object does not exist, the pod's status does not show this reason. Only the
-kubelet's events show it. So if a node has prepared a pod for some seconds, the text contains the time at which this
-began, and the objects that the pod mounts.
+kubelet's events show it. So if a node has prepared a pod for some seconds, the text contains the time at which the
+preparation began, and the objects that the pod mounts.
 """
 
 from __future__ import annotations
@@ -139,10 +139,10 @@ def _remedy(reason: str, message: str) -> str:
 
 
 def _of_pull(message: str, image: str) -> Reason:
-    """Return why an image can't be pulled, if the message shows it; back-off messages of older kubelets don't show it.
+    """Return the reason for an image that can't be pulled, with the cause if the message shows the cause.
 
-    Each text with a cause begins with the general text. So if a later message does not show the cause, the condition
-    can keep the text that has it.
+    Back-off messages of older kubelets don't show the cause. Each text with a cause begins with the text without a
+    cause. So if a later message does not show the cause, the condition can keep the text that has it.
     """
     statement = f"image {image} {NOT_PULLED}" if image else f"its image {NOT_PULLED}"
     if _NO_CREDENTIALS.search(message):

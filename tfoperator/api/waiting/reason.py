@@ -112,11 +112,14 @@ REFUSALS = frozenset(
 class Reason(msgspec.Struct, frozen=True):
     """The reason why a replica does not run.
 
-    `message` is a statement. `next_step` is an instruction for the reader; it is empty if nothing helps. `since` is the
-    time at which the reason began, if the time is known and useful. `container` names the container that the reason
-    concerns, if it is not the program's container: "init container fetch". `message` and `next_step` have no semicolon,
-    because a semicolon separates the reasons in a condition. `detail` has another program's words, which change at each
-    attempt: they are for a person who reads them now, and not for a condition.
+    - `message`: a statement.
+    - `next_step`: an instruction for the reader. It is empty if nothing helps.
+    - `since`: the time at which the reason began, if the time is known and useful.
+    - `detail`: another program's words, which change at each attempt. They are for a person who reads them now, and not
+      for a condition.
+    - `container`: the container that the reason concerns, if it is not the program's container: "init container fetch".
+
+    `message` and `next_step` have no semicolon, because a semicolon separates the reasons in a condition.
     """
 
     kind: ReasonKind

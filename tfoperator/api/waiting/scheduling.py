@@ -24,8 +24,8 @@ _ORIGIN_PREFIX = re.compile(r".*Origin reason is\s*(?:\S+)?: ", re.DOTALL)
 
 _RESOURCE_GAP = re.compile(r"resource gap: map\[(.*?)\](?:\.|$)", re.DOTALL)
 _RESOURCE = re.compile(r"([\w./-]+):\{")
-"""The name of a resource in a gap. The coscheduling plugin prints structs of Go: `resource gap: map[cpu:{{5000 -3}
-{<nil>} DecimalSI}]`.
+"""The name of a resource in the `resource gap` of a message. The coscheduling plugin prints the gap as structs of Go:
+`resource gap: map[cpu:{{5000 -3} {<nil>} DecimalSI}]`.
 """
 
 _GANG_ECHO = re.compile(
@@ -34,7 +34,9 @@ _GANG_ECHO = re.compile(
     r"|rejected due to timeout|rejection in Unreserve"
     r"|minCount|pod group is unschedulable"  # Kubernetes' own scheduler
 )
-"""Messages that give no reason for this pod itself: it waits because of its gang, for example for another pod of it."""
+"""Messages that give no reason for this pod itself: the pod waits because of its gang, for example for another pod of
+the gang.
+"""
 
 _REMEDIES = (
     (

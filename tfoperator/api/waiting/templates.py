@@ -12,7 +12,9 @@ from tfoperator.api.replicas.templates import NotKept, readable_spec
 
 _MAX_NAMES = 5
 _CACHED = 64
-"""The maximum number of templates whose facts are cached. It is small because only jobs that wait need the facts."""
+"""The maximum number of templates whose facts are cached. The limit is small because only jobs that wait need the
+facts.
+"""
 
 
 def images_of(template: msgspec.Raw) -> Mapping[str, str]:

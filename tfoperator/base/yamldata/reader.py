@@ -35,8 +35,8 @@ _MAX_PATH = 1_000
 class YamlError(Exception):
     """Raised if a text can't be read.
 
-    Its text is `source:line:column: what is wrong`, with the parts of the place that are known. `message` may contain
-    parts of the text that was read; the message of a YamlBoundsError doesn't.
+    Its text is `source:line:column: what is wrong`, without the parts of this place that are not known. `message` may
+    contain parts of the text that was read; the message of a YamlBoundsError doesn't.
     """
 
     def __init__(self, source: str, message: str, line: int | None = None, column: int | None = None) -> None:

@@ -47,7 +47,7 @@ SCALARS: Mapping[str, Callable[[str], Any]] = {
     "tag:yaml.org,2002:int": _int,
     "tag:yaml.org,2002:float": _float,
 }
-"""Converts a scalar's text into its value, by tag; raises ValueError, KeyError or OverflowError if it can't."""
+"""Converts a scalar's text into its value, by tag; raises ValueError, KeyError or OverflowError for a wrong text."""
 
 
 class _Resolver(yaml.resolver.BaseResolver):

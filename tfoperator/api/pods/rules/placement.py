@@ -102,7 +102,7 @@ def _pod_term_faults(at: str, term: Json, pod_labels: Collection[str]) -> Faults
 
 
 def _label_key_faults(at: str, term: Json, pod_labels: Collection[str]) -> Faults:
-    """Yield the faults of `matchLabelKeys` and `mismatchLabelKeys`, whose keys stand for labels of the pod itself."""
+    """Yield the faults of `matchLabelKeys` and `mismatchLabelKeys`, whose keys name labels of the pod itself."""
     chosen, match_keys = term.get("labelSelector"), texts(term, "matchLabelKeys")
     for field in ("matchLabelKeys", "mismatchLabelKeys"):
         keys = texts(term, field)

@@ -49,7 +49,7 @@ def is_native(name: str) -> bool:
 def is_extended(name: str) -> bool:
     """Return whether a resource is extended, such as nvidia.com/gpu.
 
-    It needs whole numbers, and request and limit must be equal.
+    An extended resource needs whole numbers, and its request and its limit must be equal.
     """
     if is_native(name) or name.startswith("requests."):
         return False

@@ -94,7 +94,7 @@ def _profile_faults(at: str, context: Json) -> Faults:
 
 
 def _profile_type_faults(field: str, profile: Json, *, others: Collection[str]) -> Faults:
-    """Yield the faults of a profile's type, and of a localhost profile that is set beside one of the `others`."""
+    """Yield the faults of a profile's type, and of a `localhostProfile` beside one of the types `others`."""
     kind = text(profile, "type")
     if not kind:
         yield required(f"{field}.type")
@@ -125,7 +125,10 @@ def _sysctl_faults(path: str, context: Json, spec: Json) -> Faults:
 
 
 def host_user_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of a pod with its own user namespace (`hostUsers: false`): it can't use the node's resources."""
+    """Yield the faults of a pod with its own user namespace (`hostUsers: false`).
+
+    Such a pod can't use the network, the processes or the devices of its node.
+    """
     if spec.get("hostUsers") is not False:
         return
     for field, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):

@@ -59,11 +59,11 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 class DataServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The state of the job's data service. The data service is a part of the job, but the job never ends because of it.
 
-    `restarts` is how often the dispatcher and the data workers were restarted, in the same pod or in a new pod.
-    `restart_counts` has the number by member (`dataworker-2`) where it isn't zero. `dispatcher_started` and
-    `started_indexes` (indexes of data workers, `"0-3"`) show which members have run. If such a member has no pod now,
-    its pod was deleted or evicted. `message` is the reason why members do not run; empty if all members run, or have
-    not been started yet.
+    - `restarts`: how often the dispatcher and the data workers were restarted, in the same pod or in a new pod.
+    - `restart_counts`: the number of restarts by member (`dataworker-2`), for each member with restarts.
+    - `dispatcher_started` and `started_indexes` (indexes of data workers, `"0-3"`): the members that have run. If such
+      a member has no pod now, its pod was deleted or evicted.
+    - `message`: the reason why members do not run. It is empty if all members run, or have not been started yet.
     """
 
     address: Annotated[str, Field("Address of the dispatcher, as in TF_DATA_SERVICE.")] = ""

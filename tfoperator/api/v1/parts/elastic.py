@@ -119,12 +119,16 @@ class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The number of workers of an elastic job, the time of its last change, and the reason.
 
-    `workers` is the number of workers that the job has now, or waits for. `wanted` is the number in the spec when
-    `workers` was chosen. If the spec has another number now, a user has scaled the job since then. `lacking_since` is
-    the time since which some workers have no room in the cluster; None if all of them have room. `resizes` has the last
-    changes, the newest at its end. The state exists from the first start of the job. While the job is suspended, or
-    waits in its queue, `workers` is 0. Then `workers_before` is the number of workers that the job had until its queue
-    stopped it: if the queue later admits another number, this is a change.
+    The state exists from the first start of the job.
+
+    - `workers`: the number of workers that the job has now, or waits for. It is 0 while the job is suspended or waits
+      in its queue.
+    - `workers_before`: while `workers` is 0, the number of workers that the job had until its queue stopped it. If the
+      queue later admits another number, this counts as a change.
+    - `wanted`: the number in the spec when `workers` was chosen. If the spec has another number now, a user has scaled
+      the job since then.
+    - `lacking_since`: the time since which some workers have no room in the cluster; None if all of them have room.
+    - `resizes`: the last changes, the newest at the end.
     """
 
     workers: Annotated[

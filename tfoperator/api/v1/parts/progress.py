@@ -46,13 +46,15 @@ class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The last report of the training program about its progress.
 
-    `replica` is the replica that sent the report, and `report_time` is when the report arrived. `replica` is the first
-    replica (the chief, else worker-0, and so on) that sends reports and has not stopped sending them.
-    `last_updated_time` is the time of the newest report of any replica. If several replicas report, `behind` has the
-    replicas that are furthest behind, starting with the furthest. `slow` has the replicas with long step times.
-    `loss_not_a_number` counts the reports in a row in which a metric named loss is not a number, and stops at ten.
-    `completion` ("43%") and `eta` ("3m20s") are `percentage` and `estimated_remaining_seconds` in a form for people,
-    because a printer column can't format numbers.
+    - `replica`: the replica that sent the report. It is the first replica (the chief, else worker-0, and so on) that
+      sends reports and has not stopped sending them.
+    - `report_time`: when the report of `replica` arrived.
+    - `last_updated_time`: the time of the newest report of any replica.
+    - `behind`: if several replicas report, the replicas that are furthest behind, starting with the furthest.
+    - `slow`: the replicas with long step times.
+    - `loss_not_a_number`: the number of reports in a row in which a metric named loss is not a number, at most ten.
+    - `completion` ("43%") and `eta` ("3m20s"): `percentage` and `estimated_remaining_seconds` in a form for people,
+      because a printer column can't format numbers.
     """
 
     completion: Annotated[str, Field("Share of the training that is done: 43%.")] = ""

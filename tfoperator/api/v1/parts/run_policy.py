@@ -42,8 +42,8 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_default
 LEAST_PROGRESS_DEADLINE = 30
 """The minimum of `progressDeadlineSeconds`, in seconds.
 
-In each half of the deadline, the operator reads the log of each pod that sends no reports. So with a shorter deadline,
-it would send too many requests.
+In each half of the deadline, the operator reads the log of each pod that sends no reports. With a shorter deadline, the
+operator would send too many requests.
 """
 
 

@@ -88,7 +88,10 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _shorten(answer: Any, path: Path, excess: int, weight: int) -> None:
-    """Make the text, list or map at a path shorter by about `excess` characters, but by at most half of its length."""
+    """Make the text, list or map at a path shorter by about `excess` characters, but by at most half of its length.
+
+    `weight` is the number of characters of the list or map.
+    """
     holder, key = _at(answer, path[:-1]), path[-1]
     value = holder[key]
     if isinstance(value, str):

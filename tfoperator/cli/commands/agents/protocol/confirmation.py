@@ -2,7 +2,7 @@
 
 The client is the program in which the agent runs. If the client can't show questions, the agent gets a token and can
 use it without the user. If the client can show questions, the agent gets no token, so it can't make the change alone.
-The way of the question to the client depends on the version of the protocol:
+The version of the protocol determines how the server sends the question:
 
 - In version 2026-07-28 and later, the result of the call is the question. The client asks the user, and calls the tool
   again with the user's answer and the token, which the agent does not see.
@@ -58,7 +58,7 @@ def as_result(asked: types.ElicitRequestFormParams, token: str) -> types.InputRe
 
 
 def confirmed(asked: ToolArguments, params: types.CallToolRequestParams) -> ToolArguments:
-    """Return the arguments of a call. If the call contains the answer of a user who accepts, add the token.
+    """Return the arguments of a call. If the call has the answer of a user who accepts, add the token of the call.
 
     Raises NotConfirmed for another answer.
     """

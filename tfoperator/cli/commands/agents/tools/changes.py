@@ -220,8 +220,7 @@ class Changes:
         job: str = "",
         namespace: str = "",
     ) -> answers.ChangeResult:
-        """Return the effect of a change with a new token. If the call has the token of an earlier answer, make the
-        change instead.
+        """Return the effect of a change with a new token; if the call has a token, make the change.
 
         `state` identifies the state of the object to change. Raises ConfirmationRefused if the token is not for these
         arguments and this state.

@@ -103,7 +103,10 @@ def explain(scope: Scope, asked: arguments.Explain, step: Step) -> answers.Expla
 
 
 def explained_by(report: Report, word: str, *, whole: bool = False) -> answers.Explanation:
-    """Return a report as an answer. `word` is the name of the job in the call. Pure."""
+    """Return a report as an answer. Pure.
+
+    `word` is the name of the job in the call. With `whole`, the answer also has the report as data.
+    """
     failure = report.culprit
     lines = [line for line in report_lines(report) if line]
     steps = (_waiting(others)[1] for others in report.others)

@@ -43,7 +43,8 @@ def nearest(times: Sequence[datetime | None], around: datetime) -> list[int]:
 def around(lines: Sequence[str], places: Iterable[int], context: int, limit: int) -> list[str]:
     """Return the lines at these positions, with `context` lines before and after each.
 
-    At most the last `limit` lines are returned.
+    At most the last `limit` lines are returned. The line `...` replaces the lines that are left out between two
+    matches.
     """
     wanted: list[int] = []
     for place in places:
