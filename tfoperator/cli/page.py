@@ -77,7 +77,7 @@ class LastingPage:
             self._server.hold()
 
     def stop(self) -> None:
-        """Stop serving, unless the page stays."""
+        """Stop serving, unless the page was made with `stays`."""
         if not self._stays:
             self.close()
 
@@ -115,7 +115,7 @@ def is_local(client: Client) -> bool:
 
 
 def checked_home(place: str) -> Path | str:
-    """Return the absolute path of a directory, or a URL after checking it. Raises ComponentError."""
+    """If `place` is a directory, return its absolute path. If `place` is a URL, check it. Raises ComponentError."""
     if place and "://" not in place:
         return Path(place).absolute()
     from tfoperator.pipeline import Home

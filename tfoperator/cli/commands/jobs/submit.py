@@ -249,7 +249,10 @@ def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dr
 
 
 def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
-    """Print the output of all replicas until the job ends; return 0. After Ctrl-C return EXIT_INTERRUPTED."""
+    """Print the output of all replicas until the job ends; return 0.
+
+    After Ctrl-C return EXIT_INTERRUPTED. If `attached` is true, delete the job before.
+    """
     name, place = job["name"], job["namespace"]
     printer = LinePrinter(ReportFormat.TEXT, with_prefix=True)
     try:

@@ -20,7 +20,7 @@ from tfoperator.cli.commands.validate import CheckedObject, judged, validation_r
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 
 _SOURCE = "manifest"
-"""The name of the manifest in the places of problems, for example `manifest:12` for line 12."""
+"""The name of the manifest in messages about a problem, for example `manifest:12` for a problem in line 12."""
 
 
 def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answers.Validation:
@@ -32,9 +32,9 @@ def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answer
 
 
 def findings_of(text: str) -> tuple[list[CheckedObject], list[ManifestError]]:
-    """Return the findings about the objects of a manifest.
+    """Return the objects of a manifest with their problems, and the errors of the whole manifest.
 
-    The second list contains an error if the manifest can't be read, or has no TFJob.
+    There is at most one error: that the manifest can't be read (the first list is then empty), or has no TFJob.
     """
     try:
         findings = [judged(manifest) for manifest in parse_manifests(text, _SOURCE)]
