@@ -193,7 +193,10 @@ class OutcomeReporter:
         self._events.warn_once(job, JobReason.FIELDS_IGNORED, message, about=f"{JobReason.FIELDS_IGNORED} {named}")
 
     def _note_refusals(self, job: TFJob, applied: Sequence[Applied], *, lags: bool) -> None:
-        """Record why objects could not be created; the next plan writes the reasons into the condition."""
+        """Record why objects could not be created; the next plan writes the reasons into a condition of the job.
+
+        If `lags` is true, pods for which a quota has no room now are left out, because the quota's usage may be old.
+        """
         reported = [attempt for attempt in applied if not (lags and _waits_for_quota(attempt.action, attempt.error))]
         if not any(isinstance(attempt.action, Create) for attempt in reported):
             return

@@ -33,7 +33,7 @@ flavor (which has at most eight labels).
 """
 
 _MAX_MARK = 64
-"""The maximum number of characters that are kept of the operator's mark, which has 16."""
+"""The maximum number of characters that are kept of the annotation `POD_SETS_ANNOTATION`. The operator writes 16."""
 _MAX_KEY = 317
 """The maximum number of characters of the key of the replaced Workload (63 for the namespace, a slash, 253 for the
 name).
@@ -42,8 +42,8 @@ _MAX_NAME, _MAX_LIST = 316, 18
 """The maximum number of characters of a name, and of items of a list, that the CRD of Workloads allows."""
 
 _TOO_LARGE = f"of an admission with more than {MAX_WORKLOAD} bytes"
-"""Replaces the name of a flavor in an admission that is too large. This name is not possible for a flavor,
-so pods can't get this flavor.
+"""The text that replaces the name of a flavor in an admission that is too large. A flavor can't have this name, so the
+operator finds no flavor and starts no pods.
 """
 
 
