@@ -58,7 +58,6 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-
 class TFJobController:
     """Brings every TFJob in the caches to the state in its spec, and keeps it there.
 
