@@ -125,7 +125,7 @@ class TFJobController:
         self._workers.start()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Take no new key and wait up to `timeout` real seconds for running syncs; return False if one still runs."""
+        """Take no new key, and wait for running syncs; return False if a sync still runs after `timeout` seconds."""
         return self._workers.stop(timeout)
 
     def enqueue(self, key: str) -> None:

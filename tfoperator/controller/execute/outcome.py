@@ -30,8 +30,8 @@ code (a policy without a reason gives 422 Invalid). Both may accept the object l
 """
 
 _SOONEST_REPEAT = 1.0
-"""After a sync with failed actions, `Plan.requeue_after` counts as at least this many seconds. The rate limiter of the
-queue decides about earlier retries.
+"""After a sync with failed actions, `Plan.requeue_after` counts as at least this many seconds: only the rate limiter of
+the queue decides whether the sync is retried earlier.
 """
 
 

@@ -82,8 +82,7 @@ class JobEvents:
     ) -> None:
         """Report to the job's owner what the API server refuses; the message begins with `what`.
 
-        With `once`, this is reported only the first time for each generation of the job, even if the server's answers
-        change.
+        With `once`, only the first report for each generation of the job is made, even if the server's answers change.
 
         Errors on the operator's side are left out: the job's owner can't fix them. The owner must not read them either,
         because the error of a credential plugin may contain anything.

@@ -1,8 +1,9 @@
 """Kueue's objects in the form that caches keep: their size has a limit, whatever their authors write.
 
 Any user of a namespace may make Workloads with the label by which the operator selects them, and Kueue makes a Workload
-for each job of every other kind. If no TFJob owns a Workload and the Workload has no mark of the operator, a cache
-keeps only its metadata. Of all other Workloads, the cache keeps the members that the operator reads.
+for each job of every other kind. If no TFJob owns a Workload and the Workload lacks the annotation
+`POD_SETS_ANNOTATION` (the operator's mark), a cache keeps only its metadata. Of all other Workloads, the cache keeps
+the members that the operator reads.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def _bounded_spec(spec: WorkloadSpec) -> WorkloadSpec:
 
 
 def _bounded_status(status: WorkloadStatus) -> WorkloadStatus:
-    """Return a status that is too large with shortened messages or, if needed, without a usable admission."""
+    """Shorten the messages of a status that is too large. If this is not enough, make its admission unusable."""
     conditions = tuple(
         WorkloadCondition(
             _cut(condition.type), _cut(condition.status), _cut(condition.reason), condition.message[:MAX_MESSAGE],

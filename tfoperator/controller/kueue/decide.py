@@ -20,8 +20,8 @@ The operator marks its Workloads with the annotation `POD_SETS_ANNOTATION`. If a
 integration (its framework) handles it, and suspends and resumes the job: the operator does not change such a Workload.
 The operator creates no Workload for a suspended job, and Kueue's webhook suspends every job that Kueue's own framework
 handles. So the operator and Kueue's framework never both create a Workload for the same job, even if both are enabled.
-The decision does not depend on anything that the author of a job can write: otherwise the author could get pods without
-quota.
+The author of a job can write nothing that decides whether the operator or Kueue's framework handles the job: otherwise
+the author could get pods without quota.
 
 An elastic job may have a second Workload for a time, by which it asks for more workers: see `growth`.
 
@@ -334,7 +334,8 @@ def _marked(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> dict[
 def _ended(facts: QueueFacts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
     """Return the writes for an ended job.
 
-    When a pod has ended, its quota is given back. When the last pod has ended, the Workload is finished.
+    `occupied` means that a pod of the job may still run. When a pod has ended, its quota is given back. When the last
+    pod has ended, the Workload is finished.
     """
     if workload.metadata.deletion_timestamp is not None:
         return () if occupied else removal(workload)
@@ -366,7 +367,10 @@ def _reported(facts: QueueFacts, workload: Workload, now: datetime, *, admitted:
 
 
 def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datetime) -> Decision:
-    """Return the decision about a Workload that requests what the job needs and isn't being evicted."""
+    """Return the decision about a Workload that requests what the job needs and isn't being evicted.
+
+    `occupied` means that a pod of the job may still run.
+    """
     job, reserved = facts.job, workload.is_true("QuotaReserved")
     admitted = reserved and workload.is_true("Admitted")
     status = _reported(facts, workload, now, admitted=admitted, reserved=reserved)
@@ -398,7 +402,7 @@ def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datet
 def _why_closed(workload: Workload) -> QueueGate:
     """Return a gate with the reason why a Workload isn't admitted.
 
-    It is inactive, a check has not passed, or it has no quota yet.
+    There are three reasons: the Workload is inactive, an admission check has not passed, or there is no quota yet.
     """
     quota, evicted = workload.condition("QuotaReserved"), workload.condition("Evicted")
     if workload.spec.active is False:

@@ -15,8 +15,8 @@ The rules by which no quota is overdrawn:
 - A job that is suspended, evicted, changed or ended gives up the second Workload first.
 
 Kueue does not admit a part of a Workload that replaces another Workload. So the second Workload asks for a fixed number
-of workers, without `minCount`. If Kueue has no room for it, the operator asks for half as many more workers, and at
-last for one more, and waits.
+of workers, without `minCount`. If Kueue has no room for it, the operator halves the number of additional workers
+again and again. With one additional worker, it waits for room.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class WorkloadLag:
         return left
 
     def note_given_back(self, job: TFJob, write: Write) -> GivenBack | None:
-        """Record the quota that this write gives back; return the record from before.
+        """Record the quota that this write gives back; return the record that existed before this call.
 
         Call this method before the write is sent, because the answer may be lost. The record stays until the cache
         shows a later version of the Workload.

@@ -149,7 +149,7 @@ class Outage:
                 self._enqueue_after(key, seconds)
 
     def _absence(self, key: str) -> float:
-        """Return how many seconds after the end of an outage a job that waits is synced.
+        """Return the number of seconds between the end of an outage and the next sync of a job that waits.
 
         The caller must hold the lock.
         """
@@ -186,7 +186,7 @@ class Outage:
 
 
 def _pause(attempts: int) -> float:
-    """Return the number of seconds before the next attempt, after this number of attempts."""
+    """Return the number of seconds until the next attempt. `attempts` is the number of attempts so far."""
     return float(min(_FIRST_PAUSE * 2.0 ** min(attempts - 1, 30), _LONGEST_PAUSE))
 
 

@@ -118,7 +118,8 @@ class CacheLag:
         """Record that a write found another version of the job. Raises KubeError.
 
         Usually that version is newer, and the cache will show it soon. But if the API server was restored from a
-        backup, it does not have the status that was written last, and a cache will never show it.
+        backup, it does not have the status that was written last, and a cache will never show this status. In this case
+        the record of the status is dropped.
         """
         meta = job.metadata
         self.doubt(meta.uid)

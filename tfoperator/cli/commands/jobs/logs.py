@@ -155,7 +155,7 @@ def _missing(pod: Pod, container: str, *, previous: bool) -> str:
 
 
 def _origin(log: ReplicaLog) -> str:
-    """Return the line before an archived log.
+    """Return the line that is printed before an archived log.
 
     This line names the pod, so that users don't take the archived log for the log of a running pod.
     """

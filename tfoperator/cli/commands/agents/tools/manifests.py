@@ -60,7 +60,11 @@ def convert_manifest(_: Scope, asked: arguments.WithManifest, step: Step) -> ans
 
 
 def migrate(scope: Scope, asked: arguments.Migrate, step: Step) -> answers.Migration:
-    """Return the changes for TFJobs, in a manifest or in the cluster, if tfoperator replaces the Go operator."""
+    """Return the changes for TFJobs if tfoperator replaces the Go operator.
+
+    If the call contains a manifest, these are the TFJobs in the manifest. Without a manifest, these are the TFJobs in
+    the cluster.
+    """
     if asked.manifest is not None:
         step("reading the manifest")
         subjects = subjects_of_manifests(parse_manifests(asked.manifest, _SOURCE), _SOURCE)
@@ -91,7 +95,8 @@ def explain_field(_: Scope, asked: arguments.ExplainField, step: Step) -> answer
 def field_meaning(path: str) -> answers.FieldMeaning:
     """Return the meaning of the field at a path, for example `spec.tfReplicaSpecs.Worker.replicas`.
 
-    The index of a list may be left out, or be `[*]`: `containers.image` or `containers[*].image`. Raises CliError.
+    The index of a list may be left out, or be `[*]`: `containers.image` or `containers[*].image`. Raises
+    CliError if the field does not exist.
     """
     names = [name for name in _ITEM.sub(".*", path).split(".") if name]
     names = names[1:] if names[:1] in (["tfjob"], ["TFJob"]) else names

@@ -24,14 +24,14 @@ _START_SECONDS = 20.0
 """The number of seconds within which a run must begin or be refused. Usually this takes at most two seconds."""
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 40.0
-"""The number of seconds within which an interrupted run must end: the default grace period of pods is 30 s."""
+"""The number of seconds after which an interrupted run is killed. The default grace period of pods is 30 s."""
 _MAX_MESSAGE = 4000
 
 
 def run_command(path: Path, asked: Run) -> list[str]:
     """Return the arguments of `tfoperator` that run the file, for example `run train.py --workers 2`.
 
-    If the file is a manifest, the call must not set numbers of replicas or arguments. Otherwise raises CliError.
+    Raises CliError if the file is a manifest and `asked` sets numbers of replicas or arguments.
     """
     words = ["run", str(path)]
     of_program = [
