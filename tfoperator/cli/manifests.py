@@ -67,7 +67,7 @@ def conversion_lines(manifest: Manifest, conversion: Conversion) -> Iterator[str
 def note_lines(manifest: Manifest, notes: Iterable[Note]) -> Iterator[str]:
     """Yield a line for each note on an object.
 
-    The line contains "warning" if v1 has no such field, and otherwise "note".
+    The line contains "warning" if v1 does not have the field of the note, and otherwise "note".
     """
     for remark in notes:
         kind = "warning" if remark.lost else "note"

@@ -33,7 +33,10 @@ def make_page(
     attempts: LogAttempts,
     commands: str | None = "",
 ) -> UiServer:
-    """Make the page of a control plane, as `tfoperator.local.controlplane.PageMaker` describes. Raises ListenError."""
+    """Make the page of a control plane, as `tfoperator.local.controlplane.PageMaker` describes. Raises ListenError.
+
+    `commands` are the options with which a `tfoperator` command reaches the control plane, or None if a command can't.
+    """
     # Imported only if used.
     from tfoperator.ui import PageContent, UiServer
 
@@ -77,7 +80,7 @@ class LastingPage:
             self._server.hold()
 
     def stop(self) -> None:
-        """Stop serving, unless the page stays."""
+        """Stop serving, unless the page was made with `stays`."""
         if not self._stays:
             self.close()
 
@@ -115,7 +118,7 @@ def is_local(client: Client) -> bool:
 
 
 def checked_home(place: str) -> Path | str:
-    """Return the absolute path of a directory, or a URL after checking it. Raises ComponentError."""
+    """If `place` is a directory, return its absolute path. If `place` is a URL, check it. Raises ComponentError."""
     if place and "://" not in place:
         return Path(place).absolute()
     from tfoperator.pipeline import Home
@@ -128,7 +131,10 @@ def checked_home(place: str) -> Path | str:
 def served_page(
     client: Client | None, on_link: Callable[[str], object], *, port: int = 0, **content: Any
 ) -> Iterator[None]:
-    """Serve a page while this block runs; the arguments are fields of `PageContent`. Raises CliError."""
+    """Serve a page while this block runs. `content` are fields of `PageContent`. Raises CliError.
+
+    The server calls `on_link` with each new link for a browser.
+    """
     # Imported only if used.
     from tfoperator.servers.http.limits import ListenError
     from tfoperator.ui import PageContent, UiServer

@@ -50,15 +50,7 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     """The program to run, and the number of replicas.
 
     `command` is the part of the command line before the program's own `args`. If `workers` is None, the job has 1
-    worker, or no worker if a chief trains. With `elastic`, the job is elastic, and the number of workers stays between
-    the two numbers of `elastic`. Each training replica gets `gpus` GPUs; parameter servers and evaluators get no GPU.
-    With `data_workers`, the job has a data service; the service's dispatcher keeps a journal in a directory beside the
-    checkpoints. After `max_restarts` restarts the next failure of a replica ends the job. With `restart_together`, the
-    failure of one replica restarts all replicas, which programs with collective operations need. `parameters` are the
-    parameters of a Python function, for the records: only the first parameters, and only the first characters of each
-    value. `limits` has the limits of each replica, by resource. `checkpoints` is a folder of this machine for
-    spec.checkpoint, and `log_dir` the folder that a TensorBoard shows. A job without progress for `stall_seconds` is
-    `Stalled`. Programs have `grace_seconds` to end.
+    worker, or no worker if it has a chief.
     """
 
     name: str
@@ -67,20 +59,47 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     image: str = LOCAL_IMAGE
     workers: int | None = None
     elastic: WorkerNumbers | None = None
+    """The bounds for the number of workers of an elastic job. None for a job that is not elastic."""
+
     ps: int = 0
     data_workers: int = 0
+    """The number of workers of the job's data service; 0 for a job without a data service.
+
+    If the job has `checkpoints`, the service's dispatcher keeps a journal in the directory `.data-service` there.
+    """
+
     chief: bool = False
     evaluator: bool = False
     gpus: int = 0
+    """The number of GPUs of the chief and of each worker. Parameter servers and evaluators get no GPU."""
+
     max_restarts: int = 0
+    """The number of restarts of replicas after which the next failure ends the job."""
+
     restart_together: bool = False
+    """Whether the failure of one replica restarts all replicas. Programs with collective operations need this."""
+
     parameters: Mapping[str, Any] | None = None
+    """The parameters of the Python function that the program calls, for the records of the run.
+
+    The manifest has only the first parameters, and only the first characters of each value.
+    """
+
     env: Mapping[str, str] = {}
     limits: Mapping[str, str] = {}
+    """The limits of each replica, by resource."""
+
     checkpoints: str = ""
+    """The folder of this machine for spec.checkpoint; "" for a job without spec.checkpoint."""
+
     log_dir: str = ""
+    """The folder or URL that the job's TensorBoard shows; "" for a job without a TensorBoard."""
+
     stall_seconds: int | None = None
+    """The number of seconds without progress after which the job is `Stalled`."""
+
     grace_seconds: int | None = None
+    """The grace period of the pods, in seconds."""
 
     def manifest(self) -> dict[str, Any]:
         """Return the TFJob as a dict, in the form of a manifest."""

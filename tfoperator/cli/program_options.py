@@ -347,9 +347,10 @@ def _need_this_machine(option: str, field: str, options: ProgramOptions, pods: R
 
 
 def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) -> None:
-    """Raise CliError if the folder has checkpoints of an earlier run, and the user has not given `--resume`.
+    """Raise CliError if the job's checkpoint folder is not empty, and the user has not given `--resume`.
 
-    Otherwise the job would continue from these checkpoints without the user's intention.
+    The folder has checkpoints of an earlier run. Without the error, the job would continue from these checkpoints,
+    although the user may not want this.
     """
     folder = Path(job.checkpoints, namespace, job.name)
     if not job.checkpoints or options.resume or not folder.is_dir() or not any(folder.iterdir()):

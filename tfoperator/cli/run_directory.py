@@ -87,7 +87,7 @@ def _point_latest_to(path: Path) -> None:
 class _RunLog(logging.FileHandler):
     """The log of a run.
 
-    If the disk is full, lines are lost without an error message on stderr, because these messages would hide the job's
+    If the disk is full, lines are lost without error messages on stderr, because such messages would hide the job's
     output.
     """
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tfoperator.sdk import TFJobClient
 
 _QUEUE_SECONDS = 3.0
-"""The number of seconds between two reads of a job's queue: The state of the job in the queue may change without a
+"""The number of seconds between two reads of a job's queue. The state of the job in the queue may change without a
 change of the job object.
 """
 

@@ -75,14 +75,13 @@ class StackKeeper(Protocol):
 
 
 class PodWitnesses(msgspec.Struct, frozen=True):
-    """The objects that inspect running pods.
-
-    `logs` reads the newest lines of their logs, and `stacks` takes the stacks of their threads. If `logs` is None, a
-    job shows progress only by the reports that its programs send. If `stacks` is None, no stacks are taken.
-    """
+    """The objects that inspect running pods."""
 
     logs: LogLooks | None = None
+    """Reads the newest lines of the pods' logs. If it is None, only the reports of a job's programs show progress."""
+
     stacks: StackKeeper | None = None
+    """Takes the stacks of the threads in the pods. If it is None, no stacks are taken."""
 
     def forget(self, uid: str) -> None:
         """Drop the log lines and the record about stacks of the job with this UID, because the job was deleted."""
@@ -92,17 +91,17 @@ class PodWitnesses(msgspec.Struct, frozen=True):
 
 
 class Collaborators(msgspec.Struct, frozen=True):
-    """The objects that a controller needs; they are the same for all jobs.
-
-    If there is an `archive`, the controller deletes a pod only after the pod's logs are archived, or after the
-    archive's timeout. `progress_of` returns the progress that a job has reported so far. Each write of a status
-    includes this progress. `witnesses` inspect the pods of jobs that have a progress deadline.
-    """
+    """The objects that a controller needs; they are the same for all jobs."""
 
     client: ApiClient
     recorder: Recorder
     clock: Clock = SystemClock()
     metrics: ControllerMetrics = ControllerMetrics()
     archive: LogArchive | None = None
+    """With an archive, a pod is deleted only after its logs are archived, or after the archive's timeout."""
+
     witnesses: PodWitnesses = PodWitnesses()
+    """The objects that inspect the pods of jobs with a progress deadline."""
+
     progress_of: Callable[[TFJob], TrainingProgress | None] | None = None
+    """Returns the progress that a job has reported so far. Each write of the job's status includes this progress."""

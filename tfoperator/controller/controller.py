@@ -39,19 +39,23 @@ logger = logging.getLogger(__name__)
 
 
 class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a controller.
-
-    `threadiness` is the number of jobs that are synced at a time. `batch_period` (in seconds) is how long the
-    controller collects events of pods and services before it syncs their job. The pods of a job often start and end
-    within this period. Then one write of the job's status is enough for all of them. `urgent_batch_period` is the
-    period for events for which a stopped replica waits: a pod has failed, or a name has become free. It only has to be
-    as long as the time between the first and the last event of pods that fail together.
-    """
+    """The options of a controller."""
 
     threadiness: int
+    """The number of jobs that are synced at a time."""
+
     plan: PlanOptions
     batch_period: float = 0.1
+    """The number of seconds for which the controller collects events of pods and services before it syncs their job.
+
+    The pods of a job often start and end together. Then one write of the job's status is enough for all these pods.
+    """
+
     urgent_batch_period: float = 0.02
+    """The same period for events for which a stopped replica waits: a pod has failed, or a name has become free.
+
+    This period only has to be as long as the time between the first and the last event of pods that fail together.
+    """
 
 
 class TFJobController:
@@ -121,7 +125,7 @@ class TFJobController:
         self._workers.start()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Take no new key and wait up to `timeout` real seconds for running syncs; return False if one still runs."""
+        """Take no new key, and wait for running syncs; return False if a sync still runs after `timeout` seconds."""
         return self._workers.stop(timeout)
 
     def enqueue(self, key: str) -> None:
@@ -133,10 +137,10 @@ class TFJobController:
         self._queue.add_after(key, seconds)
 
     def look_at_left(self) -> Set[str]:
-        """Queue a check of each Workload whose job is not in the cache; return the queued keys (`left.key_of`).
+        """Queue a check of each Workload whose job is not in the cache; return the queued keys.
 
-        The check sends no request if pods of the job still exist, or if the garbage collector has not deleted the
-        Workload yet.
+        `left.key_of` makes a Workload's key. The check sends no request while a pod of the job still runs, or while the
+        Workload has an owner and the garbage collector has not begun to delete the Workload.
         """
         keys = frozenset() if self._left is None else self._left.without_job(self._jobs)
         for key in keys:
@@ -155,7 +159,11 @@ class TFJobController:
         self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:
-        """Trust the caches again: the API server was restored from a backup, which does not contain the last writes."""
+        """Forget which statuses the caches must still show.
+
+        Call this after the API server was restored from a backup: a status that was written after the backup is lost,
+        and would never appear in the caches.
+        """
         self._ledger.cache_lag.forget_writes()
 
     def is_settled(self, job: TFJob) -> bool:
@@ -234,10 +242,7 @@ class TFJobController:
         return requeue
 
     def _versions_after(self, observed: Observed) -> frozenset[str]:
-        """Return the versions of a job's objects after its plan was executed.
-
-        The plan changed at most the job's status.
-        """
+        """Return the versions of a job and its objects after a plan that has written at most the job's status."""
         group = () if observed.pod_group is None else (observed.pod_group,)
         owned = (*observed.pods, *observed.services, *observed.deployments, *group)
         return versions_of(self._ledger.cache_lag.version(observed.job), owned)
@@ -245,8 +250,8 @@ class TFJobController:
     def _planned(self, observed: Observed) -> tuple[Looked, Plan]:
         """Return the plan, and the input from which it was made.
 
-        With Kueue, the input includes the gate of the job. Raises NotKept if the cache lacks a template that the plan
-        needs; raises StaleCache if the cache lacks an object that exists.
+        With Kueue, the input includes `gate`, which shows whether the job may have pods now. Raises NotKept if the
+        cache lacks a template that the plan needs; raises StaleCache if the cache lacks an object that exists.
         """
         looked = Looked(observed)
         if self._keeper is not None:

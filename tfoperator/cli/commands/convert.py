@@ -76,7 +76,7 @@ def convert(
 class ConvertedManifest(msgspec.Struct, frozen=True):
     """An object that was converted to `kubeflow.org/v1`.
 
-    `notes` and `errors` are lines for the user, each with the place of the field. A job with errors can't run.
+    `notes` and `errors` are lines for the user, each with file, line and field. A job with errors can't run.
     """
 
     obj: dict[str, Any]

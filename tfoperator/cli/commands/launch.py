@@ -183,7 +183,8 @@ def _load(file: str) -> ComponentFile:
 def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchContext) -> BaseComponentLauncher:
     """Return the launcher that `wanted` names.
 
-    If `wanted` is "", return the first launcher that accepts the component with a platform config of the file.
+    If `wanted` is "", return the first launcher that accepts the component together with one of the platform configs of
+    `file`. If the file has no platform config, return the first launcher that accepts the component.
     """
     from tfoperator import launcher as launchers
     from tfoperator.launcher import ComponentError, LocalComponentRunner, TFJobPlatformConfig, named_launcher

@@ -25,7 +25,7 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The object to which findings belong: a job, or the cluster.
+    """A job or the cluster, and the changes (findings) for this job or cluster.
 
     The `name` of a job with `generateName` is "".
     """
@@ -75,7 +75,7 @@ def _of_files(files: list[str]) -> list[Subject]:
 
 
 def subjects_of_manifests(manifests: Iterable[Manifest], source: str) -> list[Subject]:
-    """Return the findings about the TFJobs of manifests. Raises CliError if there is no TFJob."""
+    """Return the TFJobs of the manifests with the findings about each job. Raises CliError if there is no TFJob."""
     now = SystemClock().now()
     jobs = [manifest for manifest in manifests if is_tfjob(manifest.obj)]
     if not jobs:
@@ -89,7 +89,7 @@ def _of_cluster(cluster: ClusterOptions, *, all_namespaces: bool) -> list[Subjec
 
 
 def subjects_of_cluster(facts: ClusterFacts) -> list[Subject]:
-    """Return the findings about a cluster and its TFJobs."""
+    """Return the cluster and its TFJobs, each with the findings about it."""
     now = SystemClock().now()
     pods = None if facts.pods is None else owned(facts.pods)
     subjects = [Subject("the cluster", "", "", cluster_findings(facts), is_job=False)]

@@ -241,7 +241,7 @@ def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
 
 
 def _stay(page: LastingPage, run_dir: Path) -> None:
-    """Serve the page of a run that has ended until Ctrl-C."""
+    """Serve the page of an ended run. Return after Ctrl-C."""
     until = threading.Event()
     try:
         with page.ended(run_dir), Interruptions(until.set):

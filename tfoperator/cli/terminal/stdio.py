@@ -38,7 +38,7 @@ def prepare() -> None:
 
 
 def _unbuffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """Return an unbuffered stream (`PYTHONUNBUFFERED`) whose writes are always complete."""
+    """Return the stream, unbuffered (for `PYTHONUNBUFFERED`). Each `write` writes all of its bytes."""
     raw = _WholeWrites(stream.fileno(), "wb", closefd=False)
     return io.TextIOWrapper(raw, encoding=stream.encoding, errors=stream.errors, write_through=True)
 

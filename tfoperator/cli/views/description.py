@@ -192,7 +192,7 @@ def _policy(job: TFJob) -> str:
 
 
 def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: datetime) -> Iterator[tuple[str, ...]]:
-    """Return the rows of the replicas: first the replicas with a pod, then the replicas without a pod."""
+    """Yield the rows of the replicas: first the replicas with a pod, then the replicas without a pod."""
     names: set[str] = set()
     reasons = reasons_without_pods(job)
     for pod in pods:

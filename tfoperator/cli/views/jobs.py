@@ -19,7 +19,7 @@ QUEUE_HEADER = "QUEUE"
 
 
 def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -> tuple[str, ...]:
-    """Return the cells of one job under HEADER or WIDE_HEADER."""
+    """Return the cells of a job under HEADER or WIDE_HEADER. `state`, if it is not "", replaces the job's state."""
     shown, restarts = state or job.state.word, restart_count(job)
     counted, since = "-" if restarts is None else str(restarts), age(job.metadata.creation_timestamp, now)
     progress = job.status.progress

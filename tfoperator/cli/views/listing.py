@@ -38,9 +38,9 @@ _decode = with_json(decode_tfjob)
 def find_jobs(
     client: TFJobClient, where: str, names: Sequence[str], selector: str
 ) -> tuple[list[ListedJob], list[Exception]]:
-    """Return the jobs with these names, or all jobs that the selector matches.
+    """Return the jobs with these names, and an error for each unknown name.
 
-    Also return an error for each unknown name.
+    If `names` is empty, return all jobs that the selector matches. `where` is the namespace, or "" for all namespaces.
     """
     if not names:
         with job_errors(where):

@@ -68,7 +68,7 @@ def slow_text(progress: TrainingProgress) -> str:
 
 
 def short_number(value: str) -> str:
-    """Return a number with few digits; any other text unchanged."""
+    """Return a decimal fraction with at most four significant digits. Leave whole numbers and other texts unchanged."""
     try:
         return f"{float(value):.4g}" if "." in value or "e" in value.lower() else value
     except ValueError:

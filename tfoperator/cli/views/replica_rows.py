@@ -101,7 +101,7 @@ def cpu_text(cpus: float) -> str:
 
 
 def memory_text(size: int) -> str:
-    """Return a number of bytes with three digits, such as `172Mi` or `1.2Gi`."""
+    """Return a number of bytes as text with at most three digits, such as `172Mi` or `1.2Gi`."""
     number, unit = size / 1024, _UNITS[0]
     for larger in _UNITS[1:]:
         if number < 1000:

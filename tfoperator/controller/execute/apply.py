@@ -62,7 +62,7 @@ class ActionRunner:
         self._plan_again = plan_again
 
     def look(self, job: TFJob, looks: Looks) -> None:
-        """Begin to archive logs, read logs and take stacks. It does not wait for the results."""
+        """Begin to archive logs, read logs and take stacks of the pods in `looks`. Don't wait for the results."""
         done = partial(self._plan_again, job.metadata.key)
         if looks.keep and self._archive is not None:
             self._archive.keep(job.metadata, looks.keep, done)
@@ -91,7 +91,7 @@ class ActionRunner:
         return applied
 
     def _start_slowly(self, job: TFJob, phase: Phase) -> list[list[Applied]]:
-        """Return the results of the chains that were tried; after a chain has failed, no further chain is tried."""
+        """Run the chains in growing batches until a batch contains a failure; return the results of these batches."""
         failed = self._memory.failed(job.metadata.uid)
         chains = in_turn(phase.chains, failed)
         most = _CHAINS_PER_CALL * self._client.parallelism
@@ -104,7 +104,10 @@ class ActionRunner:
         return done
 
     def _run_chains(self, job: TFJob, chains: Sequence[Chain]) -> list[list[Applied]]:
-        """Return the results of each chain, up to a failure on which the next actions of the chain depend."""
+        """Run the chains; return the results of the actions of each chain.
+
+        A chain ends early at a failed action on which its next actions depend.
+        """
         applied: list[list[Applied]] = [[] for _ in chains]
         left = {position: chain for position, chain in enumerate(chains) if chain}
         while left:

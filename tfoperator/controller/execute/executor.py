@@ -49,7 +49,8 @@ class PlanExecutor:
     def execute(self, job: TFJob, plan: Plan, refused: Mapping[str, str] = NOTHING_REFUSED) -> Outcome:
         """Carry out a plan made for `job`. API errors are in the outcome, not raised.
 
-        `refused` maps the objects that could not be claimed for the job to the reasons; they are reported and retried.
+        `refused` maps the name of each object that could not be claimed for the job to the reason. The outcome contains
+        these reasons as errors, so that the next sync tries again.
         """
         outcome = Outcome()
         if refused:

@@ -135,7 +135,7 @@ def _is_beside(labels: dict[str, str]) -> tuple[bool, DataServiceMember | None]:
 def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) -> str:
     """Return the message about an object that should have been deleted by `due`.
 
-    The result is empty if that was only a short time ago.
+    The result is empty if `due` was only a short time ago.
     """
     if seconds_between(due, now) < _LATE_SECONDS:
         return ""

@@ -30,8 +30,8 @@ code (a policy without a reason gives 422 Invalid). Both may accept the object l
 """
 
 _SOONEST_REPEAT = 1.0
-"""After a sync with failed actions, `Plan.requeue_after` counts as at least this many seconds. The rate limiter of the
-queue decides about earlier retries.
+"""After a sync with failed actions, `Plan.requeue_after` counts as at least this many seconds: only the rate limiter of
+the queue decides whether the sync is retried earlier.
 """
 
 
@@ -67,18 +67,22 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct):
-    """The result of executing a plan, as far as the time and the content of the next sync depend on it.
-
-    `errors` are retried with growing delays. `waiting` means that an obstacle will disappear by itself. `refused` names
-    the parts of this spec that the API server will never accept. `replan` means that a new plan is needed because of
-    `refused`. `gone` means that the job no longer exists.
-    """
+    """The result of executing a plan, as far as the time and the content of the next sync depend on it."""
 
     errors: list[KubeError] = []
+    """The errors after which the sync is repeated, with growing delays."""
+
     waiting: bool = False
+    """Whether the sync is repeated because of an obstacle that will disappear by itself."""
+
     refused: str = ""
+    """The field of the job that the API server will never accept, and the server's message; "" without such a field."""
+
     replan: bool = False
+    """Whether a new plan is needed at once, because of `refused`."""
+
     gone: bool = False
+    """Whether the job no longer exists."""
 
 
 def is_final(error: object) -> TypeGuard[InvalidError | BadRequestError]:
@@ -105,18 +109,25 @@ def refusal(field: str, what: str, error: InvalidError | BadRequestError) -> str
 
 
 class Requeue(msgspec.Struct, frozen=True):
-    """The time of a job's next sync.
-
-    With `at_once`, the sync comes without a delay. With `retry`, it comes after a delay of at least `at_least` seconds,
-    which grows with every failure in a row; without `retry`, earlier failures no longer count. `after` means that, in
-    addition, there is a sync after this number of seconds. `errors` are the errors that kept the sync from completing.
-    """
+    """The time of a job's next sync. Several members may be set: then there are several syncs."""
 
     at_once: bool = False
+    """Whether a sync comes without a delay."""
+
     retry: bool = False
+    """Whether a sync comes after a delay that grows with every failure in a row.
+
+    If it is false, the next delay is short again.
+    """
+
     at_least: float = 0.0
+    """The minimum of the delay of `retry`, in seconds."""
+
     after: float | None = None
+    """The number of seconds after which there is a sync; None for no such sync."""
+
     errors: tuple[KubeError, ...] = ()
+    """The errors that kept the present sync from completing."""
 
 
 def requeue_after(plan: Plan, outcome: Outcome) -> Requeue:

@@ -82,8 +82,7 @@ class JobEvents:
     ) -> None:
         """Report to the job's owner what the API server refuses; the message begins with `what`.
 
-        With `once`, this is reported only the first time for each generation of the job, even if the server's answers
-        change.
+        With `once`, only the first report for each generation of the job is made, even if the server's answers change.
 
         Errors on the operator's side are left out: the job's owner can't fix them. The owner must not read them either,
         because the error of a credential plugin may contain anything.
@@ -193,7 +192,10 @@ class OutcomeReporter:
         self._events.warn_once(job, JobReason.FIELDS_IGNORED, message, about=f"{JobReason.FIELDS_IGNORED} {named}")
 
     def _note_refusals(self, job: TFJob, applied: Sequence[Applied], *, lags: bool) -> None:
-        """Record why objects could not be created; the next plan writes the reasons into the condition."""
+        """Record why objects could not be created; the next plan writes the reasons into a condition of the job.
+
+        If `lags` is true, pods for which a quota has no room now are left out, because the quota's usage may be old.
+        """
         reported = [attempt for attempt in applied if not (lags and _waits_for_quota(attempt.action, attempt.error))]
         if not any(isinstance(attempt.action, Create) for attempt in reported):
             return

@@ -56,9 +56,9 @@ def in_turn(chains: Sequence[Chain], failed: Mapping[str, int]) -> list[Chain]:
 def failures_after(failed: Mapping[str, int], chains: Sequence[Chain], failures: Sequence[Chain]) -> dict[str, int]:
     """Return the record of failures after an execution; it is the argument `failed` of the next call of `in_turn`.
 
-    `failed` is the record from before. `chains` are all chains of the phase, and `failures` are the chains that failed
-    in this execution. The record maps the name of a chain's object to a number: the later the failure, the higher the
-    number. It has entries only for chains in `chains`, so it can't grow without a limit.
+    `failed` is the record before the execution. `chains` are all chains of the phase, and `failures` are the chains
+    that failed in this execution. The record maps the name of a chain's object to a number: the later the failure, the
+    higher the number. The record has entries only for chains in `chains`, so it can't grow without a limit.
     """
     latest = max(failed.values(), default=0) + 1
     now = {_name(chain) for chain in failures}

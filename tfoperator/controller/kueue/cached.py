@@ -1,8 +1,9 @@
 """Kueue's objects in the form that caches keep: their size has a limit, whatever their authors write.
 
 Any user of a namespace may make Workloads with the label by which the operator selects them, and Kueue makes a Workload
-for each job of every other kind. If no TFJob owns a Workload and the Workload has no mark of the operator, a cache
-keeps only its metadata. Of all other Workloads, the cache keeps the members that the operator reads.
+for each job of every other kind. If no TFJob owns a Workload and the Workload lacks the annotation
+`POD_SETS_ANNOTATION` (the operator's mark), a cache keeps only its metadata. Of all other Workloads, the cache keeps
+the members that the operator reads.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ flavor (which has at most eight labels).
 """
 
 _MAX_MARK = 64
-"""The maximum number of characters that are kept of the operator's mark, which has 16."""
+"""The maximum number of characters that are kept of the annotation `POD_SETS_ANNOTATION`. The operator writes 16."""
 _MAX_KEY = 317
 """The maximum number of characters of the key of the replaced Workload (63 for the namespace, a slash, 253 for the
 name).
@@ -42,8 +43,8 @@ _MAX_NAME, _MAX_LIST = 316, 18
 """The maximum number of characters of a name, and of items of a list, that the CRD of Workloads allows."""
 
 _TOO_LARGE = f"of an admission with more than {MAX_WORKLOAD} bytes"
-"""Replaces the name of a flavor in an admission that is too large. This name is not possible for a flavor,
-so pods can't get this flavor.
+"""The text that replaces the name of a flavor in an admission that is too large. A flavor can't have this name, so the
+operator finds no flavor and starts no pods.
 """
 
 
@@ -120,7 +121,7 @@ def _bounded_spec(spec: WorkloadSpec) -> WorkloadSpec:
 
 
 def _bounded_status(status: WorkloadStatus) -> WorkloadStatus:
-    """Return a status that is too large with shortened messages or, if needed, without a usable admission."""
+    """Shorten the messages of a status that is too large. If this is not enough, make its admission unusable."""
     conditions = tuple(
         WorkloadCondition(
             _cut(condition.type), _cut(condition.status), _cut(condition.reason), condition.message[:MAX_MESSAGE],

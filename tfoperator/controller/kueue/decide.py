@@ -20,8 +20,8 @@ The operator marks its Workloads with the annotation `POD_SETS_ANNOTATION`. If a
 integration (its framework) handles it, and suspends and resumes the job: the operator does not change such a Workload.
 The operator creates no Workload for a suspended job, and Kueue's webhook suspends every job that Kueue's own framework
 handles. So the operator and Kueue's framework never both create a Workload for the same job, even if both are enabled.
-The decision does not depend on anything that the author of a job can write: otherwise the author could get pods without
-quota.
+The author of a job can write nothing that decides whether the operator or Kueue's framework handles the job: otherwise
+the author could get pods without quota.
 
 An elastic job may have a second Workload for a time, by which it asks for more workers: see `growth`.
 
@@ -66,26 +66,35 @@ _UNREADABLE = (ValueError, TypeError, AttributeError)
 
 
 class QueueFacts(msgspec.Struct, frozen=True):
-    """The facts about a job in a queue.
-
-    `job` has its defaults filled in. `usable`: pods can be made from the job. `awaits_pods`: there may be pods that
-    `pods` lacks. If the Workload must be compared with the job (`is_to_be_compared`), `asked` are the Workload's pod
-    sets as the API server stores them. `given_back` is the number of pods of each set for which this process may have
-    given quota back, in a write that the Workload does not show yet. `larger` and `spent` are other Workloads of an
-    elastic job (`growth.Roles`).
-    """
+    """The facts about a job in a queue."""
 
     job: TFJob
+    """The job, with its defaults filled in."""
+
     workload: Workload | None
     pods: Sequence[Pod] = ()
     flavors: Mapping[str, Flavor] = {}
     usable: bool = True
+    """Whether pods can be made from the job."""
+
     awaits_pods: bool = False
+    """Whether there may be pods that `pods` lacks."""
+
     default_ps_image: str = ""
     given_back: Mapping[str, int] = {}
+    """The number of pods of each pod set for which this process may have given quota back.
+
+    The write that gave the quota back is not visible in the cached Workload yet.
+    """
+
     asked: Sequence[dict[str, Any]] = ()
+    """The Workload's pod sets as the API server stores them, if they must be compared (`is_to_be_compared`)."""
+
     larger: Workload | None = None
+    """The second Workload of an elastic job (`growth.Roles`)."""
+
     spent: tuple[Workload, ...] = ()
+    """The Workloads of an elastic job that `workload` has replaced (`growth.Roles`)."""
 
     def reclaimed(self, workload: Workload) -> dict[str, int]:
         """Return for how many pods of each set the Workload's quota was given back, as far as this process knows."""
@@ -94,26 +103,35 @@ class QueueFacts(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Whether the job may have pods, the writes to its Workload, and the job from which the plan is made.
-
-    `gate` is None if quota does not matter: the operator handles no Workload of the job, or the job has ended or is
-    suspended. `admitted` is a copy of the job with the values that its pods get from the admission. `look_again` is in
-    how many seconds the decision may change by itself.
-    """
+    """Whether the job may have pods, the writes to its Workload, and the job from which the plan is made."""
 
     gate: QueueGate | None = None
+    """Whether the job may have pods. None if the operator handles no Workload of the job, or the job needs no quota.
+
+    A job that has ended or is suspended needs no quota.
+    """
+
     writes: tuple[Write, ...] = ()
+    """The writes to the job's Workload."""
+
     admitted: TFJob | None = None
+    """A copy of the job with the values that its pods get from the admission, for example node labels."""
+
     look_again: float | None = None
+    """The number of seconds after which the decision may change without an event; None if it can't."""
 
 
 def is_driven_by_kueue(workload: Workload) -> bool:
-    """Return whether Kueue's own framework handles the Workload: then the Workload lacks the operator's mark."""
+    """Return whether Kueue's own TFJob integration handles the Workload: it lacks the mark (`POD_SETS_ANNOTATION`)."""
     return not workload.mark
 
 
 def is_to_be_compared(workload: Workload) -> bool:
-    """Return whether the Workload was given to the operator, and the operator has not compared it with its job yet."""
+    """Return whether the operator must still compare the Workload with its job.
+
+    Kueue's own TFJob integration has created such a Workload. An administrator has given the Workload to the operator:
+    the annotation `POD_SETS_ANNOTATION` has the value `ADOPTED`.
+    """
     return workload.mark == ADOPTED
 
 
@@ -166,7 +184,7 @@ def _decide(facts: QueueFacts, now: datetime) -> Decision:
 def _with_workload(facts: QueueFacts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
     """Return the decision about a job that has a Workload and has not ended.
 
-    If the Workload is not `wanted`, the operator deletes it.
+    `occupied` means that a pod of the job may still run. If the Workload is not `wanted`, the operator deletes it.
     """
     job = facts.job
     # Only a Workload with quota must stay until the pods are gone.
@@ -203,7 +221,10 @@ def _with_pod_sets(
     occupied: bool,
     gone: tuple[Write, ...],
 ) -> Decision:
-    """Return the decision about a job that needs these pod sets; `gone` are the writes that delete its Workload."""
+    """Return the decision about a job that needs the pod sets `sets`.
+
+    `occupied` means that a pod of the job may still run. `gone` are the writes that delete the job's Workload.
+    """
     fits = _fits(facts, workload, sets)
     if isinstance(fits, str):
         return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {fits} does not exist"))
@@ -240,7 +261,7 @@ def _with_pod_sets(
 
 
 def _without_workload(facts: QueueFacts, occupied: bool) -> Decision:
-    """Return what to do about a job without a Workload."""
+    """Return the decision about a job without a Workload. `occupied` means that a pod of the job may still run."""
     if occupied:
         return Decision(
             closed_gate("NoWorkload", "the operator requests quota when the pods that ran without quota are gone")
@@ -313,7 +334,8 @@ def _marked(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> dict[
 def _ended(facts: QueueFacts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
     """Return the writes for an ended job.
 
-    When a pod has ended, its quota is given back. When the last pod has ended, the Workload is finished.
+    `occupied` means that a pod of the job may still run. When a pod has ended, its quota is given back. When the last
+    pod has ended, the Workload is finished.
     """
     if workload.metadata.deletion_timestamp is not None:
         return () if occupied else removal(workload)
@@ -345,7 +367,10 @@ def _reported(facts: QueueFacts, workload: Workload, now: datetime, *, admitted:
 
 
 def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datetime) -> Decision:
-    """Return the decision about a Workload that requests what the job needs and isn't being evicted."""
+    """Return the decision about a Workload that requests what the job needs and isn't being evicted.
+
+    `occupied` means that a pod of the job may still run.
+    """
     job, reserved = facts.job, workload.is_true("QuotaReserved")
     admitted = reserved and workload.is_true("Admitted")
     status = _reported(facts, workload, now, admitted=admitted, reserved=reserved)
@@ -377,7 +402,7 @@ def _driven(facts: QueueFacts, workload: Workload, *, occupied: bool, now: datet
 def _why_closed(workload: Workload) -> QueueGate:
     """Return a gate with the reason why a Workload isn't admitted.
 
-    It is inactive, a check has not passed, or it has no quota yet.
+    There are three reasons: the Workload is inactive, an admission check has not passed, or there is no quota yet.
     """
     quota, evicted = workload.condition("QuotaReserved"), workload.condition("Evicted")
     if workload.spec.active is False:

@@ -15,8 +15,8 @@ The rules by which no quota is overdrawn:
 - A job that is suspended, evicted, changed or ended gives up the second Workload first.
 
 Kueue does not admit a part of a Workload that replaces another Workload. So the second Workload asks for a fixed number
-of workers, without `minCount`. If Kueue has no room for it, the operator asks for half as many more workers, and at
-last for one more, and waits.
+of workers, without `minCount`. If Kueue has no room for it, the operator halves the number of additional workers
+again and again. With one additional worker, it waits for room.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def held(workload: Workload) -> int:
 
 
 def seconds_to_grow(job: TFJob, workload: Workload, now: datetime) -> float:
-    """Return for how many more seconds a job keeps the quota of workers that it does not have yet; 0: give it back now.
+    """Return for how many seconds a job still keeps the quota of missing workers; 0 if the quota is to be given back.
 
     If a job was admitted with more workers than it has, the operator looks at once for nodes for the missing workers.
     The job keeps the quota for `shrinkAfterSeconds`, but for at least 30 seconds, so that the scheduler can answer.
@@ -209,7 +209,7 @@ def _second_workload(job: TFJob, current: Workload, sets: list[dict[str, Any]], 
 
 
 def _name_after(job: TFJob, current: Workload) -> str:
-    """Return the name of the Workload that replaces `current`: each attempt uses the same name."""
+    """Return the name of the Workload that replaces `current`. It depends only on the job and on `current`."""
     digest = hashlib.sha1(current.metadata.uid.encode(), usedforsecurity=False).hexdigest()[:5]
     return f"{workload_name(job)[: 253 - 1 - len(digest)]}-{digest}"
 

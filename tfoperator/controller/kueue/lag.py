@@ -87,7 +87,10 @@ class WorkloadLag:
         self._given_back.pop(uid, None)
 
     def shown(self, job: TFJob) -> list[Workload]:
-        """Return the job's Workloads in the cache, without Workloads that this process has deleted."""
+        """Return the job's Workloads in the cache.
+
+        A Workload that this process has deleted is left out, unless the cache already shows the deletion.
+        """
         uid, cached = job.metadata.uid, self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         deleted = self._deleted.get(uid, ())
         left = [
@@ -102,9 +105,10 @@ class WorkloadLag:
         return left
 
     def note_given_back(self, job: TFJob, write: Write) -> GivenBack | None:
-        """Record the quota that this write gives back; return the record from before.
+        """Record the quota that this write gives back; return the record that existed before this call.
 
-        Call it before the write is sent, because the answer may be lost, or may come before the cache shows the write.
+        Call this method before the write is sent, because the answer may be lost. The record stays until the cache
+        shows a later version of the Workload.
         """
         before = self._given_back.get(job.metadata.uid)
         if not frees_some_quota(write):
@@ -155,7 +159,7 @@ class WorkloadLag:
     def seconds_until_asked_again(self, job: TFJob) -> float:
         """Return after how many seconds the operator may create a Workload again that the cache still lacks.
 
-        The result 0 means now.
+        Before the method returns 0, it checks with a LIST whether the Workload exists, and so may raise StaleCache.
         """
         unseen = self._unseen.get(job.metadata.uid)
         if unseen is None:

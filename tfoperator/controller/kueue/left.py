@@ -46,7 +46,7 @@ def index_by_job(workload: Workload) -> Sequence[str]:
     """Return the values for the index `JOB_INDEX`.
 
     A Workload without an owner is also found by the key of the Workload that it replaced: pods of an elastic job may
-    name the replaced Workload in their annotation.
+    name the replaced Workload in the annotation `WORKLOAD_ANNOTATION`.
     """
     key = key_of(workload)
     if not key:
@@ -71,7 +71,10 @@ class WorkloadsLeft:
         return set(filter(None, map(key_of, self._workloads.list())))
 
     def without_job(self, jobs: Lister[TFJob]) -> set[str]:
-        """Return the keys of the jobs that no longer exist, but still have a Workload that the operator handles."""
+        """Return the keys (`key_of`) of the operator's Workloads whose job no longer exists.
+
+        Another job may have the same name and thus the same key.
+        """
         keys = set()
         for workload in self._workloads.list():
             key, owner = key_of(workload), workload.metadata.controller
@@ -81,11 +84,11 @@ class WorkloadsLeft:
         return keys
 
     def has(self, key: str) -> bool:
-        """Return whether a Workload of a job with this key exists; the job itself may be deleted."""
+        """Return whether `JOB_INDEX` finds a Workload by this key; the Workload's job may be deleted."""
         return bool(self._workloads.by_index(JOB_INDEX, key))
 
     def watch_pods(self, pods: InformerGroup[Pod], enqueue: Callable[[str], None]) -> None:
-        """Call `enqueue` when a pod changes, with the key (`key_of`) of each Workload that may have waited for it."""
+        """Call `enqueue` with the key (`key_of`) of each Workload that may wait for the end of a pod that changes."""
 
         def changed(pod: Pod) -> None:
             meta, owner = pod.metadata, pod.metadata.controller

@@ -8,7 +8,7 @@ success ends the outage. Then the jobs that wait are synced at once, in their or
 in the order in which people submitted them.
 
 If only the writes of one job fail, for a reason of that job, there is no outage. Such a job can't prolong an outage
-either, because every second attempt is made by a job other than the oldest. If its writes fail again after an outage,
+either, because all jobs that wait take turns in every second attempt. If the job's writes fail again after an outage,
 the operator waits longer and longer before it syncs the job again.
 """
 
@@ -87,7 +87,7 @@ class Outage:
     def may_write(self, job: TFJob) -> bool:
         """Return whether a job may write to its Workload now.
 
-        If not, it is queued for a sync at the time when it may write.
+        If not, the job is synced again as soon as it may write.
         """
         key, now = job.metadata.key, self._clock.monotonic()
         with self._lock:
@@ -149,7 +149,7 @@ class Outage:
                 self._enqueue_after(key, seconds)
 
     def _absence(self, key: str) -> float:
-        """Return how many seconds after the end of an outage a job that waits is synced.
+        """Return the number of seconds between the end of an outage and the next sync of a job that waits.
 
         The caller must hold the lock.
         """
@@ -186,7 +186,7 @@ class Outage:
 
 
 def _pause(attempts: int) -> float:
-    """Return the number of seconds before the next attempt, after this number of attempts."""
+    """Return the number of seconds until the next attempt. `attempts` is the number of attempts so far."""
     return float(min(_FIRST_PAUSE * 2.0 ** min(attempts - 1, 30), _LONGEST_PAUSE))
 
 

@@ -203,6 +203,7 @@ class Placement(msgspec.Struct):
     node_selector: dict[str, str]
     tolerations: list[dict[str, Any]]
     gated: bool = False
+    """Whether the pods wait for Kueue to choose their nodes by a topology."""
 
     def add(self, what: str, has: dict[str, str], more: Mapping[str, str]) -> None:
         """Add members to one of the mappings. Raises PlacementError if a member already has another value."""

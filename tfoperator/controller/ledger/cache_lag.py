@@ -118,7 +118,8 @@ class CacheLag:
         """Record that a write found another version of the job. Raises KubeError.
 
         Usually that version is newer, and the cache will show it soon. But if the API server was restored from a
-        backup, it does not have the status that was written last, and a cache will never show it.
+        backup, it does not have the status that was written last, and a cache will never show this status. In this case
+        the record of the status is dropped.
         """
         meta = job.metadata
         self.doubt(meta.uid)
@@ -231,7 +232,7 @@ class CacheLag:
                 self._written[meta.uid] = _Written(answer.status, meta.resource_version, cached_version)
 
     def forget_writes(self) -> None:
-        """Trust the caches again, because the API server has lost the statuses that were written last."""
+        """Forget which statuses the caches must still show, because the API server has lost these statuses."""
         with self._lock:
             self._written.clear()
 
@@ -282,7 +283,10 @@ class CacheLag:
         return seconds_between(created, self._since) > 0
 
     def _misses(self, job: TFJob, meta: ObjectMeta, cached_uids: Set[str]) -> bool:
-        """Return whether the caches lack this pod of the API server and will show it soon. Raises KubeError."""
+        """Return whether `meta`, which the API server has, is a pod of the job that the cache will show soon.
+
+        A pod without the job's labels is released, and never appears in the cache. Raises KubeError.
+        """
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in cached_uids:
             # The pod does not belong to this job, or the cache shows it already with other labels.
             return False

@@ -167,12 +167,12 @@ class JobMemory:
             return self._of(uid).usage
 
     def failed(self, uid: str) -> Mapping[str, int]:
-        """Return the replicas that could not be created, as `note_failed` has recorded them last."""
+        """Return the last record of `note_failed`; it is empty if there were no failures."""
         with self._lock:
             return self._of(uid).failed
 
     def note_failed(self, uid: str, failed: Mapping[str, int]) -> None:
-        """Record the replicas that could not be created at the last attempt, with their numbers from `slow_start`."""
+        """Record which objects of replicas could not be created, as `slow_start.failures_after` returns it."""
         with self._lock:
             self._of(uid).failed = failed
 
@@ -238,7 +238,10 @@ def _is_same(before: TFJobSpec, now: TFJobSpec) -> bool:
 
 
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
-    """Return the replica types in both specs whose new pods would differ from their present pods."""
+    """Return the replica types in both specs whose new pods would differ from their present pods.
+
+    The result also contains `spec.dataService` if new pods of the data service would differ.
+    """
     both = [kind for kind in now.tf_replica_specs if kind in before.tf_replica_specs]
     beside = (DATA_SERVICE_FIELD,) if _is_edited_service(before.data_service, now.data_service) else ()
     if _made_from(before) != _made_from(now):

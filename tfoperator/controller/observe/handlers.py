@@ -92,7 +92,7 @@ class JobHandler:
 
 
 class OwnedObjectHandler(Generic[T]):
-    """Queues the job that controls a pod or service, or that might adopt it.
+    """Queues the job that controls an object (such as a pod or a service), or that may adopt the object.
 
     Two changes are urgent, because a replica does not run until the job is synced: a pod has failed; or the last object
     whose deletion the operator awaited is gone, so that the names are free for new objects. For an object with a grace
@@ -149,7 +149,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_job_of(obj.metadata, owner, of_any_uid=True, urgent=was_last)
 
     def _observe_deletion(self, meta: ObjectMeta, owner: OwnerReference | None) -> bool:
-        """Return whether this was the last deletion that the operator awaited."""
+        """Record the deletion of an object; return whether the operator awaits no other deletion of this kind now."""
         if owner is None:
             return False
         replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")

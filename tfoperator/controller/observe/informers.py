@@ -40,8 +40,9 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class ControllerInformers(msgspec.Struct, frozen=True):
-    """The caches that a controller reads. Pods, services, deployments and PodGroups need the operator's label.
+    """The caches that a controller reads.
 
+    Of pods, services, deployments and PodGroups, the caches contain only the objects with the operator's label.
     Deployments are watched even if no job has a TensorBoard: a watch without events costs the API server almost
     nothing, and then the first job with a TensorBoard need not wait for a cache. There are PodGroups if there is a gang
     scheduler (`gang`), PriorityClasses if the scheduler's PodGroups contain resources, and Workloads and flavors if the

@@ -50,8 +50,8 @@ def versions_of(job: str, owned: Iterable[HasMetadata]) -> frozenset[str]:
 def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
     """Return whether the operator could have given this name to an object of this kind.
 
-    For pods, only the labels count. This matters because a user's own services and deployments may have a job's labels:
-    `kubectl expose` copies the labels of a pod.
+    This matters for services and deployments, because a user's own services and deployments may have a job's labels:
+    `kubectl expose` copies the labels of a pod. For objects of other kinds, the result is always True.
     """
     if resource == SERVICES:
         return is_service_of(job, orphan)
@@ -76,8 +76,9 @@ class Observer:
     def observe(self, cached: TFJob) -> Observed:
         """Return all known facts about the job.
 
-        This makes no API call, except to adopt an orphan, or to release an object that no longer has the job's labels.
-        If such a call fails, it raises KubeError (ConflictError if the cache is behind); a refusal is recorded instead.
+        The method makes no API call, except to adopt an orphan, or to release an object that no longer has the job's
+        labels. If the API server refuses such a call, `Observed.refused` has the reason. If such a call fails for
+        another reason, the method raises KubeError (ConflictError if the cache is behind).
         """
         remembered = self._ledger.memory.recall(cached, self._clock.monotonic())
         newest, unseen = self._ledger.cache_lag.look(cached)

@@ -67,7 +67,7 @@ def nothing_runs(name: str, replica: str | None) -> CliError:
 
 
 def _show(replica_stacks: Sequence[ReplicaStacks]) -> None:
-    """Print the stacks, then the replicas without stacks. Replicas with the same reason share a line."""
+    """Print the stacks, then the replicas without stacks: one line for each reason, with all replicas concerned."""
     from tfoperator.report.text import names_in_short
 
     lacking: dict[str, list[str]] = {}

@@ -107,7 +107,7 @@ def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
 
 
 class LinePrinter:
-    """Writes lines without control characters, but otherwise unchanged: the colours in a container's output stay.
+    """Writes log lines, and removes their control characters and escape sequences, except those for colours.
 
     The lines are untrusted. Control characters are removed also if stdout is a pipe or a file, because another program
     (`grep`, `less -R`) may show the output on a terminal later. With the output format JSON, nothing is removed.
@@ -155,7 +155,7 @@ def _missing(pod: Pod, container: str, *, previous: bool) -> str:
 
 
 def _origin(log: ReplicaLog) -> str:
-    """Return the line before an archived log.
+    """Return the line that is printed before an archived log.
 
     This line names the pod, so that users don't take the archived log for the log of a running pod.
     """

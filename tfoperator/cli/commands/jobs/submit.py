@@ -65,9 +65,9 @@ class FolderOptions(msgspec.Struct, frozen=True):
     ] = 100
 
     def packed(self, program: str = "") -> Folder:
-        """Return the packed folder, which contains `program`.
+        """Return the packed folder. Print its size, and a warning about files that may be secrets.
 
-        Print its size and a warning about files that may be secrets. Raises WorkdirError, OSError.
+        Raises WorkdirError if the folder lacks the file `program`, or can't be packed. Raises OSError.
         """
         folder = Folder(self.workdir or Path(), self.pip or "", program, self.max_size << 20)
         package = folder.package
@@ -249,7 +249,10 @@ def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dr
 
 
 def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
-    """Print the output of all replicas until the job ends; return 0. After Ctrl-C return EXIT_INTERRUPTED."""
+    """Print the output of all replicas until the job ends; return 0.
+
+    After Ctrl-C return EXIT_INTERRUPTED. If `attached` is true, first delete the job.
+    """
     name, place = job["name"], job["namespace"]
     printer = LinePrinter(ReportFormat.TEXT, with_prefix=True)
     try:

@@ -243,11 +243,11 @@ def clean(
 
 
 def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, privileged: bool) -> LoadedPipeline:
-    """Check what a pipeline may do on this machine. Return the pipeline, with `root` as its pipeline root if it is set.
+    """Check what a pipeline may do on this machine. Return the pipeline; its root is `root`, unless `root` is "".
 
     A file of Kubeflow Pipelines may come from another author. So the function raises CliError if the outputs are
-    outside of the current folder, or if the containers need more access to this machine, unless the user's options
-    allow this. A pipeline in Python is a program of the user, so it is not checked.
+    outside of the current folder and `root` is "", or if the containers need special access to this machine and
+    `privileged` is false. A pipeline in Python is a program of the user, so it is not checked.
     """
     from tfoperator.pipeline.graph import Graph
     from tfoperator.pipeline.kfp.demands import foreign_root, privileges
@@ -287,7 +287,8 @@ def load(
 ) -> LoadedPipeline:
     """Return the pipeline from a file. If `cache` is not None, it replaces the pipeline's `enable_cache`.
 
-    Raises CliError, ComponentError.
+    With `blank_is_left_out`, an optional parameter with an empty text counts as omitted. `hint` is the hint if the file
+    can't be opened. Raises CliError, ComponentError.
     """
     from tfoperator.pipeline.pipeline_file import load_pipeline_file
 

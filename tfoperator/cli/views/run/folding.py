@@ -1,6 +1,6 @@
-"""Folds log lines that TensorFlow prints in several replicas: a single line is shown, for example as `4 replicas`.
+"""Folds log lines that several replicas print: a line is shown once, and its prefix is, for example, `4 replicas`.
 
-No I/O.
+This concerns only the lines that TensorFlow itself prints. No I/O.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class Folding:
         self._waiting: dict[str, _Waiting] = {}
 
     def holds(self, prefix: str, text: str, now: float) -> bool:
-        """Hold back a line that TensorFlow itself has printed.
+        """Hold back the line `text` of the replica `prefix` if TensorFlow itself has printed the line.
 
-        Return True if the line is held back: the caller must not show it now.
+        Return True if the line is held back: the caller must not show it now. A replica's line is not held back if the
+        same line of this replica is already held back, or if the line begins a message of several lines.
         """
         if text[:1] not in "IWT2" or not _OWN_LINE.match(text) or _BEGINS_MESSAGE.search(text):
             return False

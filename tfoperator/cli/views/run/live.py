@@ -111,7 +111,8 @@ class LiveView(View):
     def _detail(self, uid: str, row: ReplicaRow, url: str) -> Text:
         """Return the last cell of a replica's row.
 
-        The cell contains the time until the replica is killed, or else its progress bar, its problem, or its URL.
+        The cell contains the first of these texts that exists: the time until the replica is killed, the progress bar
+        of a running replica, the replica's problem, the replica's URL.
         """
         if countdown := self.countdown(uid):
             return Text(countdown, style="yellow")

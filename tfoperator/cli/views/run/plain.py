@@ -43,7 +43,7 @@ class PlainView(View):
             self.say(name, f"progress: {progress_text(now, datetime.now(UTC))}")
 
     def tick(self) -> None:
-        """Print progress bars at intervals; the last state of a bar is printed as a normal line."""
+        """Print held lines, each progress bar at intervals, and the countdown of replicas that are being stopped."""
         super().tick()
         self.show_bars(time.monotonic())
         self.show_countdown(time.monotonic())
@@ -61,7 +61,7 @@ class PlainView(View):
             self.say("tfoperator", f"{names_in_short(names)} still running, {self.countdown(last)}")
 
     def show_bars(self, now: float) -> None:
-        """Show each progress bar that exists at this time (in seconds), unless it was shown a short time ago."""
+        """Show each progress bar `_BAR_EVERY` seconds after it appeared, and then again at this interval."""
         for place in [place for place in self._bar_due if place not in self._bars]:
             del self._bar_due[place]
         for place, bar in self._bars.items():

@@ -89,7 +89,7 @@ class View(RunListener, ABC):
             self.progressed(name, before, job.status.progress)
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
-        """Show a new progress report of a job. Here, do nothing: the live view draws a progress bar instead."""
+        """Show a new progress report of a job. This class shows nothing, because the live view draws progress bars."""
 
     def _say_where_its_tensorboard_is(self, job: TFJob) -> None:
         shown, tensorboard = self._tensorboards.get(job.metadata.uid), job.status.tensor_board
@@ -187,7 +187,10 @@ class View(RunListener, ABC):
         return next((bar for container, bar in self._bars.items() if container[:2] == place), "")
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """Show why the run stops the remaining replicas: Ctrl-C or the time limit. For other outcomes, show nothing."""
+        """Show all lines that were held back, and then why the run stops the remaining replicas.
+
+        A reason is shown only for Ctrl-C and for the time limit.
+        """
         for chunk in self._early:
             self._names.setdefault((chunk.namespace, chunk.pod), chunk.pod)
         self._show_early()

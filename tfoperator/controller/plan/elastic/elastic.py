@@ -45,12 +45,12 @@ from tfoperator.controller.pods.probes import made_for
 from tfoperator.kube.views.objects import Pod
 
 _ANSWER_TIME = 30.0
-"""If one probe has a node, the operator waits for the scheduler's answer to another probe for at most this number of
-seconds.
+"""If one probe has a node, the operator waits for the scheduler's answers to the other probes, but for at most this
+number of seconds. A probe is a pod that tests whether there is room for another worker.
 """
 
 _MAX_REASON = 240
-"""The maximum number of characters of another program's message in the reason of a change."""
+"""The maximum number of characters that the reason of a change copies from a message of the scheduler or Kubernetes."""
 
 _ON_THE_WAY = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
 _NO_ROOM = (ReasonKind.UNSCHEDULABLE, ReasonKind.QUOTA)

@@ -115,7 +115,7 @@ def remove_probes(facts: Facts, kept: Container[str] = ()) -> Iterator[Want]:
 
 
 def restarting_for_size(facts: Facts, size: Size) -> Iterator[Want]:
-    """Set the condition Restarting if all replicas restart because the number of workers changes."""
+    """Set the condition Restarting: all replicas restart, because the number of workers changes."""
     yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESIZED, _change_text(facts, size))
 
 

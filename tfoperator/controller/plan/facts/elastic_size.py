@@ -38,51 +38,73 @@ A time further in the future is replaced by the present time.
 class Room(msgspec.Struct, frozen=True):
     """Whether there is room for a job's pods, according to schedulers and the API server.
 
-    `lacking` is the number of replicas without room, and `why` is the reason of the first of them. `is_placed`: each
-    replica has a node, or has ended. `is_complete`: each replica runs, and none has ended. `found` is the number of
-    probes that have a node. `is_answered` means that each probe has an answer, or has waited long enough.
+    A probe is a pod that tests whether there is room for another worker.
     """
 
     lacking: int = 0
+    """The number of replicas without room."""
+
     why: str = ""
+    """The reason for the first replica without room whose reason is known."""
+
     is_placed: bool = False
+    """Whether each replica has a node, or has ended."""
+
     is_complete: bool = False
+    """Whether all replicas run now."""
+
     found: int = 0
+    """The number of probes that have a node."""
+
     is_answered: bool = False
+    """Whether a scheduler has answered each probe, or the probe has waited long enough."""
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """The numbers of workers that the owner of a job and its queue allow.
-
-    `wanted` is the number in the spec. `admitted` is the number that the job's queue has admitted, at most `wanted`; it
-    is `wanted` without a queue. `quota` is the number of workers for which the job has quota now: the job does not grow
-    beyond this number.
-    """
+    """The numbers of workers that the owner of a job and the job's queue allow. Without a queue, they are equal."""
 
     wanted: int
+    """The number in the spec."""
+
     admitted: int
+    """The number that the queue has admitted, at most `wanted`."""
+
     quota: int
+    """The number of workers for which the job has quota now. The job does not grow beyond this number."""
 
 
 class Size(msgspec.Struct, frozen=True):
-    """The number of workers of an elastic job: it is now `workers`, and was `before`.
-
-    `record` is the state that the status must record. `probes` is the number of additional workers for which the
-    operator tests whether there is room. `is_new`: the status has recorded no number yet. `kept` has the UIDs of the
-    probes that are not deleted. `has_pods`: pods of the earlier number exist, so a change restarts them. `least` is the
-    least number of workers.
-    """
+    """The number of workers of an elastic job."""
 
     workers: int
+    """The number from now on."""
+
     before: int
+    """The number until now."""
+
     wanted: int
+    """The number in the spec."""
+
     least: int
+    """The least number with which the job trains."""
+
     record: ElasticStatus
+    """The state that the status must record."""
+
     probes: int = 0
+    """The number of additional workers for which the operator tests with probes (pods) whether there is room."""
+
     look_again: float | None = None
+    """The number of seconds after which the number may change without an event; None if it can't."""
+
     is_new: bool = False
+    """Whether the status has recorded no number yet."""
+
     kept: frozenset[str] = frozenset()
+    """The UIDs of the probes that are not deleted."""
+
     has_pods: bool = False
+    """Whether pods of the earlier number exist. A change of the number restarts these pods."""
 
     @property
     def changes(self) -> bool:

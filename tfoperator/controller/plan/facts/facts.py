@@ -1,4 +1,4 @@
-"""The facts about a job that has not ended, for one plan: the observed state, and the facts that follow only from it.
+"""The facts about a job for one plan: the observed state, and the facts that follow only from this state.
 
 Pure. `look` (look.py) makes them. Rules read them, and never change them.
 """
@@ -67,20 +67,21 @@ GOES_ON = Verdict(Stage.ACTIVE)
 
 
 class Gang(msgspec.Struct, frozen=True):
-    """The facts about the gang of an active job, and about its PodGroup.
-
-    `wanted` is the spec that the PodGroup should have; it is None while the PodGroup is being deleted. `may_create`:
-    the job's objects may be created now. `waits` is the common reason why the job's pods wait: empty if the reason is
-    unknown, and None if the pods don't wait. `is_stuck` means that a scheduler has found no room, which is reported in
-    an event.
-    """
+    """The facts about the gang of an active job, and about its PodGroup."""
 
     scheduler: GangScheduler
     manifests: ReplicaManifests
     wanted: PodGroupSpec | None
+    """The spec that the PodGroup should have; None while the PodGroup is being deleted."""
+
     may_create: bool
+    """Whether the job's objects may be created now."""
+
     waits: str | None
+    """The common reason why the job's pods wait: "" if the reason is unknown, None if the pods don't wait."""
+
     is_stuck: bool
+    """Whether a scheduler has found no room. An event reports this."""
 
 
 class TensorBoardObjects(msgspec.Struct, frozen=True):
@@ -102,21 +103,23 @@ class DataServiceState(Enum):
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
-    """A member of a data service.
-
-    `restarts` is its number of restarts now, and `recorded` the number in the job's status. `wait` is the number of
-    seconds until a failed pod's restart. `is_started` means that the member has run, so the absence of its pod would be
-    a loss.
-    """
+    """A member of a data service: the dispatcher or a worker of the service."""
 
     member: DataServiceMember
     pod: Pod | None
     state: DataServiceState
     restarts: int
+    """The number of restarts of the member now."""
+
     recorded: int
+    """The number of restarts of the member in the job's status."""
+
     is_started: bool = False
+    """Whether the member has run, so that the absence of its pod would be a loss."""
+
     ready: bool = False
     wait: float = 0.0
+    """The number of seconds until a failed pod is restarted."""
 
 
 class DataServiceFacts(msgspec.Struct, frozen=True):
@@ -131,43 +134,66 @@ class Facts(msgspec.Struct, frozen=True):
 
     If the job had ended before, or if its spec can't be used, then besides the verdict only `observed`, `now`,
     `options`, `conditions`, `tensorboard` and `problems` are known.
-
-    `start` is the time at which the job (last) started to run, and `resumed` means that it starts again with this plan.
-    If a deadline is over, the job waits `left_for_stacks` seconds for stacks before it ends. The status must record
-    `node_failures` and `backoff`. New pods of replicas that were evicted or deleted again and again are delayed for
-    `held` seconds. `absent` has the names of missing pods, and of pods that may have been replaced: these pods must be
-    looked up, because a cache may be stale. The `groups` already have the changes that follow from the `verdict`. For a
-    suspended job, `running_on` has the number of replicas by type that still run because they can't be stopped yet.
-    `conditions` are the job's conditions. `tensorboard` is None if there is nothing to do for a TensorBoard: the job
-    has no TensorBoard and requests none, or its spec is invalid. `data_service` is None if the job has no data service
-    and requests none, if its spec is invalid, or if it had ended before. `gang` is None where the job's pods are not
-    scheduled as a gang, or the job is not active. `size` is None unless the job has an `elasticPolicy` and is not
-    suspended. If there is a `size`, the job's spec has the current number of workers. `problems` are the reasons why
-    the job's spec can't be used.
     """
 
     observed: Observed
+    """The observed state. If there is a `size`, the job's spec in it has the current number of workers."""
+
     now: datetime
     options: PlanOptions
     groups: tuple[ReplicaGroup, ...] = ()
+    """The replicas by type, with the changes that follow from the `verdict`."""
+
     suspended: bool = False
+    """Whether the job is suspended, or pods from before the end of the suspension still exist."""
+
     resumed: bool = False
+    """Whether the job starts again with this plan, after a suspension."""
+
     start: datetime | None = None
+    """The time at which the job last started to run."""
+
     conditions: tuple[JobCondition, ...] = ()
+    """The conditions of the job in its status."""
+
     stall: Stall = NOT_WATCHED
     restart: JobRestart = JobRestart(0)
     left_for_stacks: float | None = None
+    """The number of seconds for which a job whose deadline is over still waits for stacks before it ends."""
+
     node_failures: Mapping[str, int] = {}
+    """The number of failures in a row of each replica on a node, by keys such as `worker-1/node`, for the status."""
+
     backoff: DisruptionBackoff | None = None
+    """The last disruptions in a row, for the status."""
+
     held: float = 0.0
+    """The number of seconds for which new pods are delayed whose replicas were evicted or deleted again and again."""
+
     absent: tuple[str, ...] = ()
+    """The names of missing pods, and of pods that may have been replaced.
+
+    These pods must be looked up before the plan is executed, because a cache may be stale.
+    """
+
     verdict: Verdict = GOES_ON
     running_on: Mapping[ReplicaType, int] = {}
+    """The number of replicas of a suspended job that still run, by type, because they can't be stopped yet."""
+
     gang: Gang | None = None
+    """The gang of an active job; None if the job's pods are not scheduled as a gang."""
+
     size: Size | None = None
+    """The number of workers; None for a job that has no `elasticPolicy` or is suspended."""
+
     tensorboard: TensorBoardObjects | None = None
+    """The objects of the TensorBoard; None if the spec is invalid, or the job has no TensorBoard and requests none."""
+
     data_service: DataServiceFacts | None = None
+    """The data service; None if the spec is invalid, the job had ended before, or has and requests no data service."""
+
     problems: tuple[str, ...] = ()
+    """The reasons why the job's spec can't be used."""
 
     @property
     def job(self) -> TFJob:
@@ -193,10 +219,10 @@ class Facts(msgspec.Struct, frozen=True):
 
     @property
     def shared_restarts(self) -> int:
-        """How many of the `failures_of_replicas` do not count for `backoffLimit`: an earlier restart has their cause.
+        """How many of the `failures_of_replicas` have the same cause as an earlier restart.
 
-        For `backoffLimit`, restarts with the same cause count as a single failure: if eight workers restart for one
-        cause, the first restart counts, and the other seven are shared restarts.
+        For `backoffLimit`, restarts with the same cause count as a single failure. If eight workers restart for one
+        cause, the first restart counts, and the other seven (the shared restarts) do not count.
         """
         shared = max(self.job.status.shared_restarts, 0) + sum(group.shared for group in self.groups)
         return min(shared, self.failures_of_replicas) if shared else 0

@@ -20,7 +20,7 @@ from tfoperator.cli.commands.validate import CheckedObject, judged, validation_r
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 
 _SOURCE = "manifest"
-"""The name of the manifest in the places of problems, for example `manifest:12` for line 12."""
+"""The name of the manifest in messages about a problem, for example `manifest:12` for a problem in line 12."""
 
 
 def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answers.Validation:
@@ -32,9 +32,9 @@ def validate_manifest(_: Scope, asked: arguments.Validate, step: Step) -> answer
 
 
 def findings_of(text: str) -> tuple[list[CheckedObject], list[ManifestError]]:
-    """Return the findings about the objects of a manifest.
+    """Return the objects of a manifest with their problems, and the errors of the whole manifest.
 
-    The second list contains an error if the manifest can't be read, or has no TFJob.
+    There is at most one error: that the manifest can't be read (the first list is then empty), or has no TFJob.
     """
     try:
         findings = [judged(manifest) for manifest in parse_manifests(text, _SOURCE)]
@@ -60,7 +60,11 @@ def convert_manifest(_: Scope, asked: arguments.WithManifest, step: Step) -> ans
 
 
 def migrate(scope: Scope, asked: arguments.Migrate, step: Step) -> answers.Migration:
-    """Return the changes for TFJobs, in a manifest or in the cluster, if tfoperator replaces the Go operator."""
+    """Return the changes for TFJobs if tfoperator replaces the Go operator.
+
+    If the call contains a manifest, these are the TFJobs in the manifest. Without a manifest, these are the TFJobs in
+    the cluster.
+    """
     if asked.manifest is not None:
         step("reading the manifest")
         subjects = subjects_of_manifests(parse_manifests(asked.manifest, _SOURCE), _SOURCE)
@@ -91,7 +95,8 @@ def explain_field(_: Scope, asked: arguments.ExplainField, step: Step) -> answer
 def field_meaning(path: str) -> answers.FieldMeaning:
     """Return the meaning of the field at a path, for example `spec.tfReplicaSpecs.Worker.replicas`.
 
-    The index of a list may be left out, or be `[*]`: `containers.image` or `containers[*].image`. Raises CliError.
+    The index of a list may be left out, or be `[*]`: `containers.image` or `containers[*].image`. Raises
+    CliError if the field does not exist.
     """
     names = [name for name in _ITEM.sub(".*", path).split(".") if name]
     names = names[1:] if names[:1] in (["tfjob"], ["TFJob"]) else names

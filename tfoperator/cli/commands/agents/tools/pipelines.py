@@ -26,7 +26,10 @@ def pipeline_runs(scope: Scope, asked: arguments.PipelineRunsAsked, step: Step) 
 
 
 def lineage(scope: Scope, asked: arguments.LineageAsked, step: Step) -> answers.LineageAnswer:
-    """Return the artifacts from which an artifact was made, or the artifacts that were made from this artifact."""
+    """Return the artifacts from which an artifact was made.
+
+    If `asked.downstream` is true, return the artifacts that were made from this artifact instead.
+    """
     step("reading the records of pipelines")
     with opened(scope.pipelines) as (_, store):
         from tfoperator.cli.views.pipelines import lineage_report

@@ -24,14 +24,14 @@ _START_SECONDS = 20.0
 """The number of seconds within which a run must begin or be refused. Usually this takes at most two seconds."""
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 40.0
-"""The number of seconds within which an interrupted run must end: the default grace period of pods is 30 s."""
+"""The number of seconds after which an interrupted run is killed. The default grace period of pods is 30 s."""
 _MAX_MESSAGE = 4000
 
 
 def run_command(path: Path, asked: Run) -> list[str]:
     """Return the arguments of `tfoperator` that run the file, for example `run train.py --workers 2`.
 
-    Raises CliError if the call sets numbers of replicas or arguments for a manifest: only a program can have them.
+    Raises CliError if the file is a manifest and `asked` sets numbers of replicas or arguments.
     """
     words = ["run", str(path)]
     of_program = [
@@ -48,7 +48,7 @@ def run_command(path: Path, asked: Run) -> list[str]:
 
 
 class StartedRuns:
-    """The processes of `tfoperator run` that this server has started. Thread-safe."""
+    """The processes of `tfoperator run` that this MCP server has started. Thread-safe."""
 
     def __init__(self) -> None:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -96,14 +96,14 @@ class StartedRuns:
     def stop(self, name: str) -> None:
         """Send SIGINT to a run and return at once. The run then stops its processes within their grace period.
 
-        Raises CliError.
+        Raises CliError if this MCP server has not started the run, or if the run has ended.
         """
         self.check(name)
         with self._lock:
             self._processes[name].send_signal(signal.SIGINT)
 
     def stop_all(self) -> None:
-        """Send SIGINT to every run that has not ended, and wait until they end."""
+        """Send SIGINT to every run that has not ended, and wait until all have ended. Kill a run after 40 s."""
         with self._lock:
             running = [process for process in self._processes.values() if process.poll() is None]
         for process in running:

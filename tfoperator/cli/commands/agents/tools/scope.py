@@ -1,4 +1,4 @@
-"""The cluster and the files that tools may use: the user named them when the MCP server started."""
+"""The cluster and the files that tools may use. The user chose this cluster and these files at the server's start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JobOf(msgspec.Struct, frozen=True):
 
 
 class Scope:
-    """The cluster, the folder of runs (the current directory), the pipelines and the files that one server may use.
+    """The cluster, the folder of runs (the current directory), the pipelines and the files that tools may use.
 
     Thread-safe. If `cluster.namespace` is set, tools can't read or change the cluster's other namespaces. `files` maps
     each FILE argument, as the user typed it, to its absolute path. Only these files may be run or submitted.

@@ -14,12 +14,7 @@ from tfoperator.cli.commands.agents.tools.scope import Scope, Step
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool. `changes` means that the tool changes a job, and `destroys` that the tool may delete data or pods.
-
-    `again` means that a second call with the same arguments changes nothing more. `own_texts` are the members of the
-    answer that contain only text from the call's arguments or from tfoperator. The server does not mask secrets in
-    these texts.
-    """
+    """One tool of the MCP server."""
 
     name: str
     title: str
@@ -28,9 +23,19 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     answer: type[answers.ToolAnswer]
     call: Callable[[Scope, Any, Step], answers.ToolAnswer]
     changes: bool = False
+    """Whether the tool changes a job."""
+
     destroys: bool = False
+    """Whether the tool may delete data or pods."""
+
     again: bool = True
+    """Whether a second call with the same arguments changes nothing more (MCP's idempotent hint)."""
+
     own_texts: tuple[str, ...] = ()
+    """The members of the answer that contain only text from the call's arguments or from tfoperator.
+
+    The server does not mask secrets in these texts.
+    """
 
 
 READING = (
