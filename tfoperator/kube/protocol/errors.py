@@ -130,7 +130,7 @@ class ApiError(KubeError):
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
-        """The causes; a 422 has a cause for each invalid field."""
+        """The causes in the Status. A 422 has a cause for each invalid field."""
         return self.status.details.causes if self.status.details else ()
 
 
@@ -197,9 +197,9 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def error_from_status(status: Status, context: str = "", retry_after: float | None = None) -> ApiError:
-    """Return the error for a Status. The class of the error depends on `code`, for example 404: NotFoundError.
+    """Return the error for a Status. The class depends on `status.code`, for example NotFoundError for 404.
 
-    For 409 the class also depends on `reason`.
+    For 409 the class also depends on `status.reason`. The details of the Status replace a missing `retry_after`.
     """
     kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
     if status.code == 409 and status.reason == "AlreadyExists":

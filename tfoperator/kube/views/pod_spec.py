@@ -51,7 +51,7 @@ class FieldRef(msgspec.Struct, frozen=True, rename="camel"):
 class ResourceRef(msgspec.Struct, frozen=True, rename="camel"):
     """A limit or request of a container, for example `limits.cpu`, in units of the divisor.
 
-    By default this is the container that has the variable.
+    An empty `container_name` means the container that has the environment variable.
     """
 
     container_name: str = ""
@@ -146,7 +146,7 @@ class ExitCodes(msgspec.Struct, frozen=True):
 
 
 class RestartRule(msgspec.Struct, frozen=True, rename="camel"):
-    """An action that follows certain exit codes of a container: `Restart`."""
+    """The exit codes after which a container restarts. `action` is `Restart`."""
 
     action: str = ""
     exit_codes: ExitCodes | None = None

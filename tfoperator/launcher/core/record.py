@@ -63,8 +63,8 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
     `run` is the random part in the names of its containers, pods or TFJobs. `attempt` counts from 1. `name` and `uid`
     identify the object of the current attempt. `kind` is the launcher's name, such as `docker`, and `place` has, for
-    example, the namespace of the pod. With both, another process can stop the container of a dead launcher
-    (`launcher.platforms.stopping`).
+    example, the namespace of the pod. With `kind` and `place`, another process can stop the container of a dead
+    launcher (`launcher.platforms.stopping`).
     """
 
     component: str
@@ -231,16 +231,17 @@ class WorkDirectory:
             path.unlink(missing_ok=True)
 
     def log_position(self, name: str = "") -> str:
-        """Return the time stamp of the last forwarded line of a log, or "" if no line was forwarded."""
+        """Return the time stamp of the last forwarded line of the log `name`, or "" if no line was forwarded."""
         try:
             return (self._logs / f"{_LOG_POSITION}{name}").read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
     def keep_log_position(self, position: str, name: str = "") -> None:
-        """Store the time stamp of the last forwarded line of a log. Any thread may call this method.
+        """Store `position`, the time stamp of the last forwarded line of the log `name`.
 
-        Errors are ignored: if a position is lost, the next launcher forwards some lines again.
+        Any thread may call this method. Errors are ignored: if a position is lost, the next launcher forwards some
+        lines again.
         """
         with contextlib.suppress(OSError):
             make_folders(self._logs)

@@ -118,7 +118,7 @@ def read_events(client: DockerClient, container: Container) -> Iterator[Containe
 
 
 def connect_log(container: Container, since: str) -> LogConnection:
-    """Follow a container's log from the time stamp `since` on, or from its beginning. The lines have time stamps.
+    """Follow a container's log from the time stamp `since` ("": from the beginning). The lines have time stamps.
 
     Raises NoLog if the container does not exist, and LogCut for any other error.
     """

@@ -55,7 +55,7 @@ class DockerPlatformConfig(PlatformConfig):
         return copy.deepcopy(self._run_kwargs)
 
     def with_volume(self, path: str) -> Self:
-        """Return the config with a mount of the directory `path` of the engine's machine at the same path.
+        """Return a config that mounts the directory `path` of the engine's machine at the same path in the container.
 
         If the config already mounts something at this path, nothing changes.
         """
