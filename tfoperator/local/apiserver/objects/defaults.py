@@ -197,7 +197,10 @@ def _qos_class(spec: Json) -> str:
 
 
 def default_service(service: Json, rng: random.Random) -> None:
-    """Set the defaults of a service. A service that isn't headless gets an address that belongs to no host."""
+    """Set the defaults of a service. The `clusterIP` is an address that belongs to no host.
+
+    A headless service, or a service of type ExternalName, gets no address.
+    """
     spec = service["spec"]
     _set(spec, "type", "ClusterIP")
     _set(spec, "sessionAffinity", "None")
