@@ -126,7 +126,7 @@ class HttpVerbs(ApiClient):
         return self._parallelism
 
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
-        """Make the requests of each chain one by one, up to the chain's first failure. The chains run concurrently."""
+        """Make the requests of each chain in order, up to the chain's first failure. The chains run concurrently."""
         calls = [[call_of(request) for request in chain] for chain in chains]
         if len(calls) == 1:
             # The most frequent case: it needs no thread switch.

@@ -143,7 +143,8 @@ def _merge_list(current: list[Any], patch: list[Any], keys: _Keys, path: str, *,
 def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str) -> tuple[list[_Dict], list[_Dict]]:
     """Apply the items of the patch that are directives, for example `{"$patch": "delete", "name": "a"}`.
 
-    Return the rest of `current` and of `patch`.
+    Return the list after these directives, and the items of the patch that are still to merge. With the directive
+    `replace`, the plain items of the patch become the list, and the second list is empty.
     """
     replaced = False
     plain: list[_Dict] = []

@@ -57,7 +57,7 @@ class NoClusterConfigured(ConfigError):
 class TransportError(KubeError):
     """The response is missing or incomplete: the connection was reset, timed out, or TLS failed.
 
-    It is unknown whether the server acted.
+    Except for `ConnectionRefused`, it is unknown whether the server acted.
     """
 
 
@@ -239,10 +239,10 @@ def is_unavailable_version(error: BaseException) -> bool:
     """Return whether the error means that the server can't serve the requested resourceVersion.
 
     The version may be too old, or unknown to the server. A server that lags behind etcd does not know a new version
-    yet. After a restore of etcd from a backup, the server may never reach the version. In this case the server responds
-    with 504 (Timeout). Since Kubernetes 1.18.6 a cause of the Status has the reason `ResourceVersionTooLarge`. From
-    1.17 on, the cause has only the message `Too large resource version`. Before 1.17, this is the message of the Status
-    itself.
+    yet. After a restore of etcd from a backup, the server may never reach the version. For an unknown version, the
+    server responds with 504 (Timeout). Since Kubernetes 1.18.6 a cause of the Status has the reason
+    `ResourceVersionTooLarge`. From 1.17 on, the cause has only the message `Too large resource version`. Before 1.17,
+    this is the message of the Status itself.
     """
     if is_expired(error) or not isinstance(error, ApiError):
         return is_expired(error)

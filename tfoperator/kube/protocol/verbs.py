@@ -229,7 +229,7 @@ class ApiClient(ABC):
 
     @abstractmethod
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
-        """Make the requests of each chain one by one, up to the chain's first failure. The chains run concurrently.
+        """Make the requests of each chain in order, up to the chain's first failure. The chains run concurrently.
 
         Return for each chain the results of its requests. The last result may be a KubeError: this method raises none.
         A chain has at least one request. If there is only one chain, the caller's own thread sends it.

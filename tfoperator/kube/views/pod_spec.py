@@ -119,7 +119,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
-    """The user as which a container runs, and its privileges. Only pods have `fs_group` and `supplemental_groups`."""
+    """The user and the privileges with which a container runs. Only pods have `fs_group` and `supplemental_groups`."""
 
     run_as_user: int | None = None
     run_as_group: int | None = None

@@ -218,7 +218,7 @@ class Launch:
 class Backend(Protocol):
     """The operations of a platform (Docker, pods, TFJobs) for one launch. Only one thread may use it.
 
-    `name` is the name of the attempt's container, pod or TFJob, which the methods call the container.
+    In the methods' docstrings, a container can also be a pod or a TFJob. `name` is the name of an attempt's container.
     """
 
     def create(self, name: str) -> str:

@@ -26,8 +26,8 @@ from tfoperator.launcher.core.errors import ComponentError, PlatformConfigError
 Json = dict[str, Any]
 
 TMP_PATH = "tmp_path"
-"""The name of an execution property (a parameter) that the launcher itself sets. Its value is the path of a directory.
-The container may write output.json into this directory.
+"""The name of an execution property (a parameter) that the launcher itself sets. Its value is the path of a directory,
+or a URL in an object store. The container may write output.json there.
 """
 
 DEFAULT = "default"

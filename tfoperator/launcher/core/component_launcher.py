@@ -159,7 +159,7 @@ class BaseComponentLauncher(abc.ABC):
 
     @property
     def record(self) -> LaunchRecord:
-        """The progress of the launch, as recorded. The record exists only while the component is launched."""
+        """The progress of the launch, as recorded. Use it only after `launch` has read or created the record."""
         assert self._record is not None
         return self._record
 

@@ -35,8 +35,8 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     """A number of attempts, including the first attempt, and the waits between them in seconds.
 
     The wait after attempt n is `initial * factor**(n-1)`, but at most `maximum`. The wait is then shortened by a random
-    share between 0 and `jitter`. If a server requests a longer wait with the header Retry-After, this wait is used, but
-    at most `longest_retry_after`.
+    fraction between 0 and `jitter`. If a server requests a longer wait with the header Retry-After, this wait is used,
+    but at most `longest_retry_after`.
     """
 
     attempts: int = 3

@@ -146,6 +146,8 @@ def read_output(
 ) -> Output | MalformedOutput | None:
     """Return a component's output.json: the file if it exists, else `end.output`. Raises OSError.
 
+    Return MalformedOutput for an invalid document, and None if the program has written no document and no outputs.
+
     `planned` has the component's outputs. After a success, outputs that are planned at a URL of an object store, but
     are files below `tmp_path`, are uploaded to their planned URLs, and the result contains these URLs. Such a file is
     named in output.json, or is at `tmp_path/outputs/NAME` for the output NAME.

@@ -231,17 +231,19 @@ class WorkDirectory:
             path.unlink(missing_ok=True)
 
     def log_position(self, name: str = "") -> str:
-        """Return the time stamp of the last forwarded line of the log `name`, or "" if no line was forwarded."""
+        """Return the position up to which the log `name` was forwarded, or "" if no line was forwarded.
+
+        The position is the time stamp of the last line, or a number of bytes for the log of a process.
+        """
         try:
             return (self._logs / f"{_LOG_POSITION}{name}").read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
     def keep_log_position(self, position: str, name: str = "") -> None:
-        """Store `position`, the time stamp of the last forwarded line of the log `name`.
+        """Store the position up to which the log `name` was forwarded. Any thread may call this method.
 
-        Any thread may call this method. Errors are ignored: if a position is lost, the next launcher forwards some
-        lines again.
+        Errors are ignored: if a position is lost, the next launcher forwards some lines again.
         """
         with contextlib.suppress(OSError):
             make_folders(self._logs)

@@ -92,8 +92,8 @@ def _cut(line: str) -> list[str]:
 class _Switch:
     """Replaces `sys.stdout` or `sys.stderr` while classes run.
 
-    Text of a class goes to the lines of this class. The original stream gets all other text, and handles all other
-    attributes.
+    Text that a class prints goes to the `_Lines` of this class. The original stream gets all other text, and handles
+    all other attributes.
     """
 
     def __init__(self, name: str, stream: TextIO) -> None:

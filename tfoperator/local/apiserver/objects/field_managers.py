@@ -165,7 +165,10 @@ def _name(owner: Owner, resource: ResourceType) -> str:
 
 
 def _merge(current: Any, wanted: Any, dotted: str, layout: Layout) -> Any:
-    """Return `current` with all fields of `wanted`. `current` is changed in place if possible."""
+    """Return `current` with all fields of `wanted`, and without fields that are null in `wanted`.
+
+    `dotted` is the path of both values in their objects. `current` is changed in place if possible.
+    """
     if isinstance(current, dict) and isinstance(wanted, dict) and dotted not in layout.atomic:
         for name, value in wanted.items():
             if value is None:
