@@ -204,7 +204,7 @@ class HttpVerbs(ApiClient):
     def list_watch(
         self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
     ) -> ListWatch[T]:
-        """Return a ListWatch for a reflector. It serves one selection of a resource.
+        """Return a ListWatch, with which a reflector lists and watches the objects of `selection`.
 
         The ListWatch has its own connections. Its `cancel()` closes these connections, and does not affect other
         requests.

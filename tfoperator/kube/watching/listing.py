@@ -1,4 +1,4 @@
-"""Reads the whole list of one selection in pages. The pages limit the size of each response.
+"""Lists all objects of a selection in pages. The pages limit the size of each response.
 
 All pages of a snapshot have the version of the first page, and a watch can continue from this version. A watch from an
 older version would repeat events. A watch from a version newer than the data would miss events. A continue token

@@ -167,7 +167,10 @@ class Mailbox:
 
 
 class NeverStarted(PermanentFailure):
-    """The container did not start in time, for example because its image can't be pulled. The launcher removes it."""
+    """The container did not start in time, for example because its image can't be pulled.
+
+    The launcher removes the container.
+    """
 
 
 @dataclass(frozen=True)

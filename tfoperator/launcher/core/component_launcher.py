@@ -91,7 +91,7 @@ class BaseComponentLauncher(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether this launcher accepts a component with this executor and this platform config or None."""
+        """Return whether this launcher accepts a component with this executor and this config (None: no config)."""
 
     @abc.abstractmethod
     def _run_executor(

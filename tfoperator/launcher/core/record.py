@@ -195,9 +195,10 @@ class WorkDirectory:
     def to_go_on(self, component: str, fingerprint: str, *, resume: bool) -> LaunchRecord | None:
         """Return the record of the launch to resume, or None to start a new launch.
 
-        Raises WorkDirectoryError if the record belongs to another component, or has another `fingerprint` (a hash of
-        container, config, inputs and parameters). Without `resume`, an existing record is removed, but if its container
-        may still run, WorkDirectoryError is raised. Raises AlreadyFailed if the launch has failed permanently.
+        Without `resume`, an existing record is removed, but if its container may still run, WorkDirectoryError is
+        raised. With `resume`, WorkDirectoryError is raised if the record belongs to another component, or has another
+        `fingerprint` (a hash of container, config, inputs and parameters), and AlreadyFailed if the launch has failed
+        permanently. A cancelled launch begins again with new names.
         """
         record = self.load()
         if record is None:

@@ -2,7 +2,7 @@
 
 Several classes may run at the same time, in different threads. Each class needs its own log. So while a class runs,
 `sys.stdout` and `sys.stderr` are replaced by objects that read a context variable. The variable is set in the class's
-thread, in its coroutines, and in threads that were started with a copy of its context. Text that is printed while the
+thread, in its coroutines, and in threads that were started with a copy of its context. Text from code for which the
 variable is set goes to the class's log, line by line. All other text goes to the original streams, for example the text
 from threads that the class has started without its context.
 """

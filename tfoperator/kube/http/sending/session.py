@@ -131,7 +131,7 @@ class Session:
         return exchange
 
     def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
-        """Return the response of an exchange that took this number of seconds.
+        """Return the response to a call that `begin` has sent. `seconds` is the duration of the exchange.
 
         Raises ApiError if the status is not 2xx.
         """

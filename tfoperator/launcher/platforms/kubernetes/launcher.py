@@ -153,7 +153,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
     def check(self) -> None:
         """Run the checks of every launcher. Also raise PlatformConfigError if no cluster is configured.
 
-        A kubeconfig configures a cluster, or the pod in which this process runs.
+        The cluster comes from a kubeconfig, or from the pod in which this process runs.
         """
         super().check()
         try:

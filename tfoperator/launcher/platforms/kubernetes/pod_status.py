@@ -102,8 +102,9 @@ may recover, or a user may create a missing Secret.
 
 _MESSAGE_BYTES = 4096
 _POD_MESSAGE_BYTES = 12 * 1024
-"""The maximum sizes of the termination messages of a container and of all containers of a pod. They are the kubelet's
-constants MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength.
+"""`_MESSAGE_BYTES` is the maximum size of the termination message of a container, and `_POD_MESSAGE_BYTES` is the
+maximum for all containers of a pod together. In the kubelet, these constants are MaxContainerTerminationMessageLength
+and MaxPodTerminationMessageLogLength.
 """
 
 _BY_KUBELET = "TerminationByKubelet"
