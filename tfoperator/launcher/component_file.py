@@ -82,7 +82,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 class ComponentFile(msgspec.Struct, frozen=True):
     """The content of a component.yaml.
 
-    `inputs`, `outputs` and `parameters` have the default of each name. None means that there is no default.
+    `inputs`, `outputs` and `parameters` map each name to its default. None means that there is no default.
     """
 
     source: str
@@ -197,7 +197,7 @@ def _artifacts(
 
 
 def parameter_values(known: Mapping[str, Any], given: Mapping[str, str], problems: list[str]) -> Json:
-    """Return the values of parameters for texts from a command line (`--param NAME=TEXT`).
+    """Return the values of all parameters. `given` has the texts from a command line (`--param NAME=TEXT`).
 
     `known` has the defaults. If a default is not text and not None, the text is decoded as JSON, and must have the type
     of the default. Errors are added to `problems`.

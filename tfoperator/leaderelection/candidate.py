@@ -44,7 +44,8 @@ class Candidate:
     """Tries to become the holder of one lease.
 
     It keeps no state between attempts: the caller passes the state `seen`. So the caller can abandon an attempt that
-    hangs. The methods don't raise KubeError: a failure of the server is logged, and the caller retries.
+    hangs, and this attempt can't disturb a later attempt. The methods don't raise KubeError: a failure of the server is
+    logged, and the caller retries.
     """
 
     def __init__(self, lock: LeaseLock, *, lease_duration: float, clock: Clock) -> None:

@@ -122,11 +122,11 @@ class HttpVerbs(ApiClient):
 
     @property
     def parallelism(self) -> int:
-        """The maximum number of concurrent chains of requests, over all callers of `send`."""
+        """The maximum number of chains (see `send`) that run concurrently, over all callers of `send`."""
         return self._parallelism
 
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
-        """Make the requests of each chain, up to its first failure. The chains run concurrently."""
+        """Make the requests of each chain in order, up to the chain's first failure. The chains run concurrently."""
         calls = [[call_of(request) for request in chain] for chain in chains]
         if len(calls) == 1:
             # The most frequent case: it needs no thread switch.
@@ -184,7 +184,8 @@ class HttpVerbs(ApiClient):
     ) -> HttpWatch[T]:
         """Open a watch on its own connection.
 
-        If the options request no bookmarks, `read_deadline` does not apply: a watch without changes receives no data.
+        If the options request no bookmarks, the watch has no `read_deadline` (see `HttpVerbs`), because it receives no
+        data while nothing changes.
         """
         what = describe("watch", resource, namespace)
         target = resource.path(namespace) + watch_query(options)
@@ -203,7 +204,7 @@ class HttpVerbs(ApiClient):
     def list_watch(
         self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
     ) -> ListWatch[T]:
-        """Return a ListWatch for a reflector. It serves one selection of a resource.
+        """Return a ListWatch, with which a reflector lists and watches the objects of `selection`.
 
         The ListWatch has its own connections. Its `cancel()` closes these connections, and does not affect other
         requests.

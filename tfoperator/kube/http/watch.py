@@ -134,8 +134,9 @@ class HttpWatch(Generic[T]):
     ) -> None:
         """With a `batch_period` (seconds) the watch reads about once per period.
 
-        Each read returns all bytes that have arrived. With `begins_with_state` the watch reads the initial events at
-        once. The periods start after the bookmark that ends these events.
+        Each read returns all bytes that have arrived. `begins_with_state` means that the server first sends the
+        existing objects as ADDED events. The watch reads these events without pauses, and the periods start after the
+        bookmark that follows these events.
         """
         self._stream = stream
         self._decode = decode

@@ -143,7 +143,8 @@ def _merge_list(current: list[Any], patch: list[Any], keys: _Keys, path: str, *,
 def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str) -> tuple[list[_Dict], list[_Dict]]:
     """Apply the items of the patch that are directives, for example `{"$patch": "delete", "name": "a"}`.
 
-    Return the rest of `current` and of `patch`.
+    Return the list after these directives, and the items of the patch that are still to merge. With the directive
+    `replace`, the plain items of the patch become the list, and the second list is empty.
     """
     replaced = False
     plain: list[_Dict] = []
@@ -167,8 +168,8 @@ def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str)
 def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str, kind: type, path: str) -> list[Any]:
     """Return the items in the order that Kubernetes uses for a merged list.
 
-    Items that are only in the object, and not in the patch, keep their order. Such an item comes before an item of the
-    patch only if it already came before this item in the object (`before`).
+    `before` is the list in the object. The items in `wanted` get the order of `wanted`, and all other items keep the
+    order of `before`. One of the other items comes before an item of `wanted` only if it does so in `before`, too.
     """
     if key:
         _check_keys(merged, key, path)

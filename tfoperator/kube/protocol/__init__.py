@@ -1,4 +1,4 @@
-"""The interface for callers of an API server: verbs as protocols and values, options, errors, and when to retry.
+"""The interface of a client of an API server: the verbs, their requests and options, errors, and backoffs for retries.
 
 The package does no I/O.
 """

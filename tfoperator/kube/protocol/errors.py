@@ -57,7 +57,7 @@ class NoClusterConfigured(ConfigError):
 class TransportError(KubeError):
     """The response is missing or incomplete: the connection was reset, timed out, or TLS failed.
 
-    It is unknown whether the server acted.
+    Except for `ConnectionRefused`, it is unknown whether the server acted.
     """
 
 
@@ -130,7 +130,7 @@ class ApiError(KubeError):
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
-        """The causes; a 422 has a cause for each invalid field."""
+        """The causes in the Status. A 422 has a cause for each invalid field."""
         return self.status.details.causes if self.status.details else ()
 
 
@@ -197,9 +197,9 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def error_from_status(status: Status, context: str = "", retry_after: float | None = None) -> ApiError:
-    """Return the error for a Status. The class of the error depends on `code`, for example 404: NotFoundError.
+    """Return the error for a Status. The class depends on `status.code`, for example NotFoundError for 404.
 
-    For 409 the class also depends on `reason`.
+    For 409 the class also depends on `status.reason`. The details of the Status replace a missing `retry_after`.
     """
     kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
     if status.code == 409 and status.reason == "AlreadyExists":
@@ -239,10 +239,10 @@ def is_unavailable_version(error: BaseException) -> bool:
     """Return whether the error means that the server can't serve the requested resourceVersion.
 
     The version may be too old, or unknown to the server. A server that lags behind etcd does not know a new version
-    yet. After a restore of etcd from a backup, the server may never reach the version. In this case the server responds
-    with 504 (Timeout). Since Kubernetes 1.18.6 a cause of the Status has the reason `ResourceVersionTooLarge`. From
-    1.17 on, the cause has only the message `Too large resource version`. Before 1.17, this is the message of the Status
-    itself.
+    yet. After a restore of etcd from a backup, the server may never reach the version. For an unknown version, the
+    server responds with 504 (Timeout). Since Kubernetes 1.18.6 a cause of the Status has the reason
+    `ResourceVersionTooLarge`. From 1.17 on, the cause has only the message `Too large resource version`. Before 1.17,
+    this is the message of the Status itself.
     """
     if is_expired(error) or not isinstance(error, ApiError):
         return is_expired(error)

@@ -35,9 +35,9 @@ OUTAGE_CAP = 4.0
 
 This is shorter than client-go's 30 s, which can become 60 s by jitter. The reason: if an object changes during an
 outage, the cache must show the change within 15 s after the server is available again. The last wait may have begun
-just before that moment. With this cap, the last wait takes less than 8 s. So there is time for two more attempts while
-the server starts up (at most 1.6 + 3.2 s, since refused attempts have a separate backoff). A single attempt per watch
-every 4 to 8 s is a small load for an API server.
+just before that moment. With this cap, the last wait takes less than 8 s. So there is time for two more attempts, if
+the server refuses requests while it starts up. The waits after refused requests have a separate backoff, and the first
+two take less than 1.6 s and 3.2 s. A single attempt per watch every 4 to 8 s is a small load for an API server.
 """
 
 LONGEST_WISH = 60.0

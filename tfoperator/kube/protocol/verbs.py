@@ -225,11 +225,11 @@ class ApiClient(ABC):
     @property
     @abstractmethod
     def parallelism(self) -> int:
-        """The maximum number of concurrent chains of requests, over all callers of `send`."""
+        """The maximum number of chains (see `send`) that run concurrently, over all callers of `send`."""
 
     @abstractmethod
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
-        """Make the requests of each chain in order, up to its first failure. The chains run concurrently.
+        """Make the requests of each chain in order, up to the chain's first failure. The chains run concurrently.
 
         Return for each chain the results of its requests. The last result may be a KubeError: this method raises none.
         A chain has at least one request. If there is only one chain, the caller's own thread sends it.
@@ -301,11 +301,11 @@ class ApiClient(ABC):
     def list_watch(
         self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
     ) -> ListWatch[T]:
-        """Return a ListWatch, which lists and watches one selection of a resource for a reflector."""
+        """Return a ListWatch, with which a reflector lists and watches the objects of `selection`."""
 
 
 class ListWatch(Generic[T]):
-    """Lists and watches one selection of a resource, for a reflector. Thread-safe."""
+    """Lists and watches the objects that match `selection`, for a reflector. Thread-safe."""
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ class ListWatch(Generic[T]):
         *,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """`cancel` ends all requests of `client`, so `client` must serve only this selection."""
+        """`cancel` ends all requests of `client`, so other code must not use this client."""
         self._client = client
         self._objects = (resource, namespace, decode)
         self._selection = selection
@@ -332,9 +332,9 @@ class ListWatch(Generic[T]):
         self._cancel()
 
     def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
-        """Return a page of the selection, as `ApiClient.list` does."""
+        """Return a page of the selected objects, as `ApiClient.list` does."""
         return self._client.list(*self._objects, select(options, self._selection))
 
     def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
-        """Watch the selection, as `ApiClient.watch` does."""
+        """Watch the selected objects, as `ApiClient.watch` does."""
         return self._client.watch(*self._objects, select(options, self._selection))

@@ -22,6 +22,6 @@ class Deployment(HasMetadata, frozen=True, gc=False):
 
 
 decode_deployment: Callable[[bytes], Deployment] = compacting(msgspec.json.Decoder(Deployment).decode)
-"""Decode a deployment for a cache. The result contains only the fields in use, and shares equal values. Raises
-msgspec.DecodeError.
+"""Decode a deployment for a cache. The result contains only the fields in use, and shares equal values with other
+cached objects. Raises msgspec.DecodeError.
 """

@@ -55,7 +55,7 @@ class EventSource(msgspec.Struct, frozen=True):
 
 
 class EventSeries(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of occurrences, in the format of newer reporters."""
+    """The number of occurrences and the time of the last occurrence, in the newer format of events."""
 
     count: int = 0
     last_observed_time: datetime | None = None
@@ -94,7 +94,7 @@ class Event(HasMetadata, frozen=True, rename="camel"):
 
     @property
     def subject(self) -> str:
-        """`kind/name` of the object. The kind is in lower case, as in kubectl's output."""
+        """`kind/name` of the involved object. The kind is in lower case, as in kubectl's output."""
         return f"{self.involved_object.kind.lower()}/{self.involved_object.name}"
 
     @property

@@ -45,7 +45,9 @@ object.
 
 
 _LONGEST_UNCERTAIN_PERIOD = 1
-"""Seconds. The longest grace period that API servers set when they change the time of a deletion."""
+"""Seconds. With a grace period of at most this length, the time of the request for deletion is uncertain: see
+`ObjectMeta.certain_deletion`.
+"""
 
 
 def object_key(namespace: str, name: str) -> str:
@@ -248,13 +250,13 @@ only 4 to 10 KB.
 """
 
 decode_partial: Callable[[bytes], PartialObject] = compacting(msgspec.json.Decoder(PartialObject).decode)
-"""Decode the metadata of any object for a cache. The result contains only the fields in use, and shares equal values.
-Raises msgspec.DecodeError.
+"""Decode the metadata of any object for a cache. The result contains only the fields in use, and shares equal values
+with other cached objects. Raises msgspec.DecodeError.
 """
 
 decode_service: Callable[[bytes], Service] = compacting(msgspec.json.Decoder(Service).decode)
-"""Decode a service for a cache. The result contains only the fields in use, and shares equal values. Raises
-msgspec.DecodeError.
+"""Decode a service for a cache. The result contains only the fields in use, and shares equal values with other cached
+objects. Raises msgspec.DecodeError.
 """
 
 
@@ -268,7 +270,8 @@ def decode_nothing(_: bytes) -> None:
 def decode_pod(data: bytes) -> Pod:
     """Decode a pod for a cache.
 
-    The result contains only the fields in use, and shares equal values. Raises msgspec.DecodeError.
+    The result contains only the fields in use, and shares equal values with other cached objects. Raises
+    msgspec.DecodeError.
     """
     asking = _decode_pod(data)
     asked, requests = asking.spec, b""

@@ -51,7 +51,7 @@ class FieldRef(msgspec.Struct, frozen=True, rename="camel"):
 class ResourceRef(msgspec.Struct, frozen=True, rename="camel"):
     """A limit or request of a container, for example `limits.cpu`, in units of the divisor.
 
-    By default this is the container that has the variable.
+    An empty `container_name` means the container that has the environment variable.
     """
 
     container_name: str = ""
@@ -119,7 +119,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
-    """The user as which a container runs, and its privileges. Only pods have `fs_group` and `supplemental_groups`."""
+    """The user and the privileges with which a container runs. Only pods have `fs_group` and `supplemental_groups`."""
 
     run_as_user: int | None = None
     run_as_group: int | None = None
@@ -146,7 +146,7 @@ class ExitCodes(msgspec.Struct, frozen=True):
 
 
 class RestartRule(msgspec.Struct, frozen=True, rename="camel"):
-    """An action that follows certain exit codes of a container: `Restart`."""
+    """The exit codes after which a container restarts. `action` is `Restart`."""
 
     action: str = ""
     exit_codes: ExitCodes | None = None

@@ -45,10 +45,11 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 class Follower(Generic[T]):
     """Yields the existing objects of a selection, then each change. One thread iterates over it, once.
 
-    Iteration ends normally at `deadline` (a time of the clock's `monotonic()`; None: never), or after any thread has
-    called `close()`. It raises KubeError if the first list fails. After the first list, iteration raises KubeError only
-    if the server refuses permanently. After broken connections, server errors and expired versions, the follower
-    retries with backoff. A caller that leaves the iteration early must close the iterator.
+    Iteration ends normally at `deadline` (a time of the clock's `monotonic()`; None: never), but not before the end of
+    the first list. It also ends normally after any thread has called `close()`. Iteration raises KubeError if the first
+    list fails. After the first list, it raises KubeError only if the server refuses permanently. After broken
+    connections, server errors and expired versions, the follower retries with backoff. A caller that leaves the
+    iteration early must close the iterator.
     """
 
     def __init__(

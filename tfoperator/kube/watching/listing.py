@@ -1,4 +1,4 @@
-"""Reads the whole list of one selection in pages. The pages limit the size of each response.
+"""Lists all objects of a selection in pages. The pages limit the size of each response.
 
 All pages of a snapshot have the version of the first page, and a watch can continue from this version. A watch from an
 older version would repeat events. A watch from a version newer than the data would miss events. A continue token
@@ -35,9 +35,10 @@ class Listing(msgspec.Struct, Generic[T], frozen=True):
 def list_pages(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Iterator[ListPage[T]]:
     """Yield every page of one snapshot. There is at least one page, and each page has the snapshot's version.
 
-    `limit` is the number of objects per page (None: PAGE_SIZE; 0: all objects in one page). If a response is too large,
-    the limit is halved. Raises KubeError: a 410 if the snapshot has expired, and ObjectTooLarge if a single object is
-    larger than the maximum response.
+    `limit` is the number of objects per page (None: PAGE_SIZE; 0: all objects in one page). If a page is too large, the
+    limit is halved, and ObjectTooLarge is raised if a page with a single object is too large. But if the request has a
+    `resource_version`, or no limit, AnswerTooLarge is raised at once: a server may ignore the limit of a request with a
+    version. Raises KubeError, for example a 410 if the snapshot has expired.
     """
     limit = PAGE_SIZE if limit is None else limit
     token = snapshot = ""
@@ -62,7 +63,8 @@ def list_pages(source: ListWatch[T], *, resource_version: str = "", limit: int |
 def list_all(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Listing[T]:
     """List all objects, in pages of `limit` objects.
 
-    `limit` has the same meaning as in `list_pages`. Raises KubeError.
+    `limit` has the same meaning as in `list_pages`. If the snapshot expires before its last page, the list is requested
+    again without a limit. Raises KubeError.
     """
     pages: list[ListPage[T]] = []
     try:

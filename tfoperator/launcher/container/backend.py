@@ -136,7 +136,7 @@ class LogForwarder:
 
 
 class Mailbox:
-    """A queue of messages from other threads to a backend. Thread-safe. Senders never block: its size has no limit."""
+    """A queue without a size limit, for messages from other threads to a backend. Thread-safe. Senders never block."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -167,7 +167,10 @@ class Mailbox:
 
 
 class NeverStarted(PermanentFailure):
-    """The container did not start in time, for example because its image can't be pulled. The launcher removes it."""
+    """The container did not start in time, for example because its image can't be pulled.
+
+    The launcher removes the container.
+    """
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,8 @@ class Launch:
     ) -> LogForwarder:
         """Start to forward a container's log, from the position where the last forwarding stopped.
 
-        If a launch has several logs, such as the logs of a TFJob's replicas, each log needs another `key`.
+        Each forwarded line begins with `prefix`. If a launch has several logs, such as the logs of a TFJob's replicas,
+        each log needs another `key`.
         """
         forwarder = LogForwarder(
             name,
@@ -217,7 +221,7 @@ class Launch:
 class Backend(Protocol):
     """The operations of a platform (Docker, pods, TFJobs) for one launch. Only one thread may use it.
 
-    `name` is the name of the attempt's container, pod or TFJob, which the methods call the container.
+    In the methods' docstrings, a container can also be a pod or a TFJob. `name` is the name of an attempt's container.
     """
 
     def create(self, name: str) -> str:
@@ -257,8 +261,8 @@ class Backend(Protocol):
 def object_name(component: str, run: str, attempt: int) -> str:
     """Return the name of an attempt's container, pod or TFJob, such as `trainer-x7k2p-1`.
 
-    It consists of the component's name (at most 40 characters), the launch's random part and the attempt. It is valid
-    as a DNS label.
+    The name consists of the component's name (at most 40 characters), `run` (the random part of the launch's names) and
+    the number of the attempt. The name is valid as a DNS label.
     """
     word = re.sub(r"[^a-z0-9]+", "-", component.lower()).strip("-")[:_MAX_NAME].strip("-")
     if not word[:1].isalpha():

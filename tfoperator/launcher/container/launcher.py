@@ -151,7 +151,10 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return verdict.output
 
     def _again_succeeded(self) -> None:
-        """Remove the container. The launcher that recorded the success was killed before it removed the container."""
+        """Remove the container, unless the `clean_up` policy keeps it.
+
+        The launcher that recorded the success was killed before it could do this.
+        """
         if self.context.clean_up.removes(succeeded=True) and self.record.uid:
             with self._connected() as backend:
                 backend.remove(self.record.name, self.record.uid)

@@ -26,8 +26,8 @@ from tfoperator.launcher.core.errors import ComponentError, PlatformConfigError
 Json = dict[str, Any]
 
 TMP_PATH = "tmp_path"
-"""The name of an execution property (a parameter) that the launcher itself sets. Its value is the path of a directory.
-The container may write output.json into this directory.
+"""The name of an execution property (a parameter) that the launcher itself sets. Its value is the path of a directory,
+or a URL in an object store. The container may write output.json there.
 """
 
 DEFAULT = "default"
@@ -121,11 +121,11 @@ def imported(path: str) -> Any:
 
 
 class ExecutorClassSpec(ExecutorSpec, frozen=True):
-    """A class with a method `do`, or `Do` as in TFX (see `Executor`), or the path `package.module:Class` of such a
-    class.
+    """The class of an `Executor`, or the path of the class in the form `package.module:Class`.
 
-    Only `load` imports the module of a path, and so runs its code. The constructor does not: reading a component.yaml
-    or a dry run executes no code. The constructor raises ComponentError for a path in another format.
+    Only `load` imports the module of a path, and so runs the module's code. The constructor does not import it: so a
+    dry run and the reading of a component.yaml run no code. The constructor raises ComponentError for a path in another
+    form.
     """
 
     executor_class: type[Any] | str

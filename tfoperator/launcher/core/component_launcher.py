@@ -91,7 +91,7 @@ class BaseComponentLauncher(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether this launcher accepts a component with this executor and this platform config or None."""
+        """Return whether this launcher accepts a component with this executor and this config (None: no config)."""
 
     @abc.abstractmethod
     def _run_executor(
@@ -159,7 +159,7 @@ class BaseComponentLauncher(abc.ABC):
 
     @property
     def record(self) -> LaunchRecord:
-        """The progress of the launch, as recorded. The record exists only while the component is launched."""
+        """The progress of the launch, as recorded. Use it only after `launch` has read or created the record."""
         assert self._record is not None
         return self._record
 

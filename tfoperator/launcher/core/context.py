@@ -35,8 +35,8 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     """A number of attempts, including the first attempt, and the waits between them in seconds.
 
     The wait after attempt n is `initial * factor**(n-1)`, but at most `maximum`. The wait is then shortened by a random
-    share between 0 and `jitter`. If a server requests a longer wait with the header Retry-After, this wait is used, but
-    at most `longest_retry_after`.
+    fraction between 0 and `jitter`. If a server requests a longer wait with the header Retry-After, this wait is used,
+    but at most `longest_retry_after`.
     """
 
     attempts: int = 3
@@ -143,44 +143,48 @@ def _to_stdout(line: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class LaunchContext:
-    """The environment of a launch. The defaults suit a program on one machine.
-
-    `work_dir` belongs to one launch (by default `.tfoperator/launches/<component>`). `tmp_path` is a directory that the
-    container finds under the same path, or the URL of objects. If it is not set, the directory is in `work_dir`, and a
-    pod returns output.json as its termination message. With `cache`, the launch can reuse the outputs of an earlier
-    execution with the same program, inputs and parameters. Without `resume`, a launch that has ended starts again, and
-    a launch that has not ended raises an error.
-
-    `log` gets the lines of the component's log, and `tell` gets the launcher's own messages. Any thread may call them,
-    but only one thread at a time calls `log`. `keeper` reads and writes the launch record, in place of a file in
-    `work_dir`. `objects` is the URL of an object store: the launcher downloads and uploads artifacts below this URL for
-    programs that can only use files. The launcher calls `still_ours` before it creates or stops anything; the function
-    raises OwnershipLost if another launcher has taken over.
-
-    `mount` makes folders visible to a process at other paths. The function returns the words to put before the
-    process's command, or None if this machine can't do it. The second argument of the function has folders that must
-    stay visible. The function may raise PermanentFailure.
-    """
+    """The environment of a launch. The defaults suit a program on one machine."""
 
     work_dir: Path | None = None
+    """The working directory of this launch. The default is `.tfoperator/launches/<component>`."""
     tmp_path: str = ""
+    """A directory that has the same path in the container, or a URL in an object store. The container may write
+    output.json there. By default, the directory is in `work_dir`, and a pod returns output.json as its termination
+    message.
+    """
     store: OutputStore = dataclasses.field(default_factory=LocalOutputStore)
     retry: RetryPolicy = DEFAULT_POLICY
     api_retry: RetryPolicy = API_POLICY
     clean_up: CleanUp = CleanUp.ALWAYS
     pending: PendingLimits = PendingLimits()
     cache: bool = False
+    """Whether the launch can reuse the outputs of an earlier execution with the same program, inputs and parameters."""
     resume: bool = True
+    """If it is False, a launch that has ended starts again, and a launch that has not ended raises an error."""
     driver: Driver | None = None
     publisher: Publisher | None = None
     keeper: RecordKeeper | None = None
+    """Reads and writes the launch record, in place of a file in `work_dir`."""
     objects: str = ""
+    """The URL of an object store. For programs that can only use files, the launcher downloads and uploads the
+    artifacts below this URL.
+    """
     still_ours: Callable[[], object] = lambda: None  # only this machine can resume the launch
+    """The launcher calls this function before it creates or stops anything. The function raises OwnershipLost if
+    another launcher has taken over the launch.
+    """
     namespace: str = ""
     kube: Callable[[], Client] = connect
     mount: Callable[[Sequence[FolderMount], Sequence[Path]], Sequence[str] | None] | None = None
+    """Makes folders visible to a process at other paths.
+
+    The function returns the words to put before the process's command, or None if this machine can't do it. The second
+    argument has the folders that must stay visible. The function may raise PermanentFailure.
+    """
     log: Callable[[str], object] = _to_stdout
+    """Gets each line of the component's log. Any thread may call it, but only one thread at a time."""
     tell: Callable[[str], object] = logger.info
+    """Gets the launcher's own messages. Any thread may call it."""
     clock: Clock = dataclasses.field(default_factory=SystemClock)
     random: Random = dataclasses.field(default_factory=Random)
 

@@ -19,7 +19,7 @@ class ComponentError(LauncherError):
 class TemplateError(ComponentError):
     """Placeholders of a container are malformed, or name an unknown input, output or parameter.
 
-    `problems` has a line for each placeholder.
+    `problems` has a line for each invalid placeholder.
     """
 
     def __init__(self, component: str, problems: tuple[str, ...]) -> None:
@@ -42,7 +42,7 @@ class WorkDirectoryError(ComponentError):
 
 
 class LaunchInProgress(WorkDirectoryError):
-    """Another launcher uses this working directory, or a runner has the lease of this run."""
+    """Another launcher uses this working directory, or another runner has the lease of the pipeline run."""
 
 
 class OwnershipLost(LauncherError):

@@ -50,8 +50,8 @@ class Driver(Protocol):
 
         The executor gets the inputs, outputs and parameters of the returned execution: the driver resolves inputs, and
         chooses the URIs of outputs. `identity` is the digest of the program, or "" if earlier outputs must not be
-        reused. The function `cache_key` can compute a cache key from it. If a crash interrupts a launch before it has
-        written its launch record, `begin` is called again for the same launch. Raises OSError or LauncherError.
+        reused. The function `cache_key` can compute a cache key from `identity`. If a crash interrupts a launch before
+        it has written its launch record, `begin` is called again for the same launch. Raises OSError or LauncherError.
         """
         ...
 
@@ -140,7 +140,10 @@ class LocalMetadata:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Return a hash of values that JSON can represent. The order of the members of objects does not matter."""
+    """Return a hash of the values as JSON. The order of the members of objects does not matter.
+
+    A value that JSON can't represent counts as its text (`str`).
+    """
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic", enc_hook=str)).hexdigest()
 
 

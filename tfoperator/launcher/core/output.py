@@ -39,11 +39,11 @@ OUTPUTS_FOLDER = "outputs"
 class OutputStore(Protocol):
     """The access of a launcher to the files in `tmp_path`, where a container writes output.json.
 
-    Implement this interface for a `tmp_path` that is neither a directory nor the URL of an object store.
+    Implement this interface for a `tmp_path` that is neither a directory nor a URL in an object store.
     """
 
     def clear(self, tmp_path: str) -> None:
-        """Create the directory, and remove the output.json of an earlier attempt. Raises OSError."""
+        """Create the directory `tmp_path`, and remove the output.json of an earlier attempt. Raises OSError."""
         ...
 
     def read(self, tmp_path: str) -> bytes | None:
@@ -55,12 +55,13 @@ class OutputStore(Protocol):
 
 
 class LocalOutputStore:
-    """The access to a `tmp_path` that is a directory of this machine, or the URL of objects. Thread-safe."""
+    """The access to a `tmp_path` that is a directory of this machine, or a URL in an object store. Thread-safe."""
 
     def clear(self, tmp_path: str) -> None:
-        """Create the directory with mode 1777, and remove the output.json of an earlier attempt. Raises OSError.
+        """Create a directory `tmp_path` with mode 1777. Remove the output.json of an earlier attempt. Raises OSError.
 
-        Containers can run with any user ID, and must be able to write there. An existing directory keeps its mode.
+        Containers can run with any user ID, and must be able to write to the directory. An existing directory keeps its
+        mode.
         """
         if is_object_url(tmp_path):
             Objects(tmp_path).delete([OUTPUT_FILE])
@@ -96,7 +97,7 @@ class LocalOutputStore:
 
 
 def output_file(tmp_path: str) -> str:
-    """Return the path of output.json in the container, or "" if `tmp_path` is the URL of objects."""
+    """Return the path of output.json in the container, or "" if `tmp_path` is a URL in an object store."""
     return "" if is_object_url(tmp_path) else f"{tmp_path}/{OUTPUT_FILE}"
 
 
@@ -144,6 +145,8 @@ def read_output(
     store: OutputStore, tmp_path: str, planned: Mapping[str, Sequence[Artifact]], end: ContainerEnd | None = None
 ) -> Output | MalformedOutput | None:
     """Return a component's output.json: the file if it exists, else `end.output`. Raises OSError.
+
+    Return MalformedOutput for an invalid document, and None if the program has written no document and no outputs.
 
     `planned` has the component's outputs. After a success, outputs that are planned at a URL of an object store, but
     are files below `tmp_path`, are uploaded to their planned URLs, and the result contains these URLs. Such a file is
@@ -209,8 +212,8 @@ def _copied(output: Output | None, planned: Mapping[str, Sequence[Artifact]], tm
 def _below(uri: str, tmp_path: str) -> Path | None:
     """Return the file or directory at a URI below `tmp_path`. Return None for any other URI.
 
-    Raises MalformedOutput if it does not exist, or if a symbolic link leads out of `tmp_path`. The container could
-    create a link to a secret file of this machine, and the launcher would upload the file's content.
+    Raises MalformedOutput if the path does not exist, or if a symbolic link leads out of `tmp_path`: the container
+    could create a link to a secret file of this machine, and the launcher would upload the file's content.
     """
     path = local_path(uri) or Path(uri)
     if is_object_url(tmp_path) or not path.is_relative_to(tmp_path):

@@ -63,8 +63,8 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
     `run` is the random part in the names of its containers, pods or TFJobs. `attempt` counts from 1. `name` and `uid`
     identify the object of the current attempt. `kind` is the launcher's name, such as `docker`, and `place` has, for
-    example, the namespace of the pod. With both, another process can stop the container of a dead launcher
-    (`launcher.platforms.stopping`).
+    example, the namespace of the pod. With `kind` and `place`, another process can stop the container of a dead
+    launcher (`launcher.platforms.stopping`).
     """
 
     component: str
@@ -195,9 +195,10 @@ class WorkDirectory:
     def to_go_on(self, component: str, fingerprint: str, *, resume: bool) -> LaunchRecord | None:
         """Return the record of the launch to resume, or None to start a new launch.
 
-        Raises WorkDirectoryError if the record belongs to another component, or has another `fingerprint` (a hash of
-        container, config, inputs and parameters). Without `resume`, an existing record is removed, but if its container
-        may still run, WorkDirectoryError is raised. Raises AlreadyFailed if the launch has failed permanently.
+        Without `resume`, an existing record is removed, but if its container may still run, WorkDirectoryError is
+        raised. With `resume`, WorkDirectoryError is raised if the record belongs to another component, or has another
+        `fingerprint` (a hash of container, config, inputs and parameters), and AlreadyFailed if the launch has failed
+        permanently. A cancelled launch begins again with new names.
         """
         record = self.load()
         if record is None:
@@ -231,14 +232,17 @@ class WorkDirectory:
             path.unlink(missing_ok=True)
 
     def log_position(self, name: str = "") -> str:
-        """Return the time stamp of the last forwarded line of a log, or "" if no line was forwarded."""
+        """Return the position up to which the log `name` was forwarded, or "" if no line was forwarded.
+
+        The position is the time stamp of the last line, or a number of bytes for the log of a process.
+        """
         try:
             return (self._logs / f"{_LOG_POSITION}{name}").read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
     def keep_log_position(self, position: str, name: str = "") -> None:
-        """Store the time stamp of the last forwarded line of a log. Any thread may call this method.
+        """Store the position up to which the log `name` was forwarded. Any thread may call this method.
 
         Errors are ignored: if a position is lost, the next launcher forwards some lines again.
         """

@@ -90,7 +90,7 @@ class BaseComponentRunner(abc.ABC):
     def launch_info(self, component: Component, configured_as: str = "") -> ComponentLaunchInfo:
         """Return the launcher for one component, and its merged config. Raises NoLauncherError.
 
-        `configured_as` is the name under which its configs are found, if this name differs from the component's name.
+        `configured_as` is the name under which the component's configs are found, if it differs from `component.name`.
         """
         name = configured_as or component.name
         configs = self._merged(name)

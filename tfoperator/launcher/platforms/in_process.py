@@ -2,9 +2,9 @@
 
 Several classes may run at the same time, in different threads. Each class needs its own log. So while a class runs,
 `sys.stdout` and `sys.stderr` are replaced by objects that read a context variable. The variable is set in the class's
-thread, in its coroutines, and in threads that were started with a copy of its context. Text from these goes to the
-class's log, line by line. All other text goes to the original streams, also from threads that the class has started
-without its context.
+thread, in its coroutines, and in threads that were started with a copy of its context. Text from code for which the
+variable is set goes to the class's log, line by line. All other text goes to the original streams, for example the text
+from threads that the class has started without its context.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _cut(line: str) -> list[str]:
 class _Switch:
     """Replaces `sys.stdout` or `sys.stderr` while classes run.
 
-    Text of a class goes to the lines of this class. The original stream gets all other text, and handles all other
-    attributes.
+    Text that a class prints goes to the `_Lines` of this class. The original stream gets all other text, and handles
+    all other attributes.
     """
 
     def __init__(self, name: str, stream: TextIO) -> None:

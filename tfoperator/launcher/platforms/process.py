@@ -49,8 +49,8 @@ _CHUNK = 1 << 20
 _MAX_LINE = 64 << 10
 """The maximum size of a line in bytes. A longer line is cut."""
 _FIRST_FREE = 64
-"""The smallest number of the descriptor of the locked file in the command. The program that makes mounts
-(`LaunchContext.mount`) uses lower numbers.
+"""The command inherits the descriptor of the locked file under this number, or the next free number. The program that
+makes mounts (`LaunchContext.mount`) uses lower numbers.
 """
 
 

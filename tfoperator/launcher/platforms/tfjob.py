@@ -103,7 +103,7 @@ class TFJobWait(ObjectWait[TFJob]):
         return ContainerEnd(None, f"TFJob {where} was deleted before it had succeeded", lost=True)
 
     def finish(self, seconds: float = 10.0) -> None:
-        """Stop the watch of pods, and forward the rest of all logs, for at most this number of seconds together."""
+        """Stop the watch of pods, and forward the rest of all logs, for at most `seconds` in total."""
         self._follower.close()
         self._thread.join(10.0)
         clock = self._launch.context.clock

@@ -30,7 +30,7 @@ class ReservedEndpoint:
         self.certificate, self.context = make_certificate()
         """The certificate (PEM) with which clients verify the server, and the TLS context. The server is its own CA."""
         self.token = secrets.token_urlsafe(32)
-        """The bearer token. Every request must contain it."""
+        """The bearer token. Every request must contain it, except health checks."""
 
     def kubeconfig(self) -> dict[str, Any]:
         """Return a kubeconfig for this server. `kubectl` and every other client can use it."""

@@ -85,7 +85,10 @@ class Session:
         return self._repeated(call, self._open)
 
     def execute(self, call: Call, *, timeout: float, max_bytes: int) -> Executed:
-        """Run a command in a container with a call of `pods/exec`. The call is never retried. Raises KubeError."""
+        """Run a command in a container with a call of `pods/exec`. The call is never retried. Raises KubeError.
+
+        `timeout` (seconds) limits the whole run. Output after `max_bytes` is dropped.
+        """
         # Imported late: other requests never need the WebSocket library.
         from tfoperator.kube.http.sending.exec import Executed, execute
 
@@ -111,7 +114,8 @@ class Session:
     def begin(self, call: Call) -> Exchange | None:
         """Send a call on an idle connection. Return None if there is no idle connection, or if the call must wait.
 
-        A call may have to wait for the rate limiter, or for credentials: a plugin has no time limit. Raises KubeError.
+        A call may have to wait for the rate limiter, or for the exec plugin that gets new credentials. Raises
+        KubeError.
         """
         if call.limited and self._limiter is not None:
             return None
@@ -127,7 +131,7 @@ class Session:
         return exchange
 
     def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
-        """Return the response of an exchange that took this number of seconds.
+        """Return the response to a call that `begin` has sent. `seconds` is the duration of the exchange.
 
         Raises ApiError if the status is not 2xx.
         """

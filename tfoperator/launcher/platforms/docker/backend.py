@@ -49,7 +49,8 @@ class DockerBackend:
     def __init__(self, launch: Launch, client: DockerClient, call: Json, pull: str, output_path: str = "") -> None:
         """Set `output_path` to the path of output.json in the container if the launcher may be unable to read the file.
 
-        Then the backend reads the file through the engine, which may run on another machine.
+        Then the backend reads the file through the engine, which may run on another machine. `pull` is `missing`,
+        `always` or `never`.
         """
         self._launch = launch
         self._context = launch.context
@@ -229,7 +230,7 @@ class DockerBackend:
             return None
 
     def _quietly(self, name: str, uid: str, act: Callable[[Container], object]) -> None:
-        """Run an action on the container if it still exists. Log a failure."""
+        """Run an action on the container if it still exists and belongs to this launch. Log a failure."""
 
         def once() -> None:
             container = self._client.containers.get(uid or name)
@@ -246,7 +247,7 @@ class DockerBackend:
             logger.warning("container %s could not be removed: %s", name, error)
 
     def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _TRANSIENT_CODES) -> T:
-        """Return the result of a call to the engine. Retry after the status codes `passing`, and without a response.
+        """Return the result of a call to the engine. Retry if there is no response, or if its status is in `passing`.
 
         Raises PlatformUnavailable if all retries fail, PermanentFailure for other status codes, and NotFound unchanged.
         """

@@ -77,8 +77,8 @@ class _ContainerLog:
 def read_file(container: Container, path: str) -> bytes:
     """Return the content of a file in a container. The container may have ended.
 
-    A larger file than MAX_OUTPUT_BYTES gives MAX_OUTPUT_BYTES + 1 bytes, and a directory, link or pipe gives no bytes.
-    `parse_output` refuses both. Raises docker's NotFound.
+    A file larger than MAX_OUTPUT_BYTES gives MAX_OUTPUT_BYTES + 1 bytes, and a directory, link or pipe gives no bytes.
+    `parse_output` refuses both results. Raises docker's NotFound.
     """
     stream, described = container.get_archive(path)
     if described.get("linkTarget") or int(described.get("mode", 0)) & ~0o7777:  # Go's bits of a folder, link or pipe
@@ -118,7 +118,7 @@ def read_events(client: DockerClient, container: Container) -> Iterator[Containe
 
 
 def connect_log(container: Container, since: str) -> LogConnection:
-    """Follow a container's log from the time stamp `since` on, or from its beginning. The lines have time stamps.
+    """Follow a container's log from the time stamp `since` ("": from the beginning). The lines have time stamps.
 
     Raises NoLog if the container does not exist, and LogCut for any other error.
     """

@@ -37,7 +37,7 @@ class DockerPlatformConfig(PlatformConfig):
     """Arguments that the launcher sets. A config with one of these arguments is refused."""
 
     def __init__(self, **run_kwargs: Any) -> None:
-        """Raises PlatformConfigError for an argument that the launcher itself sets."""
+        """Raises PlatformConfigError for an argument that the launcher itself sets, and for an invalid `pull`."""
         if taken := sorted(self.OURS & run_kwargs.keys()):
             raise PlatformConfigError(
                 f"docker: {', '.join(taken)}: remove this from the config, because the launcher sets it (image and "
@@ -55,7 +55,7 @@ class DockerPlatformConfig(PlatformConfig):
         return copy.deepcopy(self._run_kwargs)
 
     def with_volume(self, path: str) -> Self:
-        """Return the config with a mount of the directory `path` of the engine's machine at the same path.
+        """Return a config that mounts the directory `path` of the engine's machine at the same path in the container.
 
         If the config already mounts something at this path, nothing changes.
         """

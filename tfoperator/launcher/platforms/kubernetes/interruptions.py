@@ -71,8 +71,8 @@ def visible_lag(bound: datetime | None, accepted: datetime | None) -> float:
 def limit_reached(accepted: datetime | None, limit: int | None) -> datetime | None:
     """Return the earliest time at which the kubelet may have ended a pod because of its `activeDeadlineSeconds`.
 
-    `limit` is this number of seconds. `accepted` is the time at which the kubelet first saw the pod. Return None if one
-    of them is unknown.
+    `limit` is the value of `activeDeadlineSeconds`. `accepted` is the time at which the kubelet first saw the pod.
+    Return None if `limit` or `accepted` is None, or if the time is out of the range of dates.
     """
     try:
         return None if accepted is None or limit is None else accepted + timedelta(seconds=limit)

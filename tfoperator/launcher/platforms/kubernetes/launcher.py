@@ -151,7 +151,10 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
         return with_origins(named, merged)
 
     def check(self) -> None:
-        """Run the checks of every launcher. Also raise PlatformConfigError if no kubeconfig or pod names a cluster."""
+        """Run the checks of every launcher. Also raise PlatformConfigError if no cluster is configured.
+
+        The cluster comes from a kubeconfig, or from the pod in which this process runs.
+        """
         super().check()
         try:
             with self.context.kube():  # this reads the kubeconfig, but makes no request

@@ -102,11 +102,14 @@ may recover, or a user may create a missing Secret.
 
 _MESSAGE_BYTES = 4096
 _POD_MESSAGE_BYTES = 12 * 1024
-"""The kubelet's constants MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength."""
+"""`_MESSAGE_BYTES` is the maximum size of the termination message of a container, and `_POD_MESSAGE_BYTES` is the
+maximum for all containers of a pod together. In the kubelet, these constants are MaxContainerTerminationMessageLength
+and MaxPodTerminationMessageLogLength.
+"""
 
 _BY_KUBELET = "TerminationByKubelet"
 """The reason in the condition DisruptionTarget if the kubelet ends a pod, because memory or disk are short, the node
-shuts down, or a critical pod needs the place. The time of this condition can't be used: the kubelet sets it when all
+shuts down, or a critical pod needs resources. The time of this condition can't be used: the kubelet sets it when all
 containers have ended, and not when they get SIGTERM (`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status).
 """
 

@@ -53,10 +53,10 @@ _AGGREGATED_KIND = "APIGroupDiscoveryList"
 
 
 class Discovery:
-    """The discovery documents of a fixed set of resources. The documents are built once."""
+    """The discovery documents of a fixed set of resources."""
 
     def __init__(self, resources: Sequence[ResourceType]) -> None:
-        """Build the documents, which list `resources` in this order."""
+        """Keep `resources`, which the documents list in this order."""
         self._by_group: dict[str, dict[str, list[ResourceType]]] = {}
         for resource in resources:
             self._by_group.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
@@ -86,7 +86,7 @@ class Discovery:
         return None
 
     def paths(self) -> list[str]:
-        """Return all discovery paths, for `/`."""
+        """Return all discovery paths, which the response to `GET /` lists."""
         grouped = [f"/apis/{group}/{version}" for group in self._groups() for version in self._by_group[group]]
         return ["/api", "/api/v1", "/apis", *(f"/apis/{group}" for group in self._groups()), *grouped]
 

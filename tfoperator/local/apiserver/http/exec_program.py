@@ -67,7 +67,10 @@ class ExecProgram:
 
     @classmethod
     async def with_pipes(cls, beside: SideCommand, *, stdin: bool) -> ExecProgram:
-        """Start the command with pipes. Raises OSError, ValueError."""
+        """Start the command with pipes for its output, and with `stdin` also for its input.
+
+        Raises OSError, ValueError.
+        """
         process = await asyncio.create_subprocess_exec(
             *beside.command,
             executable=beside.program,

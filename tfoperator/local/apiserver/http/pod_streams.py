@@ -60,7 +60,7 @@ LaunchError, which contains the reason and the next step for the user.
 
 
 class NodeStreams(msgspec.Struct, frozen=True):
-    """The functions of a node agent that return the output of its pods. A function is None if no agent provides it.
+    """The functions of a node agent for the streams of its pods. A function is None if no agent provides it.
 
     `stacks` serves `GET .../pods/NAME/stacks`, which is an addition of this project. `beside` returns how to run a
     command beside a container.

@@ -1,8 +1,9 @@
 """Reads the built-in kinds from protobuf. kubectl's generators (`create deployment`, ...) and client-go send protobuf.
 
-A table of fields is used to decode a message into the dictionary of its JSON. Unknown fields are skipped, as protobuf
-requires. `protobuf_fields.json` is this table. hack/protobuf_fields.py generates it from the published Go types. The
-table has all fields of these kinds, so a field that a client sets is never lost. Responses are always JSON.
+The module converts a message into a dictionary in the form of the object's JSON. Unknown fields are skipped, as
+protobuf requires. The known fields are in the table `protobuf_fields.json`, which hack/protobuf_fields.py generates
+from the published Go types. The table has all fields of these kinds, so a field that a client sets is never lost.
+Responses are always JSON.
 """
 
 from __future__ import annotations

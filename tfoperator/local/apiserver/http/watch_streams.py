@@ -151,7 +151,8 @@ class Watcher:
 async def lines_of(watcher: Watcher, *, timeout: float, bookmark_interval: float) -> AsyncGenerator[bytes, None]:
     """Yield a watcher's lines until it is closed, or until `timeout` seconds have passed.
 
-    If the client has requested bookmarks, one of these lines is a bookmark every `bookmark_interval` seconds.
+    If the client has requested bookmarks, the lines contain a bookmark every `bookmark_interval` seconds, and a last
+    bookmark after `timeout`.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout

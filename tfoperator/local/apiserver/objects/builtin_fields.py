@@ -20,10 +20,10 @@ BUILTIN_SCHEMAS = Path(__file__).with_name("builtin_schemas.json")
 """The built-in kinds, with the fields that Kubernetes publishes. hack/builtin_schemas.py generates the file."""
 
 REFERENCE_PREFIX = "#/components/schemas/"
-"""The beginning of a reference from a schema to another schema in the file."""
+"""The beginning of a reference from a schema to another schema in `BUILTIN_SCHEMAS`."""
 
 Schemas = Mapping[str, Any]
-"""The schemas of the file by their names, such as `io.k8s.api.core.v1.Pod`."""
+"""The schemas in `BUILTIN_SCHEMAS` by their names, such as `io.k8s.api.core.v1.Pod`."""
 
 
 class _Type(msgspec.Struct):
@@ -37,7 +37,7 @@ class _Type(msgspec.Struct):
 
 
 def read_schemas() -> Schemas:
-    """Return the schemas of the built-in kinds, by their names in Kubernetes. Read the file at each call."""
+    """Read `BUILTIN_SCHEMAS`, and return the schemas of the built-in kinds, by their names in Kubernetes."""
     return msgspec.json.decode(BUILTIN_SCHEMAS.read_bytes(), type=dict[str, Any])
 
 

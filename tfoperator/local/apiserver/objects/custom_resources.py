@@ -212,9 +212,9 @@ class CustomStrategy(Strategy):
 
 
 def _scale_problems(obj: Json, paths: ScalePaths) -> Iterator[FieldProblem]:
-    """Yield the problem of the number of replicas in the object's Scale.
+    """Yield a problem if the number of replicas in the object's Scale is negative.
 
-    kube-apiserver reports it in addition to the problems that the schema finds.
+    kube-apiserver reports this problem in addition to the problems that the schema finds.
     """
     replicas = member_at(obj, paths.spec_replicas)
     if isinstance(replicas, int) and replicas < 0:

@@ -65,9 +65,10 @@ def _default_pod_spec(spec: Json) -> None:
 
 
 def _default_pod_resources(spec: Json) -> None:
-    """Set the pod's limits and requests from its containers' limits and requests.
+    """Complete the limits and requests of a whole pod (`spec.resources`), if it has any.
 
-    Then set missing requests from the pod's limits.
+    Missing limits of huge pages are the sums of the containers' limits. If the pod has limits, each missing request is
+    the sum of the containers' requests, or the pod's limit if the containers have no such request.
     """
     resources = spec["resources"]
     for kind in ("limits", "requests"):
@@ -197,7 +198,10 @@ def _qos_class(spec: Json) -> str:
 
 
 def default_service(service: Json, rng: random.Random) -> None:
-    """Set the defaults of a service. A service that isn't headless gets an address that belongs to no host."""
+    """Set the defaults of a service. A missing `clusterIP` becomes an address that belongs to no host.
+
+    A service of type ExternalName gets no address.
+    """
     spec = service["spec"]
     _set(spec, "type", "ClusterIP")
     _set(spec, "sessionAffinity", "None")

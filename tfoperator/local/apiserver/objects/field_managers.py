@@ -73,7 +73,10 @@ def owned_fields(entries: Any) -> Owned:
 
 
 def managed_fields(owned: Owned, before: Iterable[Json], api_version: str, now: str) -> list[Json]:
-    """Return the `managedFields` for these owners. An entry that has not changed keeps its time."""
+    """Return the `managedFields` for these owners. `before` has the old entries of the object.
+
+    An entry that has not changed keeps its time. A new or changed entry gets the time `now`.
+    """
     entries_by_owner = {(e["manager"], e["operation"], e.get("subresource", "")): e for e in before}
     entries = []
     for owner, fields in sorted(owned.items(), key=lambda item: msgspec.structs.astuple(item[0])):
@@ -162,7 +165,10 @@ def _name(owner: Owner, resource: ResourceType) -> str:
 
 
 def _merge(current: Any, wanted: Any, dotted: str, layout: Layout) -> Any:
-    """Return `current` with all fields of `wanted`. `current` is changed in place if possible."""
+    """Return `current` with all fields of `wanted`, and without fields that are null in `wanted`.
+
+    `dotted` is the path of both values in their objects. `current` is changed in place if possible.
+    """
     if isinstance(current, dict) and isinstance(wanted, dict) and dotted not in layout.atomic:
         for name, value in wanted.items():
             if value is None:

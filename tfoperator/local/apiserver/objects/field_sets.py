@@ -86,7 +86,7 @@ def builtin_layout(kind: str) -> Layout:
 
 
 def custom_layout(schema: Mapping[str, Any]) -> Layout:
-    """Return the layout of a custom kind by the `openAPIV3Schema` of its CRD."""
+    """Return the layout of a custom kind, from the `openAPIV3Schema` of its CRD."""
     lists, members, atomic = dict(builtin_layout("").lists), set(_METADATA), set[str]()
 
     def read(part: Mapping[str, Any], path: str) -> None:

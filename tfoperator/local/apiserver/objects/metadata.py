@@ -40,7 +40,8 @@ def check_identity(resource: ResourceType, namespace: str, name: str, obj: Json)
     """Fill in the kind, the namespace and the name in the body from the URL.
 
     Raises StatusError 400 if the body and the URL contradict each other. For a create, `name` is empty. Remove
-    `managedFields` and nulls from the metadata, and for a create also the fields that describe a deletion.
+    `managedFields`, nulls and empty values such as `labels: {}` from the metadata, and for a create also the fields
+    that describe a deletion.
     """
     for field, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
         given = obj.get(field)

@@ -77,7 +77,8 @@ _POD_UPDATE_RULE = (
 def validate_pod_update(new: Json, old: Json) -> _Problems:
     """Yield the problems of an update.
 
-    The spec is immutable, except for the fields in `_POD_UPDATE_RULE`. The deadline may only be set or lowered.
+    The spec is immutable, except for the fields in `_POD_UPDATE_RULE`. `activeDeadlineSeconds` may only be set or
+    lowered.
     """
     if new["spec"] != old["spec"] and _fixed_part(new["spec"]) != _fixed_part(old["spec"]):
         yield forbidden("spec", _POD_UPDATE_RULE)

@@ -110,7 +110,7 @@ def _of_size(
 
 
 def _of_combinations(value: object, schema: _Schema, path: str) -> Iterator[FieldProblem]:
-    """Yield the problems that allOf finds, and the problem of a value that anyOf, oneOf or not does not allow."""
+    """Yield the problems that `allOf` finds, and the problem of a value that `anyOf`, `oneOf` or `not` forbids."""
     for member in schema.get("allOf", ()):
         yield from problems_of(value, member, path)
     if "anyOf" in schema and not _fitting(value, schema["anyOf"]):

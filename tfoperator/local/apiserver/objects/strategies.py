@@ -59,7 +59,7 @@ class Strategy:
         """
 
     def prepare_status_update(self, new: Json, old: Json) -> None:
-        """Undo the changes that /status ignores: all changes except to the status, labels and annotations."""
+        """Undo the changes that /status ignores. Only the status, and metadata except `ownerReferences`, may change."""
         status = new.get("status")
         for field in (set(new) | set(old)) - {"metadata", "status"}:
             keep(new, old, field)
