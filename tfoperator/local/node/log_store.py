@@ -2,7 +2,8 @@
 
 The path of a log is `<root>/<namespace>/<pod>/<container>/<attempt>.log`. Attempts are counted from 0, and pods of the
 same name share the count. Other users of the machine can't read the logs. The lines of the logs have no timestamps.
-Instead, the store measures the size of each log from time to time.
+Instead, the store measures the size of each log from time to time (see `LineTimes`), so the times of lines are not
+exact.
 """
 
 from __future__ import annotations

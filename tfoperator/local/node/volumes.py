@@ -123,7 +123,7 @@ class VolumeManager:
     def termination_message(
         self, pod: LocalPod, container: Container, mounts: Sequence[Mount], attempt: int
     ) -> TerminationMessage:
-        """Return the file to which one attempt of a container writes its termination message. Raises OSError."""
+        """Return the termination message of an attempt to run a container, before the attempt begins. Raises OSError."""
         path = container.termination_message_path
         if not self._mounted or any(mount.mount_path == path for mount in mounts):
             return TerminationMessage.on_this_machine(container, mounts)

@@ -1,11 +1,13 @@
-"""PATCH: JSON patch, merge patch and (for built-in kinds) strategic merge patch, each as a pure function.
+"""PATCH: JSON patch, merge patch, (for built-in kinds) strategic merge patch, and server-side apply.
 
-Server-side apply is also a PATCH request: its body contains the wanted fields of an object, and these fields then
-belong to the writer.
+The functions of the three patches are pure: each takes a private copy of an object and returns the patched object. The
+caller validates the result like any other update.
 
-Every function takes a private copy of an object and returns the patched object; the caller validates the result like
-any other update. If a patch can't be read, the response is 400. If a JSON patch can't be applied, the response is 422.
-JSON patches have the same limits as in kube-apiserver, because each copy operation can double the size of the object.
+Server-side apply (`apply_configuration`) is also a PATCH request: its body contains the wanted fields of an object, and
+these fields then belong to the writer.
+
+If a patch can't be read, the response is 400. If a JSON patch can't be applied, the response is 422. JSON patches have
+the same limits as in kube-apiserver, because each copy operation can double the size of the object.
 """
 
 from __future__ import annotations

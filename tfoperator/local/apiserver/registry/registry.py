@@ -53,7 +53,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
 
 class WriteResult(msgspec.Struct, frozen=True):
-    """The result of a write: the object's current (or final) state, and warnings for the client."""
+    """The result of a write: the object's new state (if `removed`, its last state), and warnings for the client."""
 
     stored: StoredObject
     warnings: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 encode = msgspec.json.Encoder().encode
-"""Encodes a value that the server stores or sends as compact JSON."""
+"""Encodes, as compact JSON, a value that the server stores or sends."""
 
 
 class ServedView(msgspec.Struct, frozen=True):
