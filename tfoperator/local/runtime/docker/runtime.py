@@ -134,7 +134,7 @@ class DockerRuntime:
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
         """Make sure that the pod's sandbox and the container's image exist. Return the pod's address.
 
-        Raises StartLater, LaunchError.
+        `services` returns the names of the services that select the pod. Raises StartLater, LaunchError.
         """
         engine = self._connected()
         if not self._allow_privileged:
