@@ -1,7 +1,8 @@
 """The result of a run, as values. The summary on the terminal, `-o json` and the exit code use these values.
 
-The result of each replica comes from its logs: a `LogFile` also contains the exit code. It does not come from pods. When
-the result is made, the pods may no longer exist. A pod that was stopped at the end of the run has failed (exit code 143), but its replica has not failed.
+The result of each replica comes from its logs (a `LogFile` also contains the exit code), and not from pods. When the
+result is made, the pods may no longer exist. A pod that was stopped at the end of the run has failed (exit code 143),
+but its replica has not failed.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class ProgramError(Exception):
 def find_program(name: str, environment: Mapping[str, str], directory: str) -> str:
     """Return the program's path: search PATH, or resolve a relative path from the directory.
 
-    If PATH does not contain `python` or `python3`, return this interpreter. Raises ProgramError.
+    If `name` is `python` or `python3` and is not found on PATH, return this interpreter. Raises ProgramError.
     """
     path = environment.get("PATH", os.defpath)
     if os.sep in name:
