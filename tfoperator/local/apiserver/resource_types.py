@@ -62,7 +62,7 @@ class ResourceType(Resource, frozen=True):
 
     @property
     def read_only(self) -> bool:
-        """Whether no client may write objects of this type."""
+        """Whether clients may only read objects of this type."""
         return bool(self.verbs) and set(self.verbs) <= _READING
 
     def key(self, namespace: str, name: str) -> str:

@@ -114,7 +114,10 @@ class GpuUse(msgspec.Struct, frozen=True):
 
 
 class NotEnoughGpus(Exception):
-    """The pod has to wait for GPUs. The message has the scheduler's wording. `details` contains the numbers of GPUs."""
+    """The pod has to wait for GPUs. The message has the scheduler's wording.
+
+    `details` contains the numbers of requested GPUs and of free GPUs.
+    """
 
     def __init__(self, asked: int, there: int, free: int) -> None:
         victims = "No preemption victims found for incoming pod"

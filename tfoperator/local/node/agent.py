@@ -107,7 +107,8 @@ class NodeAgent:
     def stop(self, *, grace: float | None = None, timeout: float = 60.0) -> None:
         """Accept no more pods, stop the running pods, and release all resources.
 
-        Each pod gets its own grace period, or `grace` seconds. Pods that still run after `timeout` seconds are killed.
+        Each pod gets its own grace period; if `grace` is set, `grace` seconds. Pods that still run after `timeout`
+        seconds are killed.
         """
         with self._lock:
             self._stopping = True

@@ -23,8 +23,8 @@ from tfoperator.base.private_files import private_folder
 from tfoperator.local.runtime.log_files import LogFile, LogRequest
 
 _POLL_INTERVAL = 0.1
-"""Seconds between two reads of a file that a client follows. A user does not notice such a delay, and so few reads cost
-little CPU.
+"""Seconds between two reads of a file that a client follows. A user does not notice such a delay, and reads at this
+rate cost little CPU.
 """
 
 

@@ -78,7 +78,7 @@ class FitOutput:
         self._epoch, self._epochs = (epoch, epochs) if 0 < epoch <= epochs else (0, 0)
 
     def _tqdm_bar(self, text: str) -> _Bar | None:
-        """Return the state of a tqdm bar if it clearly counts the training. Record the epoch that the bar names."""
+        """Return the state of a tqdm bar if it clearly counts steps or epochs. Record the epoch that the bar names."""
         match = _TQDM.fullmatch(text) if "%|" in text else None
         what = (match["what"] or "") if match is not None else ""
         if match is None or _NO_TRAINING.search(what):

@@ -114,7 +114,7 @@ class JobRun:
         return tuple(self._lifecycle.events)
 
     def records(self, since: int = -1) -> tuple[int, RunRecords] | None:
-        """Return the number of changes so far, and the records.
+        """Return the number of changes so far, and the records of the run.
 
         Return None if this number equals `since`. Any thread may call it.
         """

@@ -80,8 +80,8 @@ class Place:
     def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
         """Take the file `name` from a pod's folder into the pod's new folder, as `path`.
 
-        Return the file's name for the new record, and its size in bytes. Return an empty name and 0 if there is no such file:
-        another thread may have removed it to make room.
+        Return the file's name for the new record, and its size in bytes. Return an empty name and 0 if there is no such
+        file: another thread may have removed it to make room.
         """
         try:
             return self._take(target, name, path) if is_file_name(name) else ("", 0)

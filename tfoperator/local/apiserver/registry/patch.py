@@ -46,7 +46,7 @@ _MAX_OPERATIONS = 10_000
 """The maximum number of operations in one JSON patch, as in kube-apiserver."""
 
 _MAX_COPIED = 3 << 20
-"""The maximum number of bytes, as JSON, that all copies of one JSON patch may have together, as in kube-apiserver."""
+"""The maximum number of bytes (as JSON) that all `copy` operations of one JSON patch may copy, as in kube-apiserver."""
 
 
 def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
@@ -126,7 +126,7 @@ def strategic_merge(obj: Json, patch: Json, kind: str) -> Json:
 def apply_configuration(
     registry: Registry, resource: ResourceType, namespace: str, name: str, wanted: Json, options: WriteOptions
 ) -> tuple[WriteResult, bool]:
-    """Apply a configuration to an object, or create the object.
+    """Apply the configuration `wanted` to an object (server-side apply), or create the object.
 
     Return the object as it was written, and whether it is new. Raises StatusError 409 if fields of other owners would
     change, unless `options.force` is set. Raises StatusError 422 if `options.manager` is not set. Also raises the
