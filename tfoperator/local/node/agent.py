@@ -37,7 +37,7 @@ from tfoperator.local.usage import Machine
 logger = logging.getLogger(__name__)
 
 _SAMPLE_SECONDS = 0.5
-"""Seconds between two measurements of the logs' sizes. They give the log lines their times (see `LineTimes`)."""
+"""Seconds between two measurements of the logs' sizes, from which `LineTimes` gets the times of log lines."""
 
 _MAX_STACK_THREADS = 8
 

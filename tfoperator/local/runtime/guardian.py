@@ -26,8 +26,8 @@ class Guardian:
     """Starts the guardian process, and stops it. Thread-safe. Call `start()` before any other method.
 
     `arguments` are the arguments for this Python interpreter: its options, the path of the guardian's program, and the
-    program's own arguments. The guardian reads its standard input. When the input ends, this process has exited or was
-    killed.
+    program's own arguments. The guardian reads its standard input. The input ends when the process that started the
+    guardian exits or is killed.
     """
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:

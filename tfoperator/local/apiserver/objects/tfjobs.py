@@ -116,5 +116,5 @@ def _adds_replicas(obj: Json, old: Json | None) -> bool:
 
 
 def _adds(obj: Json, old: Json | None, name: str) -> bool:
-    """Return whether an update adds the field `name` to the job's spec. A new job (`old` is None) is no update."""
+    """Return whether an update adds the field `name` to the job's spec. For a new job, `old` is None: return False."""
     return old is not None and name in obj["spec"] and name not in old["spec"]

@@ -1,4 +1,4 @@
-"""The guardian of containers: a small process. If a run is killed, it removes the run's containers and networks.
+"""The guardian of containers: a small process that removes a run's containers and networks if the run is killed.
 
 The guardian is started as `python guardian_main.py RUN`, and reads its standard input. If the input ends without a
 message, the run was killed and can't clean up any more. Only then the guardian imports the large modules for the Docker
@@ -17,7 +17,7 @@ _PAUSE_SECONDS = 1.0  # seconds; the engine may still be busy with the run's las
 
 
 def main(run: str) -> None:
-    """Wait for the end of the run with the ID `run`. If it was killed, remove its containers and networks."""
+    """Wait for the end of the run with the ID `run`. If the run was killed, remove its containers and networks."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the guardian ends only after its input has ended
     if sys.stdin.buffer.read() == ALL_IS_REMOVED:

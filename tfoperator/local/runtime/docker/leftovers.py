@@ -2,7 +2,7 @@
 
 Each container and network has labels that name the process that created it. The Docker engine keeps these objects when
 this process has ended. So the next run finds objects of ended processes by their labels, and removes them. Several
-machines may use the same engine: a run leaves the objects of other machines, because it can't check their processes.
+machines may use the same engine. A run keeps the objects of other machines, because it can't check their processes.
 Normally, the guardian removes the objects of a killed run. The labels are for the case that the guardian was killed,
 too.
 """

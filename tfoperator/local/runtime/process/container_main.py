@@ -2,7 +2,7 @@
 
 It makes a mount namespace, and then replaces itself with the container's program. The modes of this program are:
 
-- `run`: make a namespace with these mounts.
+- `run`: make a namespace with the mounts in the arguments, and run the container's program in it.
 - `enter`: enter the namespace of a running container, for `exec`.
 - `probe`: check whether this machine permits such namespaces.
 
@@ -234,7 +234,7 @@ def _write(file: str, text: str) -> None:
 def _choose_directory(wanted: str, default: str, report: Callable[[str], object]) -> str:
     """Change to the wanted directory if it exists, else to the default directory; return the directory.
 
-    Raises ProgramError.
+    In the second case, `report` is called with MISSING_DIRECTORY. Raises ProgramError.
     """
     chosen = os.path.join(default, wanted)
     try:

@@ -50,7 +50,7 @@ class GroupGuardian(Guardian):
 class Stragglers:
     """Kills the remaining processes of ended containers. Thread-safe.
 
-    It finds the processes by the container's mark: the value of `CONTAINER_VARIABLE` in their environment. A search
+    The processes are found by the container's mark: the value of `CONTAINER_VARIABLE` in their environment. A search
     reads the environment of every process of the machine. So one search serves all containers that ended before the
     search began.
     """
