@@ -55,8 +55,8 @@ replica of an operator in a cluster writes at most 25 per second. Here there is 
 """
 
 _MAX_STALLED_PODS = 10_000
-"""The maximum number of stalled pods whose stacks are taken. The limit is large enough for all pods of a job: all pods
-run on this machine, and the stacks of each pod are written to a separate file.
+"""The maximum number of stalled pods whose stacks are taken: more than the pods of any job on this machine. A lower
+limit is not necessary here, because the stacks of each pod are written to a separate file.
 """
 
 _DEFAULT_PS_IMAGE = "tensorflow/tensorflow"
@@ -230,9 +230,9 @@ class ControlPlane:
             self._page.hold()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
-        """Give the operator a progress report that was made from a pod's output. Do nothing if `progress` was not set.
+        """Give the operator a progress report that was made from a pod's output.
 
-        Any thread may call it.
+        Do nothing if this object was made without `progress`. Any thread may call this method.
         """
         if self._operator.progress is not None:
             self._operator.progress.observe(pod_key, report)

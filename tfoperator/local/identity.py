@@ -36,7 +36,7 @@ def is_alive(identity: ProcessIdentity) -> bool:
 
 
 def signal_process(identity: ProcessIdentity, number: signal.Signals, *, group: bool = False) -> bool:
-    """Send a signal to this process, or to the process group that it leads.
+    """Send a signal to this process; with `group`, to the process group that it leads.
 
     Return False if the process has ended or belongs to another user. Return False for the ID 1, too, which only a
     damaged record can contain: `killpg(1)` would send the signal to all processes that this user may signal.

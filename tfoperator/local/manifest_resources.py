@@ -45,9 +45,9 @@ def resource_of(obj: Mapping[str, Any]) -> Resource | None:
 
 
 def apply(client: ApiClient, objects: Sequence[Mapping[str, Any]], namespace: str) -> None:
-    """Create objects in order, and create their namespaces.
+    """Create the objects in order, and create their namespaces. Skip kinds that are not in `KNOWN`.
 
-    Raises KubeError for the first object that the API server rejects. Objects without a namespace get `namespace`.
+    An object without a namespace gets `namespace`. Raises KubeError for the first object that the API server rejects.
     """
     made = {"default"}
     for obj in objects:

@@ -96,8 +96,8 @@ class Reading(msgspec.Struct, frozen=True):
 class ContainerUsage(msgspec.Struct, frozen=True):
     """The usage of a container.
 
-    `cpu` is the average number of CPUs in the window, for example 1.5. `memory` is the memory in bytes at the end of
-    the window. `gpu` is None if the container has no GPUs.
+    The window is the time between two measurements. `cpu` is the average number of CPUs in the window, for example 1.5.
+    `memory` is the memory in bytes at the end of the window. `gpu` is None if the container has no GPUs.
     """
 
     name: ContainerName
@@ -110,7 +110,8 @@ class ContainerUsage(msgspec.Struct, frozen=True):
 class Usage(msgspec.Struct, frozen=True):
     """The usage of all containers and of the whole machine.
 
-    The window has a length of `window` seconds and ends at `taken`.
+    The window is the time between two measurements: it has `window` seconds and ends at `taken`. `machine_cpu` is the
+    average number of busy CPUs in the window. `machine_memory` is the memory in use at the end of the window, in bytes.
     """
 
     taken: datetime
@@ -123,8 +124,8 @@ class Usage(msgspec.Struct, frozen=True):
 def usage_between(before: Reading, now: Reading) -> Usage:
     """Return the usage between two readings.
 
-    If a container started or restarted within the window, its CPU time began at 0. The measured CPU time of a container
-    decreases if a process outside the container adopts some of its processes. Such a decrease counts as 0.
+    If a container started or restarted between the readings, its CPU time began at 0. The measured CPU time of a
+    container decreases if a process outside the container adopts some of its processes. Such a decrease counts as 0.
     """
     window = max(now.monotonic - before.monotonic, 1e-3)
     cpu_before = {(container.name, container.attempt): container.cpu_seconds for container in before.containers}

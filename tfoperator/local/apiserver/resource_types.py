@@ -34,7 +34,7 @@ class ResourceType(Resource, frozen=True):
     - `unconditional_update`: a PUT may lack the resourceVersion.
     - `returns_deleted`: the response to a DELETE is the object, and not a Status.
     - `delete_collection`: one request can delete all objects of a namespace, or a selection of them.
-    - `verbs`: the verbs that clients may use. Without entries, clients may use all verbs.
+    - `verbs`: the verbs that clients may use. If it is empty, clients may use all verbs.
     - `fields`: the paths that field selectors may use, in addition to metadata.name and metadata.namespace.
     """
 
@@ -62,7 +62,7 @@ class ResourceType(Resource, frozen=True):
 
     @property
     def read_only(self) -> bool:
-        """Whether no client may write objects of this type."""
+        """Whether clients may only read objects of this type."""
         return bool(self.verbs) and set(self.verbs) <= _READING
 
     def key(self, namespace: str, name: str) -> str:

@@ -203,7 +203,7 @@ class EmbeddedApiServer(HttpServer):
         return self.endpoint.context
 
     def trusts(self, request: Request) -> bool:
-        """Return whether the request contains the token."""
+        """Return whether the request contains the server's bearer token."""
         return self._api.has_token(request)
 
     async def respond(self, request: Request) -> Answer | StreamedAnswer | WebSocketAnswer:

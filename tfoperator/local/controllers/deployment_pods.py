@@ -1,9 +1,9 @@
 """The pods of a deployment, and its status, as values. This is the part of the deployment controller without I/O.
 
 A pod is the deployment's template with two additions. First, a label contains the hash of the template, to distinguish
-the pods of an older template from current pods. Second, the container of a TensorBoard gets the address of its service
-on this machine: the service's port 80 is a port of the loopback interface (see `loopback_network`). Deployments here
-use only this interface.
+the pods of an older template from current pods. Second, the environment of a TensorBoard's container contains the
+address and the port at which it must listen. This port is the loopback port that `loopback_network` reserves for port
+80 of the TensorBoard's service.
 """
 
 from __future__ import annotations

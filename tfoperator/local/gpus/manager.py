@@ -2,7 +2,7 @@
 
 Each GPU has a lock, so two control planes on one machine never allocate the same GPU. The lock is a lock of the kernel
 (flock(2)) on an empty file. The kernel releases the lock when the process ends, also after a crash. All users of the
-machine share the folder, because they also share the GPUs.
+machine share the folder with these files, because they also share the GPUs.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class DeviceLocks:
         return True
 
     def _open(self, name: str) -> int:
-        """Return the file's descriptor.
+        """Open the lock file `name` in the folder, and return its file descriptor.
 
         Create the file if it doesn't exist. Follow no link, and open only a regular file.
         """
@@ -114,7 +114,10 @@ class GpuUse(msgspec.Struct, frozen=True):
 
 
 class NotEnoughGpus(Exception):
-    """The pod has to wait for GPUs. The message has the scheduler's wording. `details` contains the numbers of GPUs."""
+    """The pod has to wait for GPUs. The message has the scheduler's wording.
+
+    `details` contains the numbers of requested GPUs and of free GPUs.
+    """
 
     def __init__(self, asked: int, there: int, free: int) -> None:
         victims = "No preemption victims found for incoming pod"

@@ -115,5 +115,5 @@ class Nvml:
 
 
 def _text(value: Any) -> str:
-    """Decode bytes, because older releases of the package return bytes."""
+    """Decode bytes, because older releases of `nvidia-ml-py` return bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)

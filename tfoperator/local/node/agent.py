@@ -1,7 +1,7 @@
 """The node agent: the scheduler and the kubelet of the embedded control plane.
 
 The agent takes every pod that has no node, or that has this node, and starts a worker thread for it. When the pod's
-object is marked for deletion or is removed, the agent informs the worker. Like a real kubelet, the agent gets all
+object gets a `deletionTimestamp` or is removed, the agent informs the worker. Like a real kubelet, the agent gets all
 information about the cluster from the API server. So it works with any API server that has no other scheduler.
 """
 
@@ -37,7 +37,7 @@ from tfoperator.local.usage import Machine
 logger = logging.getLogger(__name__)
 
 _SAMPLE_SECONDS = 0.5
-"""Seconds between two measurements of the logs' sizes. The times of the lines in the logs have the same precision."""
+"""Seconds between two measurements of the logs' sizes, from which `LineTimes` gets the times of log lines."""
 
 _MAX_STACK_THREADS = 8
 
@@ -107,7 +107,8 @@ class NodeAgent:
     def stop(self, *, grace: float | None = None, timeout: float = 60.0) -> None:
         """Accept no more pods, stop the running pods, and release all resources.
 
-        Each pod gets its own grace period, or `grace` seconds. Pods that still run after `timeout` seconds are killed.
+        Each pod gets its own grace period; if `grace` is set, `grace` seconds. Pods that still run after `timeout`
+        seconds are killed.
         """
         with self._lock:
             self._stopping = True

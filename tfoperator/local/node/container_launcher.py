@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 _RENEW_FRACTION = 0.8
 _RETRY_FRACTION = 0.05
-"""Fractions of the lifetime of a service account's token. After 80 % of its lifetime, a token is renewed, as by a
-kubelet. If the renewal fails, the next try follows after another 5 % of the lifetime.
+"""If the renewal of a service account's token fails, the next try follows after this fraction of the token's lifetime.
+The first try is at `_RENEW_FRACTION` of the lifetime, as with a kubelet.
 """
 
 

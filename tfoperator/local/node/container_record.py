@@ -64,7 +64,7 @@ class TerminationMessage:
 
     @classmethod
     def mounted(cls, container: Container, file: Path) -> TerminationMessage:
-        """Create a new file that is mounted into the container. Raises OSError."""
+        """Create `file` for a mount, and return the message that a container will write to it. Raises OSError."""
         private_folder(file.parent)
         file.unlink(missing_ok=True)
         file.touch()
@@ -87,8 +87,8 @@ class TerminationMessage:
 
 
 def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> str:
-    """Return the end of a file that the container may have replaced. Return "" if the file is missing, or if `before`
-    shows that the file has not changed since the container started.
+    """Return the last `most` bytes of a file that the container may have replaced. Return "" if the file is missing, or
+    if `before` shows that the file has not changed since the container started.
 
     If the file can't be read, return the kubelet's message about this.
     """

@@ -40,7 +40,7 @@ unknown field. `docker run` uses the same code for its own failures.
 
 
 class ContainerConfigError(Exception):
-    """The container can't be started *now*: it refers to an object that does not exist, or does not exist yet.
+    """The container can't be started *now*: it refers to an object that does not exist (yet).
 
     A retry may succeed.
     """

@@ -2,7 +2,8 @@
 
 The path of a log is `<root>/<namespace>/<pod>/<container>/<attempt>.log`. Attempts are counted from 0, and pods of the
 same name share the count. Other users of the machine can't read the logs. The lines of the logs have no timestamps.
-Instead, the store measures the size of each log from time to time.
+Instead, the store measures the size of each log from time to time (see `LineTimes`), so the times of lines are not
+exact.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from tfoperator.base.private_files import private_folder
 from tfoperator.local.runtime.log_files import LogFile, LogRequest
 
 _POLL_INTERVAL = 0.1
-"""Seconds between two reads of a file that a client follows. A user does not notice such a delay, and so few reads cost
-little CPU.
+"""Seconds between two reads of a file that a client follows. A user does not notice such a delay, and reads at this
+rate cost little CPU.
 """
 
 

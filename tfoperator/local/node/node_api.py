@@ -72,7 +72,7 @@ _decode_selecting = decoder(_Selecting)
 
 
 class NodeApi:
-    """Sends the API server requests of a pod's worker. Thread-safe. `close()` ends all waits for a retry."""
+    """Sends the requests of a pod's worker to the API server. Thread-safe. `close()` ends all waits for a retry."""
 
     def __init__(self, client: ApiClient, recorder: EventRecorder, *, node_name: str, clock: Clock) -> None:
         self._client = client

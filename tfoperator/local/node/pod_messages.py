@@ -1,4 +1,4 @@
-"""Messages from other threads to a pod's worker: a process has ended, a time limit, stop.
+"""Messages from other threads to a pod's worker: the end of a process, a new time limit, or a stop.
 
 A single condition variable wakes the worker.
 """

@@ -123,7 +123,10 @@ class VolumeManager:
     def termination_message(
         self, pod: LocalPod, container: Container, mounts: Sequence[Mount], attempt: int
     ) -> TerminationMessage:
-        """Return the file to which one attempt of a container writes its termination message. Raises OSError."""
+        """Return the termination message of one attempt to run a container.
+
+        Call this method before the attempt begins. Raises OSError.
+        """
         path = container.termination_message_path
         if not self._mounted or any(mount.mount_path == path for mount in mounts):
             return TerminationMessage.on_this_machine(container, mounts)

@@ -1,7 +1,7 @@
 """Reads the logs of all containers of a node while they are written, for a terminal that shows them.
 
 The code for the terminal works in rounds, about ten times a second: it requests some lines of all logs, and shows them.
-So lines never wait in memory: if the terminal is slow, the lines stay in the files. Containers write to the files and
+So few lines wait in memory: if the terminal is slow, the lines stay in the files. Containers write to the files and
 are never slowed down.
 """
 

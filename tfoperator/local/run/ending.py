@@ -32,7 +32,7 @@ _REASONS = {state: reason for reason, state in RUN_ENDS.items()}
 _ENDED_PHASES = ("Succeeded", "Failed")
 _LOST_EXIT_CODE = 137
 _LOST_REASON = "ContainerStatusUnknown"
-"""The exit code and the reason of a container whose end was not observed. A kubelet writes the same values."""
+"""The reason of a container whose end was not observed. A kubelet writes this reason and `_LOST_EXIT_CODE`, too."""
 
 PodPlace = tuple[str, str]
 """The namespace and the name of a pod."""
@@ -53,7 +53,8 @@ class RunEnd(msgspec.Struct, frozen=True):
     - `replicas` contains the last states of the replicas that the run recorded, by namespace and pod.
     - `finished` contains jobs, by namespace and name, that completed their training after the run had asked them to
       stop.
-    - `left` contains the IDs of processes that still run after the run has died, because its guardian was killed, too.
+    - `left` contains the IDs of processes that still run after the run has died. This happens if the run's guardian (a
+      process that kills the programs of a run that has died) was killed, too.
     """
 
     state: str
@@ -69,7 +70,7 @@ class RunEnd(msgspec.Struct, frozen=True):
         return _REASONS.get(self.state, JobReason.RUN_FAILED)
 
     def message(self, job: str) -> str:
-        """Return the message of the condition Failed, for a job by `namespace/name`."""
+        """Return the message of the condition Failed of a job. `job` is the job's `namespace/name`."""
         if self.state == DIED:
             last_written = f"{utc(self.at):%Y-%m-%d %H:%M:%S} UTC"
             why = f"its run was killed, or the machine stopped. The run last wrote its records at {last_written}."

@@ -28,10 +28,10 @@ _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
-    """Return whether a pod runs a worker that may end now, because another worker of its job (by UID) has ended.
+    """Return whether a pod runs a worker that may end now, because another worker of the pod's job has ended.
 
-    Return False for a job with parameter servers, because its workers don't end at the same time. Return False for a
-    job with a `cleanPodPolicy`: the operator then stops running pods at once, or never.
+    `jobs` contains the jobs by UID. Return False for a job with parameter servers, because its workers don't end at the
+    same time. Return False for a job with a `cleanPodPolicy`: the operator then stops running pods at once, or never.
     """
     job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
     kind, _ = parse_replica_name(replica_name(pod))

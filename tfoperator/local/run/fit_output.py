@@ -1,10 +1,10 @@
 """Finds the progress of a training loop in the progress bars that it prints, for programs that do not report progress.
 
 The code does no I/O. Keras prints `Epoch 2/5`, and then lines such as `75/300 ━━━━ 8s 37ms/step - loss: 1.9180`. With
-`verbose=2` it prints one line per epoch: `300/300 - 9s - 30ms/step - loss: 1.9180`. Keras 2 prints `75/300 [=====>....]
-- ETA: 8s - loss: 1.9180`. A `fit` of a single epoch prints no `Epoch`. `evaluate` and `predict` also print no `Epoch`.
-  So after the end of a `fit`, bars are ignored until the next `Epoch`, because they may belong to `evaluate` or
-  `predict`.
+`verbose=2` it prints one line per epoch: `300/300 - 9s - 30ms/step - loss: 1.9180`. Keras 2 prints lines such as
+`75/300 [=====>....] - ETA: 8s - loss: 1.9180`. A `fit` of a single epoch prints no `Epoch`. `evaluate` and `predict`
+also print no `Epoch`. So after the end of a `fit`, bars are ignored until the next `Epoch`, because they may belong to
+`evaluate` or `predict`.
 
 A tqdm bar may count anything. It is used only if its description or its unit names steps of an epoch (`Epoch 2/5:
 25%|██▌ | 75/300 [00:02<00:08, 27.0it/s, loss=1.9]`), epochs, or steps.
@@ -78,7 +78,7 @@ class FitOutput:
         self._epoch, self._epochs = (epoch, epochs) if 0 < epoch <= epochs else (0, 0)
 
     def _tqdm_bar(self, text: str) -> _Bar | None:
-        """Return the state of a tqdm bar if it clearly counts the training. Record the epoch that the bar names."""
+        """Return the state of a tqdm bar if it clearly counts steps or epochs. Record the epoch that the bar names."""
         match = _TQDM.fullmatch(text) if "%|" in text else None
         what = (match["what"] or "") if match is not None else ""
         if match is None or _NO_TRAINING.search(what):

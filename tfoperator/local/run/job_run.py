@@ -114,7 +114,7 @@ class JobRun:
         return tuple(self._lifecycle.events)
 
     def records(self, since: int = -1) -> tuple[int, RunRecords] | None:
-        """Return the number of changes so far, and the records.
+        """Return the number of changes so far, and the records of the run.
 
         Return None if this number equals `since`. Any thread may call it.
         """
@@ -153,9 +153,10 @@ class JobRun:
                 self._heard |= plane.runtime.network.heard()
 
     def _apart(self, pods: Sequence[Pod]) -> tuple[str, ...]:
-        """Return the replicas that trained, if no replica of the job has listened at its port. Otherwise return ().
+        """Return the replicas of a job that trained, if several trained and no replica has listened at its port.
 
-        Without a listening replica, the replicas can't have connected to each other, so each has trained alone.
+        Without a listening replica, the replicas can't have connected to each other, so each has trained alone. In all
+        other cases, and if this process can't see the ports of the pods, return ().
         """
         places = {(pod.metadata.namespace, pod.metadata.name): replica_name(pod) for pod in pods}
         trained = [name for place, name in sorted(places.items()) if place in self._fitting]

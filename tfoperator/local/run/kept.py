@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
 KUBECONFIG = "kubeconfig"
-"""The file in the directory of a run with which commands reach the API server of the run. The file exists while the run
-goes on.
+"""The name of a file in the directory of a run. Commands use this file to reach the API server of the run. The file
+exists while the run goes on.
 """
 
 RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
@@ -53,8 +53,8 @@ class KeptRun(msgspec.Struct, frozen=True):
 
     `state` is the state of the result, or Running, Died, Unreadable. `ended` is when the run ended. For a run that has
     died, it is the last time at which the run showed that it was alive. `ended` is None while the run continues, or if
-    the time of its end is unknown. `left` contains processes that still run after the run has died, because its
-    guardian was killed, too.
+    the time of its end is unknown. `left` contains the IDs of processes that still run after the run has died.
+    This happens if the run's guardian (a process that kills the programs of a run that has died) was killed, too.
     """
 
     directory: Path

@@ -58,7 +58,7 @@ class _Abandoned(Exception):
 
 
 class RunSnapshot(NamedTuple):
-    """The last state of jobs and pods that was seen, all events, and the curves of each job by its UID."""
+    """The last state of jobs and pods that was seen, all events, and the curves of the metrics, by the job's UID."""
 
     jobs: tuple[WithJson[TFJob], ...]
     pods: tuple[WithJson[Pod], ...]

@@ -62,16 +62,16 @@ class RecordedRun:
         self._server.stop()
 
     def log_place(self, pod: Pod, container: str, *, previous: bool) -> str:
-        """Return the file with the log of a container's last attempt.
+        """Return the path of the log of a container's last attempt, or with `previous` of the attempt before.
 
-        With `previous`, return the log of the attempt before.
+        Return "" if there is no such attempt.
         """
         logs = self._logs.attempts(pod.metadata.namespace, pod.metadata.name, container)
         wanted = logs[-2:-1] if previous else logs[-1:]
         return str(wanted[0].path) if wanted else ""
 
     def _look(self) -> float | None:
-        """Read the run again if it has changed."""
+        """Read the run again if it has changed. Return None, so the seconds until the next call stay the same."""
         if not self.goes_on:
             return None
         run = read_run(self._directory)
@@ -96,9 +96,9 @@ class RecordedRun:
         self.goes_on = run.end is None
         """Whether the run continues."""
         self.curves = {uid: Curves(points) for uid, points in records.curves.items()}
-        """The curves of its jobs, by UID."""
+        """The curves of the metrics of the run's jobs, by the job's UID."""
         self.jobs = [obj["metadata"] for obj in records.objects if obj.get("kind") == TFJOBS.kind]
-        """The metadata of its jobs."""
+        """The metadata of the run's jobs."""
         self.reports = _reports(run, self.jobs)
         """The reports that the run has written at its end, by the job's UID."""
         self._logs.reopen(growing=self.goes_on)

@@ -25,7 +25,10 @@ _MAX_WORD = 200
 
 
 class RunRecords(msgspec.Struct, frozen=True):
-    """The last state of jobs and pods, the events, the curves of each job by its UID, and when the run began."""
+    """The last state of jobs and pods, the events, the curves of the metrics, and when the run began.
+
+    `curves` contains, by the job's UID, the points of each metric by the metric's name.
+    """
 
     objects: tuple[dict[str, Any], ...]
     curves: dict[str, dict[str, list[Point]]] = {}
@@ -72,7 +75,7 @@ def read_records(run_dir: Path) -> RunRecords:
 
 
 def _check(obj: Mapping[str, Any]) -> None:
-    """Raise ValueError if this can't be an object of a run, because a user may have edited the file."""
+    """Raise ValueError if `obj` can't be an object of a run. This is possible: a user may have edited the records."""
     if (obj.get("apiVersion"), obj.get("kind")) not in _KINDS or not isinstance(obj.get("metadata"), dict):
         raise ValueError("an entry is not an object of a run")
     names = [obj["metadata"].get(member) for member in ("namespace", "name", "uid")]

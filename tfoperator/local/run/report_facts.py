@@ -43,7 +43,7 @@ def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalSta
 def with_kernel_log(facts: JobFacts, logs: Iterable[LogFile], read: Callable[[], Iterable[str]]) -> JobFacts:
     """Return the facts with the kernel's messages about killed processes.
 
-    The kernel's log is read only if a process was killed.
+    `read` returns the records of the kernel's log. `read` is called only if a process was killed.
     """
     killed = {str(log.path): log.pid for log in logs if log.exit_code == KILLED and log.pid is not None}
     if not killed:

@@ -1,7 +1,8 @@
 """The result of a run, as values. The summary on the terminal, `-o json` and the exit code use these values.
 
-The result of each replica comes from the records of its logs, not from pods. When the result is made, the pods may no
-longer exist. A pod that was stopped at the end of the run has failed (exit code 143), but its replica has not failed.
+The result of each replica comes from its logs (a `LogFile` also contains the exit code), and not from pods. When the
+result is made, the pods may no longer exist. A pod that was stopped at the end of the run has failed (exit code 143),
+but its replica has not failed.
 """
 
 from __future__ import annotations
@@ -132,10 +133,12 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
 class Evidence(msgspec.Struct, frozen=True):
     """Facts from this machine about a job's replicas, in addition to their logs.
 
-    `peaks` contains the peak memory of the replicas' containers. `kernel_log` is called if a process was killed.
-    `full_disk` is called if a replica has failed; it returns the folder whose disk is full. `apart` contains replicas
-    that could not have connected to each other. `quiet` contains, by the path of a log, for how many seconds nothing
-    had been written to this log when the run reached its time limit.
+    - `peaks` contains the peak memory of the replicas' containers.
+    - `kernel_log` is called if a process was killed. It returns the records of the kernel's log.
+    - `full_disk` is called if a replica has failed. It returns the folder whose disk is full, or "".
+    - `apart` contains replicas that could not have connected to each other.
+    - `quiet` contains, by the path of a log, for how many seconds nothing had been written to this log when the run
+      reached its time limit.
     """
 
     peaks: PeakMemory = msgspec.field(default_factory=PeakMemory)

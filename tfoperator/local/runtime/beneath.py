@@ -90,7 +90,10 @@ def _open(root: Path, parts: Sequence[str], shown: str) -> int:
 
 
 def _step(folder: int, name: str, mode: int, shown: str) -> int:
-    """Open a subfolder, and close `folder`. Create the subfolder if it does not exist."""
+    """Open the subfolder `name` of `folder`, close `folder`, and return the subfolder's descriptor.
+
+    If the subfolder does not exist, create it with the permissions `mode`. Error messages contain the path `shown`.
+    """
     try:
         made = not _exists(folder, name)
         if made:

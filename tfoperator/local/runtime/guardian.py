@@ -1,7 +1,7 @@
 """Starts the guardian, sends messages to it, and stops it.
 
-The guardian is a small separate process. If this process is killed, the guardian removes the containers that this
-process started.
+The guardian is a small separate process. If the process that started the guardian is killed, the guardian removes the
+containers that the killed process had started.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 logger = logging.getLogger(__name__)
 
 CONTAINER_VARIABLE = "TFOPERATOR_CONTAINER"
-"""The process runtime sets this variable for each process of a container. The value is the mark of the run, a dot, and
-a number. By this value, the guardian finds a process that has left the process group of its container.
+"""The process runtime sets this variable for each process of a container. The value is the mark of the run (a random
+text), a dot, and a number. By this value, the guardian finds a process that has left the process group of its
+container.
 """
 
 
@@ -25,8 +26,8 @@ class Guardian:
     """Starts the guardian process, and stops it. Thread-safe. Call `start()` before any other method.
 
     `arguments` are the arguments for this Python interpreter: its options, the path of the guardian's program, and the
-    program's own arguments. The guardian reads its standard input. When the input ends, this process has exited or was
-    killed.
+    program's own arguments. The guardian reads its standard input. The input ends when the process that started the
+    guardian exits or is killed.
     """
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:

@@ -70,9 +70,10 @@ class LoopbackNetwork:
             return held[0]
 
     def heard(self) -> set[tuple[str, str]]:
-        """Return the namespace and name of each host that has a port at which a process listens now.
+        """Return (namespace, name) of each pod or service that has a port at which a process listens now.
 
-        On systems other than Linux, the result is empty.
+        The name is the `host` of `port`, or the service's name if `port` was called without a host. On systems other
+        than Linux, the result is empty.
         """
         with self._lock:
             ports = {key: held[0] for key, held in self._ports.items()}
@@ -80,7 +81,7 @@ class LoopbackNetwork:
         return {(key[0], key[1].partition(".")[0]) for key, port in ports.items() if port in listening}
 
     def release(self, namespace: str, service: str) -> None:
-        """Release the ports of a deleted service and of its hosts."""
+        """Release the ports of a deleted service, and of the pods (`host`) in it."""
         self._forget(lambda key: key[0] == namespace and (key[1] == service or key[1].endswith(f".{service}")))
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ decode_pod = msgspec.json.Decoder(LocalPod).decode
 
 
 def host_name(pod: LocalPod) -> str:
-    """Return the pod's name, cut to 63 characters, the maximum of a host name, as a kubelet does."""
+    """Return the pod's `hostname`, or its name if it has none, cut to 63 characters as a kubelet does."""
     return re.sub(r"[^a-z0-9]+$", "", (pod.spec.hostname or pod.metadata.name)[:63])
 
 
@@ -46,8 +46,8 @@ class Mount(msgspec.Struct, frozen=True):
     mount_path: str
     read_only: bool = False
     volume: Path | None = None
-    """The path of the whole volume if the mount has a `subPath`. Containers may have put links on the path from there
-    to `source`.
+    """The path of the whole volume if the mount has a `subPath`. Containers may have put links at the components of
+    `source` below this path.
     """
 
     @property

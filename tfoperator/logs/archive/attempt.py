@@ -31,11 +31,13 @@ _MAX_EARLIER = 18
 class Attempt:
     """Fills the new folder of one pod. Only one thread may use it.
 
-    `fetch` writes the log of a run to a file, within `timeout` seconds. `fetch` may raise KubeError or OSError.
-    `target` is the pod's folder in the archive, `folder` is the new folder, and `old` is the record in `target`. `kept`
-    are the runs that the archive already has completely. When a run of `wanted` has been fetched, it is added to
-    `kept`. `worth_another` becomes true if another attempt may get a log that is missing. `fetched` counts the bytes
-    that were fetched.
+    - `fetch` writes the log of a run to a file, within `timeout` seconds. `fetch` may raise KubeError or OSError.
+    - `target` is the pod's folder in the archive, `folder` is the new folder, and `old` is the record in `target`.
+    - `wanted` are the runs whose logs must be fetched.
+    - `kept` are the runs that the archive already has completely. When a run of `wanted` has been fetched, it is added
+      to `kept`.
+    - `worth_another` becomes true if another attempt may get a log that is missing.
+    - `fetched` counts the bytes that were fetched.
     """
 
     fetch: Callable[[ArchivedRun, Path], SavedLog]
@@ -139,7 +141,7 @@ class Attempt:
         return msgspec.structs.replace(before, problem=problem if before.log or not gone else "")
 
     def _kept_before(self, run: ArchivedRun, path: Path) -> ArchivedContainer:
-        """Return the run with the log that the archive has. The log may have been kept before the run ended."""
+        """Return the run with the log that the archive has. That log may lack the end of the run."""
         for archived in self._archived_runs(run.container):
             if archived.restarts == run.number:
                 log, size = self.place.take(self.target, archived.log, path)

@@ -1,10 +1,10 @@
 """The layout of an archive, and its record of a pod. The module does no I/O.
 
 The folder of a pod is `<root>/<namespace>/<job>-<job uid>/<pod>.<first 8 of its uid>/`. It contains `<container>.log`,
-`<container>.previous.log` for the run before a restart in place, and `<container>.<number>.log` for earlier runs. It
-also contains `<container>.stacks.txt` if stacks of the container's threads were taken, and `pod.json`. `pod.json`
-describes the pod, so that readers need not parse a path. A folder gets its final name only after it was written
-completely.
+`<container>.previous.log` for the run before the container's last restart, and `<container>.<number>.log` for earlier
+runs. It also contains `<container>.stacks.txt` if stacks of the container's threads were taken, and `pod.json`.
+`pod.json` describes the pod, so that readers need not parse a path. A folder gets its final name only after it was
+written completely.
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ name.
 class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The record of one container: its runs, and the files of their logs.
 
-    `log` and `previous_log` are the names of files in the record's folder. They are empty if there is no such file.
-    `log` is the log of the run after `restarts` restarts. That run ended with `exit_code`, `reason` and `finished`;
-    without an `exit_code`, the run had not ended. `previous_log` is the log of the run before. `earlier` are the runs
-    before that, the oldest first. Each has its own `log`. `dropped` counts the first bytes of `log` that were left out
-    because the log was too long. `problem` is the reason if a log is missing or incomplete. `stacks` is the name of the
-    file with the stacks of the container's threads. The latest stacks are at the end of this file.
+    `log`, `previous_log` and `stacks` are the names of files in the record's folder. They are empty if there is no such
+    file.
+
+    - `log` is the log of the run after `restarts` restarts. That run ended with `exit_code`, `reason` and `finished`;
+      without an `exit_code`, the run had not ended.
+    - `previous_log` is the log of the run before.
+    - `earlier` are the runs before these two runs, the oldest first. Each has its own `log`.
+    - `dropped` counts the first bytes of `log` that were left out because the log was too long.
+    - `problem` is the reason if a log is missing or incomplete.
+    - `stacks` is the file with the stacks of the container's threads. The latest stacks are at the end of this file.
     """
 
     name: str

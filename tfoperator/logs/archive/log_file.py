@@ -103,7 +103,7 @@ class _Halves:
         self._stream = self._path.open("wb")
 
     def close(self) -> None:
-        """Join the two parts in one file."""
+        """Join the two parts in one file. If there is no room for this, keep only the newer part."""
         self._stream.close()
         if not self._older.exists():
             return

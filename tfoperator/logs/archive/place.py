@@ -20,8 +20,8 @@ from tfoperator.logs.archive.log_file import link
 logger = logging.getLogger(__name__)
 
 UNFINISHED = ".unfinished-"
-"""The prefix of a folder's name while logs are written to the folder. A token of the folder's owner follows
-the prefix.
+"""The prefix of a folder's name while logs are written to the folder. A random text follows the prefix. Each process
+uses its own text, so it recognizes its own folders.
 """
 
 
@@ -78,10 +78,10 @@ class Place:
             return stream.read() if tail_lines is None else b"".join(deque(stream, maxlen=tail_lines))
 
     def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """Take the file `name` from a pod's folder into the pod's next folder, as `path`.
+        """Take the file `name` from a pod's folder into the pod's new folder, as `path`.
 
-        Return the file's name there, and its size in bytes. Return an empty name and 0 if there is no such file:
-        another thread may have removed it to make room.
+        Return the file's name for the new record, and its size in bytes. Return an empty name and 0 if there is no such
+        file: another thread may have removed it to make room.
         """
         try:
             return self._take(target, name, path) if is_file_name(name) else ("", 0)
@@ -105,7 +105,8 @@ class Place:
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
         """Put a filled folder, with its record, in place of the pod's folder at `target`.
 
-        Return the growth in bytes.
+        `when` is the end of the pod, from which `found` gets its times. `old` is the record at `target` when the folder
+        was made. Return the growth of the archive in bytes.
         """
         del old
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))

@@ -113,8 +113,8 @@ class _Turns:
 class PodLogs:
     """Fetches the logs of pods, and writes the folders of the pods in an archive.
 
-    Thread-safe. If several threads write the same pod, they wait for each other. `close()` ends the calls that are
-    running.
+    Thread-safe. If several threads write the folder of the same pod, they wait for each other. `close()` ends the calls
+    that are running.
     """
 
     def __init__(self, client: Client, place: Place, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow) -> None:

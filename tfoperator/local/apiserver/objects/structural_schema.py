@@ -26,7 +26,7 @@ class StructuralSchema:
         self._schema = schema
 
     def only(self, field: str) -> StructuralSchema:
-        """Return a schema that checks only one top-level field."""
+        """Return a schema that checks only the top-level field `field`."""
         properties = {name: member for name, member in (self._schema.get("properties") or {}).items() if name == field}
         return StructuralSchema({"type": "object", "properties": properties})
 

@@ -1,9 +1,9 @@
-"""TFJobs on the embedded server: the CRD of `tfoperator.api`, and its rules, which `tfoperator.api` also checks.
+"""TFJobs on the embedded server: the CRD and the validation of `tfoperator.api`.
 
-The CRD's CEL rules are not evaluated here. `tfoperator.api.validate` has the same rules and some more. So a job that is
-rejected on a laptop would be rejected, or would fail, on a cluster too. The functions of the conversion webhook convert
-objects between versions, but the webhook itself does not run. Objects that the webhook would reject are rejected with
-the webhook's message.
+The CRD's CEL rules are not evaluated here. `tfoperator.api.validate` checks the same rules and some more. So a cluster
+rejects a job that the embedded server rejects, or accepts the job but can't run it. The functions of the conversion
+webhook convert objects between versions, but the webhook itself does not run. Objects that the webhook would reject are
+rejected with the webhook's message.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def _validate_v1alpha2(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
 
 
 def _without_annotation(obj: Json) -> Conversion:
-    """Convert an object to v1.
+    """Convert a v1alpha2 object to v1, but leave out the fields that its annotation `V1_ONLY` contains.
 
-    A v1alpha2 object keeps the fields that exist only in v1 in an annotation. The result lacks these fields, because
-    schemas and CEL rules can't read annotations.
+    In this annotation, a v1alpha2 object keeps the fields that exist only in v1. A cluster does not validate these
+    fields in a v1alpha2 object, because schemas and CEL rules can't read annotations.
     """
     annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
     return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
@@ -116,5 +116,5 @@ def _adds_replicas(obj: Json, old: Json | None) -> bool:
 
 
 def _adds(obj: Json, old: Json | None, name: str) -> bool:
-    """Return whether a change adds a field to the job's spec."""
+    """Return whether an update adds the field `name` to the job's spec. For a new job, `old` is None: return False."""
     return old is not None and name in obj["spec"] and name not in old["spec"]

@@ -1,5 +1,6 @@
-"""The effect of a DELETE: remove the object, or mark it and wait for the end of its grace period and for its
-finalizers. Pure.
+"""The effect of a DELETE: remove the object, or set its `deletionTimestamp`. Pure.
+
+In the second case, the object is removed after its grace period, when it has no finalizers any more.
 """
 
 from __future__ import annotations
@@ -76,9 +77,10 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeletionDecision(msgspec.Struct, frozen=True):
-    """The decision: remove the object, or store `obj`.
+    """The decision about a DELETE.
 
-    Do neither if the object is already being deleted in the same manner.
+    With `remove`, remove the object; `obj` is its last state, for the watches. Without `remove`, store `obj` as the
+    object's new version. If `obj` is None, change nothing: the object is already being deleted in the same manner.
     """
 
     remove: bool = False

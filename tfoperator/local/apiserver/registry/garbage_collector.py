@@ -96,7 +96,8 @@ class GarbageCollector:
     def _collect(self, resource: ResourceType, stored: StoredObject) -> None:
         """Delete an object if it has no living owner.
 
-        Otherwise remove references to owners that are gone or being deleted.
+        If the object has a living owner, remove its references to owners that are gone, and to owners that wait for it
+        in a foreground deletion.
         """
         namespace = stored.metadata.get("namespace", "")
         living: list[Json] = []

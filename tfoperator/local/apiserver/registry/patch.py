@@ -1,11 +1,13 @@
-"""PATCH: JSON patch, merge patch and (for built-in kinds) strategic merge patch, each as a pure function.
+"""PATCH: JSON patch, merge patch, (for built-in kinds) strategic merge patch, and server-side apply.
 
-Server-side apply is also a PATCH request: its body contains the wanted fields of an object, and these fields then
-belong to the writer.
+The functions of the three patches are pure: each takes a private copy of an object and returns the patched object. The
+caller validates the result like any other update.
 
-Every function takes a private copy of an object and returns the patched object; the caller validates the result like
-any other update. If a patch can't be read, the response is 400. If a JSON patch can't be applied, the response is 422.
-JSON patches have the same limits as in kube-apiserver, because each copy operation can double the size of the object.
+Server-side apply (`apply_configuration`) is also a PATCH request: its body contains the wanted fields of an object, and
+these fields then belong to the writer.
+
+If a patch can't be read, the response is 400. If a JSON patch can't be applied, the response is 422. JSON patches have
+the same limits as in kube-apiserver, because each copy operation can double the size of the object.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _MAX_OPERATIONS = 10_000
 """The maximum number of operations in one JSON patch, as in kube-apiserver."""
 
 _MAX_COPIED = 3 << 20
-"""The maximum number of bytes, as JSON, that all copies of one JSON patch may have together, as in kube-apiserver."""
+"""The maximum number of bytes (as JSON) that all `copy` operations of one JSON patch may copy, as in kube-apiserver."""
 
 
 def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
@@ -124,7 +126,7 @@ def strategic_merge(obj: Json, patch: Json, kind: str) -> Json:
 def apply_configuration(
     registry: Registry, resource: ResourceType, namespace: str, name: str, wanted: Json, options: WriteOptions
 ) -> tuple[WriteResult, bool]:
-    """Apply a configuration to an object, or create the object.
+    """Apply the configuration `wanted` to an object (server-side apply), or create the object.
 
     Return the object as it was written, and whether it is new. Raises StatusError 409 if fields of other owners would
     change, unless `options.force` is set. Raises StatusError 422 if `options.manager` is not set. Also raises the

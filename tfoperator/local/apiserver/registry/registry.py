@@ -1,4 +1,4 @@
-"""Creates, updates and deletes objects by the rules of all kinds, in kube-apiserver's order.
+"""Creates, updates and deletes objects of all kinds. The rules are checked in kube-apiserver's order.
 
 A write is checked completely before anything is stored, so a write that is rejected has no effect. A write that changes
 nothing keeps the resourceVersion and causes no event. Like the store, use it only in the server's event loop.
@@ -53,7 +53,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
 
 class WriteResult(msgspec.Struct, frozen=True):
-    """The result of a write: the object's current (or final) state, and warnings for the client."""
+    """The result of a write: the object's new state (if `removed`, its last state), and warnings for the client."""
 
     stored: StoredObject
     warnings: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ class Registry:
     def finalize(self, resource: ResourceType, current: StoredObject, new: Json) -> WriteResult:
         """Store an update that the server itself makes, for example after it removed a finalizer.
 
-        If this was the last finalizer, remove the object.
+        If the object can be removed after this update (see `_nothing_holds`), remove it.
         """
         return self._store_update(resource, current, new, WriteOptions(), ())
 

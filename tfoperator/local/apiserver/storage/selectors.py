@@ -34,7 +34,7 @@ class _FieldTerm(msgspec.Struct, frozen=True):
 
 
 class Selector:
-    """Label requirements and field terms that must all hold. An empty selection matches everything."""
+    """Label requirements and field terms that must all hold. A selector without any matches everything."""
 
     def __init__(self, labels: tuple[_LabelTest, ...], fields: tuple[_FieldTerm, ...]) -> None:
         """Initialize with parsed selectors. Callers use `parse_selector` instead."""

@@ -23,13 +23,13 @@ from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 encode = msgspec.json.Encoder().encode
-"""Encodes a value that the server stores or sends as compact JSON."""
+"""Encodes, as compact JSON, a value that the server stores or sends."""
 
 
 class ServedView(msgspec.Struct, frozen=True):
     """A version that is served but not stored.
 
-    Both conversions may keep and change the object that they get as an argument.
+    `to_stored` and `from_stored` may keep and change the object that they get as an argument.
     """
 
     resource: ResourceType
@@ -164,7 +164,7 @@ class Store:
     def create(self, resource: ResourceType, key: str, obj: dict[str, Any]) -> StoredObject:
         """Add an object.
 
-        The caller makes sure that no object has this key, and must not use the dictionary any more.
+        The caller makes sure that no object has this key, and must not use `obj` any more.
         """
         return self._put(resource, key, obj, None)
 
@@ -190,10 +190,10 @@ class Store:
         return self._shown(resource, last)
 
     def observe(self, observer: Observer, resource: ResourceType | None = None) -> Callable[[], None]:
-        """Call `observer` after every change, or after every change of one resource type.
+        """Call `observer` after every change; if `resource` is set, only after changes of this resource type.
 
-        The observer must not block. Return a function that ends the observation. An observer of all types gets each
-        change once, in the stored version.
+        The observer must not block. Return a function that ends the observation. Without `resource`, the observer gets
+        each change once, in the stored version.
         """
         observers = self._observers if resource is None else self._shelf(resource).observers
         if resource in self._views:

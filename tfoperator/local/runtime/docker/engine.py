@@ -56,7 +56,7 @@ def connect() -> Engine:
 
 
 def explain(error: BaseException) -> str:
-    """Return the engine's error message, without the text that HTTP adds."""
+    """Return the engine's error message, without the texts that docker-py and its HTTP client add."""
     if isinstance(error, APIError) and error.explanation:
         return str(error.explanation).strip()
     cause: BaseException = error
@@ -94,7 +94,10 @@ def remove_container(api: Any, container: str) -> bool:
 
 
 def try_remove(removal: Callable[[], object], what: str) -> bool:
-    """Call `removal`. Return False if the engine refuses, or if there is no such object."""
+    """Call `removal`. Return False if the engine refuses, or if there is no such object.
+
+    `what` is the object's name for the log.
+    """
     try:
         removal()
     except ENGINE_ERRORS as error:

@@ -1,4 +1,4 @@
-"""The guardian of containers: a small process that removes the objects of a run if the run itself is killed.
+"""The guardian of containers: a small process that removes a run's containers and networks if the run is killed.
 
 The guardian is started as `python guardian_main.py RUN`, and reads its standard input. If the input ends without a
 message, the run was killed and can't clean up any more. Only then the guardian imports the large modules for the Docker
@@ -10,14 +10,14 @@ import sys
 import time
 
 ALL_IS_REMOVED = b"removed"
-"""The last message that a run writes to the guardian, after the run has removed its own objects."""
+"""The last message from a run to the guardian, after the run has removed its own containers and networks."""
 
 _MAX_PASSES = 5
 _PAUSE_SECONDS = 1.0  # seconds; the engine may still be busy with the run's last requests
 
 
 def main(run: str) -> None:
-    """Wait for the run's end. If the run was killed, remove its objects."""
+    """Wait for the end of the run with the ID `run`. If the run was killed, remove its containers and networks."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the guardian ends only after its input has ended
     if sys.stdin.buffer.read() == ALL_IS_REMOVED:

@@ -2,7 +2,7 @@
 
 For each network, an engine on this machine creates a bridge. The address of the bridge is the gateway of the network's
 containers. A socket that only listens at this address is not safe: Linux accepts packets for any of its addresses on
-each of its interfaces, so containers in other networks and other hosts could reach it. So the socket is bound to the
+each of its interfaces, so other hosts, and containers in other networks, could reach it. So the socket is bound to the
 bridge itself (SO_BINDTODEVICE), and gets only packets from this bridge. Programs of this machine can also reach the
 socket, because the kernel treats their packets like packets from the bridge.
 
@@ -47,7 +47,7 @@ class Bridge(msgspec.Struct, frozen=True):
 
 
 def bridge_of(network: Mapping[str, Any]) -> Bridge:
-    """Return the bridge of a network, from the engine's description. Raises Unreachable."""
+    """Return the bridge of a network. `network` is the engine's description of it. Raises Unreachable."""
     settings = [
         setting for setting in (network.get("IPAM") or {}).get("Config") or () if "." in str(setting.get("Gateway"))
     ]

@@ -1,9 +1,10 @@
 """Records which process has created containers and networks, and removes the objects that a killed run has left.
 
 Each container and network has labels that name the process that created it. The Docker engine keeps these objects when
-this process has ended. So the next run finds objects of ended processes by their labels, and removes them. A run can
-only check processes on its own machine, but several machines may use the same engine. Normally, the guardian removes
-the objects of a killed run. The labels are for the case that the guardian was killed, too.
+this process has ended. So the next run finds objects of ended processes by their labels, and removes them. Several
+machines may use the same engine. A run keeps the objects of other machines, because it can't check their processes.
+Normally, the guardian removes the objects of a killed run. The labels are for the case that the guardian was killed,
+too.
 """
 
 from __future__ import annotations
@@ -79,9 +80,7 @@ def _lends_its_network(container: Mapping[str, Any]) -> bool:
 
 
 def _wait_until_gone(api: Any, container: str) -> None:
-    """Wait until a container is gone that another process is removing: the container's network can be removed only
-    after that.
-    """
+    """Wait until another process has removed a container. Only then can the container's network be removed."""
     try:
         api.wait(container, timeout=_REMOVAL_SECONDS, condition="removed")
     except NotFound:

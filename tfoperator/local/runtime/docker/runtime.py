@@ -134,7 +134,7 @@ class DockerRuntime:
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
         """Make sure that the pod's sandbox and the container's image exist. Return the pod's address.
 
-        Raises StartLater, LaunchError.
+        `services` returns the names of the services that select the pod. Raises StartLater, LaunchError.
         """
         engine = self._connected()
         if not self._allow_privileged:
@@ -297,8 +297,9 @@ class DockerRuntime:
             return name
 
     def _name(self, pod: LocalPod, part: str) -> str:
-        """Return the name that `docker ps` shows.
+        """Return the name that `docker ps` shows for a container of the pod.
 
-        The name contains a part of the pod's UID, to distinguish the pod from a later pod with the same name.
+        `part` is the name's end, for example `tensorflow-1`. The name also contains the start of the pod's UID, to
+        distinguish the pod from a later pod with the same name.
         """
         return f"tfoperator-{self.run_id}-{pod.metadata.namespace}-{pod.metadata.name}-{pod.metadata.uid[:4]}-{part}"

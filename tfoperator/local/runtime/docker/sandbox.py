@@ -43,7 +43,8 @@ _LOAD_ADDRESS = 0x400000
 class Sandbox:
     """A pod's sandbox.
 
-    `lock` is held while the sandbox is created. A pod has only one worker, so other threads don't wait for long.
+    `lock` is held while the sandbox is created or removed. Each pod has its own sandbox and lock, so pods do not wait
+    for each other.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)  # guards the fields below

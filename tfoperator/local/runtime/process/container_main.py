@@ -2,7 +2,7 @@
 
 It makes a mount namespace, and then replaces itself with the container's program. The modes of this program are:
 
-- `run`: make a namespace with these mounts.
+- `run`: make a namespace with the mounts in the arguments, and run the container's program in it.
 - `enter`: enter the namespace of a running container, for `exec`.
 - `probe`: check whether this machine permits such namespaces.
 
@@ -99,7 +99,7 @@ class ProgramError(Exception):
 def find_program(name: str, environment: Mapping[str, str], directory: str) -> str:
     """Return the program's path: search PATH, or resolve a relative path from the directory.
 
-    If PATH does not contain `python` or `python3`, return this interpreter. Raises ProgramError.
+    If `name` is `python` or `python3` and is not found on PATH, return this interpreter. Raises ProgramError.
     """
     path = environment.get("PATH", os.defpath)
     if os.sep in name:
@@ -234,7 +234,7 @@ def _write(file: str, text: str) -> None:
 def _choose_directory(wanted: str, default: str, report: Callable[[str], object]) -> str:
     """Change to the wanted directory if it exists, else to the default directory; return the directory.
 
-    Raises ProgramError.
+    In the second case, `report` is called with MISSING_DIRECTORY. Raises ProgramError.
     """
     chosen = os.path.join(default, wanted)
     try:

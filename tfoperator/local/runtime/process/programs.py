@@ -117,7 +117,7 @@ def with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
 
 
 def mount_variable(mount: Mount) -> str:
-    """Return the variable that names the path of a volume's content."""
+    """Return the name of the variable that contains the path of a volume's content."""
     return MOUNT_VARIABLE + mount.name.upper().replace("-", "_")
 
 

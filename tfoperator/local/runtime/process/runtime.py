@@ -304,7 +304,7 @@ def _name(run: ContainerStart) -> ContainerName:
 
 
 def _identity(mark: str) -> ContainerIdentity:
-    """Return the identity of the container with this mark.
+    """Return the identity of the container whose processes have the value `mark` in `CONTAINER_VARIABLE`.
 
     The container's processes run with this process's user and groups.
     """

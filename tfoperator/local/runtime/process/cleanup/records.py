@@ -48,7 +48,7 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class RecordsOwner(msgspec.Struct, frozen=True):
-    """The process that made the records, its guardian, and the mark of its containers."""
+    """The process that made the records, its guardian, and the mark of its containers (see `CONTAINER_VARIABLE`)."""
 
     owner: ProcessIdentity
     guardian: ProcessIdentity | None = None
@@ -56,7 +56,10 @@ class RecordsOwner(msgspec.Struct, frozen=True):
 
 
 def record_owner(records: Path, guardian: int | None, mark: str = "") -> None:
-    """Record this process and its guardian as the owner of the other records, with the mark of the run's containers."""
+    """Record this process as the owner of the other records.
+
+    The record also contains the guardian's process ID and the mark of the run's containers (see `CONTAINER_VARIABLE`).
+    """
     me = identify(os.getpid())
     if me is not None:
         owner = RecordsOwner(me, None if guardian is None else identify(guardian), mark)

@@ -87,9 +87,9 @@ def _memberships(text: str) -> list[tuple[frozenset[str], str]]:
 
 
 def _below(mount: Path, root: str, path: str) -> Path:
-    """Return the directory of a group.
+    """Return the directory of the group `path`. At `mount`, the group `root` and the groups below it are mounted.
 
-    If only another part of the tree is mounted, as in a container, return the mount point.
+    If the group `path` is not below `root`, as in some containers, return the mount point.
     """
     try:
         return mount / PurePosixPath(path).relative_to(root)

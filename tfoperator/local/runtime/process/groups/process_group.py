@@ -32,7 +32,8 @@ class ProcessGroup:
     ) -> None:
         """`log` receives the process ID.
 
-        `on_exit` is called once with the exit code, or with 128 + the number of the signal that killed the process.
+        When the first process has ended, `on_ended` is called, and then the process is reaped. After that, `on_exit` is
+        called once with the exit code, or with 128 + the number of the signal that killed the process.
         """
         self.pid = log.pid = popen.pid
         self.identity = identity

@@ -26,7 +26,7 @@ class ProcessMeter:
         """Return the usage of each session, by session ID: (CPU time in seconds, resident memory in bytes).
 
         The CPU time includes the CPU time of child processes that have ended. A process is skipped if it ends during
-        the measurement, or if this process may not inspect it. A session without a process that can be measured is left
+        the measurement, or if this user may not inspect it. A session without a process that can be measured is left
         out.
         """
         if not sessions:

@@ -85,7 +85,7 @@ class MountLinks:
                 self._remove(other)
 
     def _refuse_taken(self, key: _Link) -> None:
-        """Raise PathTaken if the existing entry is a link of another pod, another run or another user."""
+        """Raise PathTaken if there is a link of another pod, another run or another user at the path of `key`."""
         path = key[0]
         if not path.is_symlink():
             return

@@ -73,7 +73,8 @@ class MountHost(msgspec.Struct, frozen=True):
 class MountPoint(msgspec.Struct, frozen=True):
     """An empty folder or file on which a volume is mounted.
 
-    The mount point and missing folders above it must be made. An existing mount point must be kept.
+    If the mount point or a folder above it is missing, make it. If another run has made the mount point, lock it, so
+    the other run does not remove it.
     """
 
     path: str

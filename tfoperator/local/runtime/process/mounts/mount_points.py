@@ -22,8 +22,8 @@ from tfoperator.local.runtime.process.cleanup.guardian_main import POINT_MODE, p
 logger = logging.getLogger(__name__)
 
 _MAX_TRIES = 1000
-"""The number of tries to get the lock while another run removes the mount point, or checks whether it may. All tries
-together take some 50 ms.
+"""The number of tries to get the lock while another run removes the mount point, or checks whether it may remove it.
+All tries together take some 50 ms.
 """
 
 

@@ -1,8 +1,8 @@
 """Mounts for a process that belongs to no pod: a step of a pipeline.
 
 The namespace and its mounts end with the process. A mount path that is missing in a folder of a person (a home,
-`/tmp`) is refused. The folder would have to be made there and removed after the process ends, and the process may
-outlive its launcher.
+`/tmp`) is refused. An empty folder or file at this path would have to be made, and removed after the process ends. But
+the process may outlive its launcher, which would have to remove this folder or file.
 """
 
 from __future__ import annotations
