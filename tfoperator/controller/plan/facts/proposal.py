@@ -95,27 +95,30 @@ Rule = Callable[[Facts], Iterable[Want]]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes that all rules propose together, in the order of the rules.
-
-    `keep` has the UIDs of pods that must stay until their logs are archived. `is_as_before` means that the status does
-    not change.
-    """
+    """The changes that all rules propose together, in the order of the rules."""
 
     acts: tuple[Act | Replace, ...] = ()
     conditions: tuple[SetCondition | RemoveCondition, ...] = ()
     events: tuple[PlannedEvent, ...] = ()
     parts: Mapping[str, Any] = {}
+    """Members of the status, by their names in TFJobStatus."""
     look_again: float | None = None
+    """The maximum number of seconds until the next sync."""
     read: tuple[Pod, ...] = ()
+    """The pods whose newest log lines are read, pod after pod, until a line is newer than `newer_than`."""
     newer_than: datetime | None = None
     stacks: tuple[Pod, ...] = ()
+    """The pods in which the stacks of all threads are taken."""
     keep: frozenset[str] = frozenset()
+    """The UIDs of pods that must stay until their logs are archived."""
     is_status_first: bool = False
+    """Whether the status must be stored before any action is executed."""
     is_as_before: bool = False
+    """Whether the status does not change."""
 
     @property
     def job_deletion(self) -> Act | None:
-        """The deletion of the job itself."""
+        """The deletion of the job itself, if a rule proposes it."""
         return next((act for act in self.acts if isinstance(act, Act) and act.action.kind == "tfjobs"), None)
 
 

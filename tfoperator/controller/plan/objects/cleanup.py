@@ -85,8 +85,8 @@ def delete_everything(facts: Facts, reason: DeleteReason) -> Iterator[Act]:
 def expire(facts: Facts) -> Iterator[Want]:
     """Delete the job, and with it all of its pods, once its time to live is over.
 
-    The deletion is valid only for the observed version of the job: a user may have extended the time, and the cache may
-    not show the new time yet.
+    The deletion is valid only for the observed version of the job: a user may have extended the time to live, and the
+    cache may not show this change yet.
     """
     job = facts.job
     if facts.verdict.stage is not Stage.FINISHED:
@@ -175,8 +175,9 @@ def _delete_active(facts: Facts) -> Iterator[Act]:
 def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
     """Stop pods of an ended job that still run.
 
-    After a failure, all pods are stopped. After a success, workers that still train may finish. Pods that have not
-    begun, and parameter servers without other running replicas, are stopped, because they would never end.
+    After a failure, stop all pods. After a success, workers that still train may finish. Stop the parameter servers and
+    the data service, which never end by themselves, when no other replica runs. Stop each pod that has not begun; if
+    the pod has no node, delete it, because only a kubelet can stop a pod.
     """
     reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
     servers, others_run = [], False
@@ -197,9 +198,9 @@ def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
 
 
 def _stop_data_service(facts: Facts, *, failed: bool) -> Iterator[Act]:
-    """Stop the data service of an ended job that keeps its replicas, if no running replica may still read data.
+    """Stop the data service of an ended job with `cleanPodPolicy: None`, if no running replica may still read data.
 
-    The value None of `cleanPodPolicy` concerns only replicas, as in the Go operator, which has no data service.
+    `None` keeps only replicas, as in the Go operator, which has no data service.
     """
     active = [pod for pod in facts.observed.pods if _is_active(pod)]
     servers = [pod for pod in active if is_data_service(pod.metadata.labels)]
@@ -220,7 +221,10 @@ def _has_begun(pod: Pod) -> bool:
 
 
 def _has_ended_since(pod: Pod, completion: datetime | None) -> bool:
-    """Return whether the pod's training container ended after the job's end, and the kubelet restarts it."""
+    """Return whether the pod's training container ended after the job's end, and the kubelet restarts it.
+
+    For a pending pod, return this for any of its init containers.
+    """
     status = pod.status
     for container in status.init_container_statuses if status.phase == "Pending" else (program_of(pod),):
         before = termination_of(container, last=True)
