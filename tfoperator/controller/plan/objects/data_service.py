@@ -1,8 +1,8 @@
 """Handles `spec.dataService`: a dispatcher and data workers, which run from the job's start to its end. Pure.
 
 The end or failure of a member never ends the job. The member's kubelet restarts the program, with a growing delay. A
-member whose pod has gone, or has the phase Failed, gets a new pod of the same name. Each restart of the program and each
-new pod counts as one restart.
+member whose pod has gone, or has the phase Failed, gets a new pod of the same name. Each restart of the program and
+each new pod counts as one restart.
 
 Restarts are counted like the restarts of replicas: a pod records the member's number of restarts before this pod, and
 the status has the largest number that was observed for each member. Before a failed pod is deleted, the status is

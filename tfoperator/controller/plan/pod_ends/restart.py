@@ -197,12 +197,15 @@ def disruptions_before(pod: Pod) -> int:
 
 
 def job_restarts_before(pod: Pod) -> int:
-    """Return the number of restarts of all replicas of the job together before this pod (0 if invalid)."""
+    """Return how often all replicas had been restarted together before this pod (0 if the annotation is invalid)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_JOB_RESTARTS)
 
 
 def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
-    """Return the number of restarts of all replicas together, from the status, or from a pod if the status is stale."""
+    """Return how often all replicas were restarted together: the largest number in the status and the pods.
+
+    If the cache has an old status, the pods may have a larger number.
+    """
     number = max(min(job.status.job_restarts, MAX_RESTARTS), 0)
     for pod in pods:
         # This check saves time, because few pods have the annotation.

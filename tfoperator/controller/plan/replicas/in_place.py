@@ -99,7 +99,7 @@ def returned(replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
 
 
 def was_left_alone(pod: Pod, ending: Ending) -> bool:
-    """Return whether the kubelet of a failed pod did not restart the container although a rule required it."""
+    """Return whether a pod has failed although its `restartPolicyRules` required a restart of the container."""
     if ending.container or ending.infrastructure or pod.status.reason or ending.exit_code is None:
         return False
     return restarted_by_rule(pod, ending.exit_code)

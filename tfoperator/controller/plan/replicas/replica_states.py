@@ -181,7 +181,11 @@ def _with_surplus(record: Record, surplus: Sequence[tuple[int, Pod]]) -> tuple[M
 
 
 def _with_disruptions(replica: Replica, pod: Pod, so_far: int, noted: int, recorded: int) -> Replica:
-    """Return the replica with the number of its restarts caused by disruptions; new restarts are included."""
+    """Return the replica with the number of its restarts caused by disruptions; new restarts are included.
+
+    `so_far` is the number of restarts that the pod shows. The status has recorded `noted` restarts; `recorded` of them
+    were caused by disruptions.
+    """
     disruption = replica.disruption
     if so_far > noted and not replica.newly_restarting:
         disruption = crash_before(pod)
@@ -254,9 +258,9 @@ def _with_pod(of: _Type, index: int, pod: Pod, so_far: int, noted: int) -> Repli
 
 
 def _phase(spec: ReplicaSpec | None, pod: Pod) -> str:
-    """Return the phase of the replica.
+    """Return the phase of the replica: the pod's phase, or the phase that the end of `tensorflow` shows.
 
-    It is the pod's phase, unless the container `tensorflow` alone has ended for good.
+    If the container `tensorflow` has ended for good while other containers still run, the phase is Succeeded or Failed.
     """
     phase = replica_phase(pod)
     if phase != pod.status.phase == "Running" and spec is not None and restarts_in_pod(spec.template):
@@ -292,7 +296,8 @@ def _terminating(record: Record, replica: Replica, pod: Pod, so_far: int, noted:
 def _ended_badly(of: _Type, replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
     """Return a replica whose pod has failed, or was lost with its node.
 
-    The replica has failed for good, or it restarts.
+    The replica has failed for good, or it restarts. `so_far` is the number of restarts that the pod shows; `noted` is
+    the number that the status has recorded.
     """
     record, ending = of.record, ending_of(pod)
     if is_permanent(ending, of.policy):

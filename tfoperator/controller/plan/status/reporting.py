@@ -144,7 +144,12 @@ def report_progress(facts: Facts) -> Iterator[Want]:
 def _running(
     facts: Facts, detail: str, *, is_complete: bool, waits: bool, restarts: Sequence[Want]
 ) -> SetCondition | None:
-    """Return the condition Running as it must be now; None if the job does not need this condition yet."""
+    """Return the condition Running as it must be now; None if the job does not need this condition yet.
+
+    `detail` is a text with the number of ready replicas and the reasons why the job waits. `is_complete` means that all
+    replicas are ready and the job does not wait; then the message lacks `detail`. `restarts` has the changes of the
+    condition Restarting.
+    """
     key = facts.job.metadata.key
     if _is_restarting(facts, restarts):
         # A job that has never run gets the condition, too, because its message has the reasons why the job does not
@@ -200,7 +205,8 @@ def report_end(facts: Facts) -> Iterator[Want]:
 def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
     """Return whether the job is Running as in the Go operator.
 
-    A chief runs; without chiefs, any worker; without both, any replica.
+    A job that has chiefs is Running if a chief runs. A job with workers but without chiefs is Running if a worker runs.
+    Any other job is Running if any replica runs.
     """
     chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.size > 0]
     workers = [group for group in groups if group.type is ReplicaType.WORKER and group.size > 0]

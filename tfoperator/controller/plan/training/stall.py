@@ -226,7 +226,10 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
 
 
 def _as_before(job: TFJob, **looks: Any) -> Stall:
-    """Return the state that the condition Stalled shows: the logs must be read again before the state can change."""
+    """Return the state that the condition Stalled shows: the logs must be read again before the state can change.
+
+    `looks` are the members of `Stall` that request this reading.
+    """
     before = condition_of(job, ConditionType.STALLED)
     if before is not None and before.status == "True":
         return Stall(state=StallState.STALLED, message=before.message, **looks)
