@@ -357,7 +357,7 @@ def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:
 
 
 def _added(seconds: Mapping[str, int], spans: Sequence[tuple[str, datetime]]) -> dict[str, int]:
-    """Return the sums including all spans except the last span, which has not ended."""
+    """Return the sums of `seconds` by phase, increased by all spans except the last span, which has not ended."""
     sums = {phase: min(max(seconds.get(phase, 0), 0), _MAX_SECONDS) for phase in _PHASES}
     for (phase, began), (_, ended) in pairwise(spans):
         sums[str(phase)] += seconds_since(began, ended)
