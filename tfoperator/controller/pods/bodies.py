@@ -49,8 +49,8 @@ class ReplicaPod(NamedTuple):
     labels: dict[str, str]
     restart_policy: str
     subdomain: str
-    """The name of the service for the whole job, if there is such a service. DNS then resolves the pod's host name below
-    this name.
+    """The name of the service for the whole job; DNS resolves the pod below this name. Empty if each replica has a
+    service of its own.
     """
     env: Mapping[str, str]
     """Variables that are added to the training container's own variables. They replace a TF_CONFIG that the user set:
