@@ -19,7 +19,7 @@ from tfoperator.controller.pods.template import PodTemplateError, Template, an_o
 
 _POD_LEVEL_RESOURCES = ("cpu", "memory")
 _POD_LEVEL_PREFIX = "hugepages-"
-"""The prefix of the names of resources that a pod as a whole may request in `spec.resources`, besides CPU and memory."""
+"""The prefix of the names of resources that `spec.resources` of a pod may contain besides CPU and memory."""
 
 
 class ResourceAmounts:
