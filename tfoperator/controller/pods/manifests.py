@@ -128,7 +128,8 @@ class _Cluster(NamedTuple):
 class PodCounts(NamedTuple):
     """The number of restarts of a replica until its pod starts, and how many of these restarts followed disruptions.
 
-    In addition, all replicas of the job have been restarted together `job_restarts` times.
+    In addition, all replicas of the job have been restarted together `job_restarts` times; `job_disruptions` of these
+    restarts followed disruptions.
     """
 
     restarts: int = 0

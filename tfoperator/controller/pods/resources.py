@@ -69,7 +69,7 @@ def pod_requests(template: Template) -> ResourceAmounts:
 
 
 def requests_of(pod: str) -> dict[str, float]:
-    """Return the requests of a pod as numbers, from `PodSpec.requests`. Raises PodTemplateError."""
+    """Return the requests of a pod as numbers; `pod` is the text in `PodSpec.requests`. Raises PodTemplateError."""
     return {name: float(amount) for name, amount in _of_pod(msgspec.json.decode(pod), "spec").amounts()}
 
 

@@ -1,4 +1,4 @@
-"""The known progress of a job, and the pods whose stacks are taken before its end or its restart. Pure."""
+"""The known progress of a job, and the pods whose thread stacks are taken before the job ends or restarts. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tfoperator.controller.plan.replicas.replicas import ReplicaGroup, ReplicaSt
 from tfoperator.kube.views.objects import Pod
 
 STACKS_TIMEOUT = 30.0
-"""The maximum number of seconds for which the end of a job, or of a stall, waits for stacks. The wait has a limit,
-because a stopped process (SIGSTOP) never answers the request for its stacks.
+"""The maximum number of seconds for which the end of a job, or the end of a stall, waits for the stacks of all threads.
+The wait has a limit, because a stopped process (SIGSTOP) never answers the request for its stacks.
 """
 
 

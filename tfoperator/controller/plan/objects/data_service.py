@@ -122,7 +122,7 @@ def rest_data_service(facts: Facts) -> Iterator[Want]:
 
 
 def absent_members(seen: DataServiceFacts, job: TFJob, options: PlanOptions) -> list[str]:
-    """Return the names of the pods that were deleted or evicted.
+    """Return the names of the data service's pods that are gone although the operator did not delete them.
 
     The caller must look these pods up in the API server, because a cache may be stale.
     """

@@ -127,9 +127,9 @@ def plan_pod_group(facts: Facts) -> Iterator[Want]:
 def report_gang(
     facts: Facts, waiting: Sequence[WaitingReplicas], kind: ReasonKind, reason: JobReason
 ) -> Iterator[Want]:
-    """Send an event about each reason of this kind that is new in the job's status.
+    """Send an event for each text that is new in the job's `status.waiting` among the entries of this `kind`.
 
-    `waiting` has the reasons that the new status will have.
+    `waiting` has the entries that the new status will have. `reason` is the reason of the events.
     """
     reported = {entry.message for entry in facts.job.status.waiting if entry.reason == kind}
     for text in dict.fromkeys(entry.message for entry in waiting if entry.reason == kind):

@@ -94,20 +94,20 @@ limit.
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """The end of a pod.
-
-    `exit_code` is None if no container reports an exit code; `infrastructure` means that Kubernetes ended the pod.
-    `container` is the name of the container with this exit code, if it is not `tensorflow`. `overuse` means that the
-    kubelet has evicted the pod because the pod used more memory or disk space than it had requested. Such a pod may be
-    restarted under every policy, because another node may have more room. But the pod itself is the cause, so such an
-    end counts as a failure.
-    """
+    """The end of a pod."""
 
     exit_code: int | None
+    """The exit code; None if no container reports an exit code."""
     reason: str
     infrastructure: bool
+    """Whether Kubernetes ended the pod."""
     container: str = ""
+    """The name of the container with this exit code, if the container is not `tensorflow`."""
     overuse: bool = False
+    """Whether the kubelet has evicted the pod because the pod used more memory or disk space than it had requested.
+    Such a pod may be restarted under every policy, because another node may have more room. But the pod itself is the
+    cause, so such an end counts as a failure.
+    """
 
     @property
     def is_disruption(self) -> bool:

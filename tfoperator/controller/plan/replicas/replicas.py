@@ -356,7 +356,7 @@ class JobRestart(msgspec.Struct, frozen=True):
 
 
 def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
-    """Return why a job restarts: failures of replicas (in the Go operator's words), their disruptions, or both."""
+    """Return why the replicas in `lost` restart: failures (in the Go operator's words), disruptions, or both causes."""
     failed = [(group, replica) for group, replica in lost if not replica.disruption]
     types = ", ".join(dict.fromkeys(group.type for group, _ in failed))
     ends = some(f"{group.type}-{replica.index}: {replica.cause}" for group, replica in failed)

@@ -36,11 +36,11 @@ _Indexes = Mapping[str, frozenset[int]]
 
 
 def with_delays(facts: Facts) -> Facts:
-    """Return the facts with the row of disruptions, and with a delay for the next pods of the replicas that they hit.
+    """Return the facts with the row of disruptions, and with a delay for the next pods of the disrupted replicas.
 
     A row is a series of disruptions that followed soon after one another. A pod that a disruption has ended stays until
-    the delay is over. Until then, its log can be read. (The next pod has the same name, so it can only be created
-    later.)
+    the delay is over, so its log can be read. The next pod has the same name, so it can't be created before the old pod
+    is deleted.
     """
     options = facts.options
     backoff = _next(facts, facts.job.status.disruption_backoff)
@@ -79,7 +79,7 @@ def _in_row(facts: Facts, row: DisruptionBackoff, change: Callable[[Replica], Re
 
 
 def _gone(cause: str, replica: Replica) -> Replica:
-    """Return the replica with the cause of its restart if it has no pod.
+    """Return the replica with `cause` as the cause of its restart, if the replica has no pod.
 
     The replica counts as restarting until its new pod exists.
     """

@@ -94,7 +94,7 @@ def account(facts: Facts) -> JobUsage | None:
 
 
 def with_goodput(plan: Plan, now: datetime) -> Plan:
-    """Return the plan. If the plan writes the status anyway, add the current goodput."""
+    """Return the plan. If the plan writes the status anyway, add the goodput, the share of time spent in training."""
     usage = plan.status.usage
     if usage is None or not (plan.write_status or plan.write_status_first):
         return plan
@@ -319,7 +319,7 @@ class _Course(msgspec.Struct, frozen=True):
         return max(times) if times and len(times) == len(begun) else None
 
     def _lost_at(self) -> datetime:
-        """Return when the first program of the restarting replicas ended.
+        """Return the earliest time at which a program of the restarting replicas ended.
 
         Return the current time if this is unknown.
         """

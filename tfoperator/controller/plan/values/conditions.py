@@ -70,7 +70,7 @@ class Conditions(msgspec.Struct, frozen=True):
         return find_condition(self.now, condition) is not None
 
     def without(self, condition: ConditionType) -> Conditions:
-        """Return the conditions without a condition; return the same object if the condition is not there."""
+        """Return the conditions without those of this type; return the same object if there is none."""
         if not self.has(condition):
             return self
         return self._with(tuple(item for item in self.now if item.type != condition))

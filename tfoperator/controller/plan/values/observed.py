@@ -63,17 +63,16 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class NewestLine(msgspec.Struct, frozen=True):
-    """The newest line of a pod's log.
-
-    `time` is when the line was written, as far as the operator knows it. `stamp` is that time by the node's clock; None
-    if the log has no line. `stopped` means that the program was found stopped (SIGSTOP). `is_new` means that the
-    previous reading did not find this line, or that there was no previous reading.
-    """
+    """The newest line of a pod's log."""
 
     time: datetime
+    """When the line was written, as far as the operator knows it."""
     stamp: datetime | None
+    """When the line was written, by the node's clock; None if the log has no line."""
     stopped: bool = False
+    """Whether the program was found stopped (SIGSTOP)."""
     is_new: bool = False
+    """Whether the previous reading did not find this line, or there was no previous reading."""
 
 
 class LogLines(msgspec.Struct, frozen=True):
@@ -233,10 +232,10 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
 
 
 def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
-    """Return the pods created until `since` because of which `status` counts restarts, or records starts or ends.
+    """Return the pods created until `since` because of which `status` newly counts a restart, a start or an end.
 
-    A cache that is behind may still show pods of an earlier state. Such pods must not have this effect: after a pod
-    counts as started, its absence counts as a loss.
+    A cache that is behind may still show pods of an earlier state. So the caller must look these pods up in the API
+    server before it writes `status`: after a pod counts as started, its absence counts as a loss.
     """
     old = [pod for pod in observed.pods if _is_older(pod.metadata, since)]
     return [pod.metadata for pod in old if _decides(pod, observed.job, status)]
