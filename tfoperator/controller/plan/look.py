@@ -75,9 +75,9 @@ def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
 
 
 def _without_strangers(observed: Observed) -> Observed:
-    """Return the observed objects with only the services whose names are names that the operator gives.
+    """Return the observed objects without services that have another name than the operator would give them.
 
-    A service with the job's labels and another name was created by a user. An older operator may have adopted it.
+    A user has created such a service with the job's labels. An older operator may have adopted the service.
     """
     own = [service for service in observed.services if is_service_of(observed.job, service.metadata)]
     return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))

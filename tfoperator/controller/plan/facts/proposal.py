@@ -131,9 +131,9 @@ class PrecedenceRow(NamedTuple):
 
 
 def observation(condition: ConditionType, message: str, *, holds: bool, if_there: bool = False) -> SetCondition:
-    """Return the change that sets a condition to True (`holds`) or False, with the reason from its `ConditionType` row.
+    """Return the change that sets a condition to True (`holds`) or False, with the reason that its traits declare.
 
-    Raises TypeError if the row declares no reason for this status.
+    Raises TypeError if the condition's traits declare no reason for this status.
     """
     reason = condition.traits.when_true if holds else condition.traits.when_false
     if reason is None:
@@ -148,7 +148,7 @@ def event(reason: JobReason, message: str, *, kind: EventType | None = None) -> 
 
 
 def differs(facts: Facts, wanted: SetCondition) -> bool:
-    """Return whether the job does not have the condition yet, or has it in another form."""
+    """Return whether the job does not have the condition yet, or its status, reason or message differs."""
     old = facts.condition(wanted.condition)
     return old is None or (old.status, old.reason, old.message) != (wanted.status, wanted.reason, wanted.message)
 
@@ -191,9 +191,9 @@ def stop(pod: Pod, reason: StopReason) -> Iterator[Act]:
     """Make the kubelet end the pod with SIGTERM and its grace period, unless the pod is already deleted or stopped.
 
     The pod's object and its log stay. The patch sets `activeDeadlineSeconds`: it is the only field with which an API
-    server allows a client to end a running pod without deleting it. The field can be lowered, but never raised. Because
-    of the resourceVersion in the patch, the operator does not stop a pod twice, and report it twice, if a cache is
-    behind.
+    server allows a client to end a running pod without deleting it. The field can be lowered, but never raised. If a
+    cache is behind, the operator may try to stop a pod again. The API server refuses this second patch because of the
+    resourceVersion in it, so the stop is not reported twice.
     """
     if is_ending(pod):
         return

@@ -65,7 +65,10 @@ _WITHOUT_POD = (DataServiceState.MISSING, DataServiceState.TAKEN)
 
 
 def see_data_service(observed: Observed, now: datetime, options: PlanOptions) -> DataServiceFacts:
-    """Return the members of the job's data service with one pod each, and its other pods, which are surplus."""
+    """Return the members of the job's data service, each with at most one pod, and the surplus pods.
+
+    Surplus pods are second pods of a member, and pods of the data service that belong to no wanted member.
+    """
     job = observed.job
     of_member: defaultdict[DataServiceMember, list[Pod]] = defaultdict(list)
     for pod in observed.pods:
@@ -208,7 +211,7 @@ def _bring(
 ) -> Iterator[Want]:
     """Create the service and the pod of a member if they are missing; delete a pod that has failed.
 
-    With `replace`, the same plan deletes a failed pod and creates the next, if the pod's name is free at once.
+    With `replace`, the same plan deletes a failed pod and creates the next, if the name is free after the deletion.
     """
     if may_create and not has_service:
         body = manifests.service(member.member)
@@ -229,7 +232,10 @@ def _bring(
 
 
 def _frees_its_name(manifests: DataServiceManifests, member: Member, pod: Pod) -> bool:
-    """Return whether the next pod's name, which is also this pod's name, is free as soon as this pod is deleted."""
+    """Return whether the name of the member's next pod is free as soon as `pod` is deleted.
+
+    The result is False if `pod` has finalizers or another name.
+    """
     return not pod.metadata.finalizers and pod.metadata.name == manifests.name(member.member)
 
 

@@ -163,7 +163,8 @@ def _unwanted_services(facts: Facts, services: Mapping[tuple[ReplicaType, int], 
 def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
     """Return whether the pods of any replica type need more quota than the job has for this type.
 
-    Replicas that have not ended need quota, and so do pods besides the replicas' pods: surplus pods and duplicates.
+    Each replica that has not ended needs quota. Surplus pods, duplicates, and pods of ended replicas in which other
+    containers still run need quota, too.
     """
     for group in groups:
         beside = group.beside
@@ -290,8 +291,8 @@ def _delete_old(restart: JobRestart) -> Iterator[Want]:
 def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: ReplicaManifests) -> Pod | None:
     """Return the pod of a replica that restarts now, if the pod's name is free as soon as the pod is deleted.
 
-    In this case, the operator need not wait until a kubelet confirms the pod's end. The name is not free at once if an
-    adopted pod has another name, or if a second pod of the replica may still run.
+    In this case, the operator need not wait until a kubelet confirms the pod's end. The result is None if the pod has
+    finalizers or another name (an adopted pod), or if a second pod of the replica may still run.
     """
     pod = replica.pod
     if pod is None or replica.wait is None or replica.wait > 0:
@@ -305,7 +306,7 @@ def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: Replica
 def _restart(terms: _Terms, group: ReplicaGroup, replica: Replica, *, replace: bool) -> Iterator[Want]:
     """Delete the pod of a replica that restarts, when its delay has passed.
 
-    If `replace` allows it and the name is free at once, the same plan creates the new pod.
+    With `replace`, the same plan creates the new pod, if the name is free after the deletion.
     """
     ended = _gone_when_deleted(group, replica, terms.manifests)
     if ended is not None and replace:

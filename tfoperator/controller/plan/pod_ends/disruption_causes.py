@@ -1,4 +1,4 @@
-"""Names the disruption that took a pod from its job, if the pod shows it.
+"""Describes the disruption that ended a pod, if the pod shows the disruption.
 
 A disruption is an end that somebody else caused: a user, the scheduler, a node. It is not a failure of the program, so
 it does not count for any limit on failures. Kubernetes marks most disruptions with the pod's condition

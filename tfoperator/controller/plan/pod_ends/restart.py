@@ -192,7 +192,7 @@ def restarts_before(pod: Pod) -> int:
 
 
 def disruptions_before(pod: Pod) -> int:
-    """Return how many restarts of the pod's replica before this pod were caused by a disruption (0 if invalid)."""
+    """Return how many restarts of the replica before this pod followed disruptions (0 if the annotation is invalid)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_DISRUPTIONS)
 
 
@@ -230,7 +230,8 @@ def restarts_in_place(pod: Pod) -> int:
 def restart_delay(restart: int, options: PlanOptions) -> float:
     """Return the seconds between the start of a program and its `restart`-th restart (from 1).
 
-    The base doubles each time, up to the cap.
+    The delay is `restart_delay_base` for the first restart, doubles with each restart, and is at most
+    `restart_delay_cap`.
     """
     # The delay reaches the cap long before 2**40, and a large exponent would overflow the float.
     return min(options.restart_delay_base * 2.0 ** min(max(restart, 1) - 1, 40), options.restart_delay_cap)
@@ -240,12 +241,12 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
     """Return the seconds until a failed pod may be replaced: 0 if it may be replaced now, at most twice the delay.
 
     The delay begins when the program starts. So a program that fails at once is not restarted over and over, and a
-    program that ran for longer than the delay is replaced at once. A pod that never ran (evicted, refused by the
-    kubelet) has no such time; instead, its own start or its creation counts.
+    program that ran for longer than the delay is replaced at once. If the program never ran (the pod was evicted, or
+    refused by the kubelet), the delay begins at the pod's `startTime`, or else at the pod's creation.
 
-    If the program started, its start is a time of the node's clock; for a program that could not be started, container
-    runtimes report 1970. A program always starts after the API server has created its pod. So no start before the
-    creation is accepted. If the node's clock is ahead by more than the delay, the time of the creation is used.
+    The start of a program is a time of the node's clock. Container runtimes report 1970 for a program that could not be
+    started. But a program always starts after its pod was created. So the creation replaces an earlier start. The
+    creation also replaces the start if the node's clock is ahead by more than the delay.
     """
     created = pod.metadata.creation_timestamp
     started = _started_at(pod) or pod.status.start_time or created

@@ -78,9 +78,9 @@ def crash_before(pod: Pod) -> str:
 def returned(replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
     """Return the replica; set `has_returned` if its kubelet has finished restarts that the status has not recorded yet.
 
-    The pod shows `so_far` restarts of the replica; the status has recorded `noted` restarts. The last of these restarts
-    is marked as new. So if the job ends with this plan because the restart exceeds `backoffLimit`, that restart is not
-    counted.
+    The pod shows `so_far` restarts of the replica; the status has recorded `noted` restarts. The last unrecorded
+    restart is marked as new. So if the job ends with this plan because this restart exceeds `backoffLimit`, this
+    restart is not counted.
     """
     if so_far <= noted or replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING):
         return replica

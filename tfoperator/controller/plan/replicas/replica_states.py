@@ -1,10 +1,10 @@
 """Turns pods into replicas: the state of each index of each replica type, and its effect on the counts.
 
 The only difficult case is a pod that is being deleted or is gone. `startedIndexes` in the status records for which
-indexes the loss of the pod is a loss for the job. An index is added when its pod is observed. It is removed when it is
-completed, or when the operator itself removes the pod (restart, scale-down, suspension), in a status write before the
-deletion. So if the pod of a started index is being deleted or is gone, somebody else has taken it from the job; the
-operator itself removed any other pod.
+indexes the loss of the pod is a loss for the job. An index is added when its pod is observed. The index is removed when
+its replica has completed, or when the operator itself removes the pod (restart, scale-down, suspension), in a status
+write before the deletion. So if the pod of an index in `startedIndexes` is being deleted or is gone, the cause is a
+user or another program. If the index is not in `startedIndexes`, the operator itself removed the pod.
 
 Ended replicas are recorded, and do not need their pods any more: completed indexes for ever, and failed indexes only
 while the size of the type includes them. So if a failed worker is removed by scaling down and added again, it gets a

@@ -346,7 +346,7 @@ class JobRestart(msgspec.Struct, frozen=True):
     causes: tuple[str, ...] = ()
     """The cause of each replica for the restart that this plan decides; empty if this plan decides no restart."""
     old: tuple[Pod, ...] = ()
-    """The pods from before the last restart: each pod records the number of restarts before it."""
+    """The pods that were created before the last of these restarts and must be deleted."""
     wait: float = 0.0
     """The number of seconds until the old pods that have ended may be deleted. Until then, their logs stay readable,
     and no new pods are created.

@@ -117,7 +117,7 @@ def _disruptions_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 
 
 def _was_disrupted(lost: Sequence[Replica]) -> bool:
-    """Return whether a disruption ended a replica before any replica in `lost` failed.
+    """Return whether a disruption ended one of these replicas before any of the others failed.
 
     If the order is uncertain, return True.
     """

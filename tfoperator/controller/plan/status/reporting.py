@@ -2,8 +2,8 @@
 
 Created, Running, Restarting, Succeeded, Failed and Suspended have the same meaning as in the Go operator. Running and
 Restarting are never true at the same time. This operator also reports facts that the Go operator does not report. If a
-job doesn't run yet, Running is False, and its message has the reasons. Running counts the replicas that are ready, and
-Ready is true if all replicas are ready or have succeeded.
+job doesn't run yet, Running is False, and its message has the reasons. The message of Running also has the number of
+replicas that are ready. Ready is true if all replicas are ready or have succeeded.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def report_created(facts: Facts) -> Iterator[Want]:
 
 
 def _uncounted(facts: Facts) -> Iterator[Want]:
-    """Report replica types that Kueue's own framework does not count, because the job spells them `worker` or `ps`.
+    """Report replica types that Kueue's own integration of TFJobs does not count: the job spells them `worker` or `ps`.
 
     The report is made when the job is created and when the job is resumed.
     """
@@ -300,7 +300,8 @@ def _losses(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
 def _exits(facts: Facts) -> Iterator[Want]:
     """Report the exit codes of pods whose end is new. Their replicas begin to restart, or have failed for good.
 
-    A restart in place has an event of its own, except if the job has ended: then the container is not restarted.
+    Skip containers that the kubelet restarts in place: these restarts have events of their own. If the job has ended,
+    report these containers, too, because the kubelet does not restart them.
     """
     namespace, ended = facts.job.metadata.namespace, facts.verdict.stage.is_end
     exits = [

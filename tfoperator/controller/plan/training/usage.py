@@ -168,7 +168,7 @@ class _Course(msgspec.Struct, frozen=True):
     def end(self, stage: Stage) -> datetime | None:
         """Return when the job ended, if it has ended.
 
-        If no program runs any more, this is the end of the last program.
+        If all programs have ended, this is the end of the last program; otherwise it is the current time.
         """
         if not stage.is_end:
             return None
@@ -292,7 +292,7 @@ class _Course(msgspec.Struct, frozen=True):
 
     @property
     def _is_elastic(self) -> bool:
-        """Whether the job has dynamic workers, and at least one worker exists."""
+        """Whether the job has dynamic workers, and at least one of the programs that training needs runs."""
         return bool(self.facts.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
 
     def _needed(self) -> list[Replica]:

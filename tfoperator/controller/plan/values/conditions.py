@@ -70,7 +70,7 @@ class Conditions(msgspec.Struct, frozen=True):
         return find_condition(self.now, condition) is not None
 
     def without(self, condition: ConditionType) -> Conditions:
-        """Return the conditions without those of this type; return the same object if there is none."""
+        """Return the conditions without this type; return the same object if the job has no such condition."""
         if not self.has(condition):
             return self
         return self._with(tuple(item for item in self.now if item.type != condition))
