@@ -348,8 +348,8 @@ class JobRestart(msgspec.Struct, frozen=True):
     old: tuple[Pod, ...] = ()
     """The pods that were created before the last of these restarts and must be deleted."""
     wait: float = 0.0
-    """The number of seconds until the old pods that have ended may be deleted. Until then, their logs stay readable,
-    and no new pods are created.
+    """The number of seconds until the old pods that have ended may be deleted. Until then, the logs of these pods stay
+    readable. New pods are created only afterwards.
     """
     is_disruption: bool = False
     """Whether a disruption caused the restart that this plan decides."""

@@ -100,8 +100,8 @@ class QueueGate(msgspec.Struct, frozen=True):
     the number of replicas if some replicas have ended and their quota was given back.
     """
     workers: int | None = None
-    """The number of workers in the spec of an admitted elastic job, because Kueue may have admitted fewer; None for
-    other jobs.
+    """The number of workers that the spec of an admitted elastic job requests; Kueue may have admitted fewer workers.
+    None for other jobs.
     """
 
 
