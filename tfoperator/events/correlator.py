@@ -48,8 +48,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 class CorrelatedEvent(msgspec.Struct, frozen=True):
-    """The state that the API server should have: a new event if `count` is 1, or else the next state of the event
-    `name`.
+    """The event `name` as the API server should store it: a new event if `count` is 1, or else a changed event.
 
     `last` has the message to show. The message of combined events may have a prefix.
     """

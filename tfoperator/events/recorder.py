@@ -191,7 +191,7 @@ class EventRecorder:
             self._clock.wait_until(self._changed, deadline)
 
     def _release(self, regarding: ObjectReference | None = None) -> None:
-        """Write delayed events now: all of them, or all events about one object. The caller holds the lock."""
+        """End the delay of events: of all delayed events, or of all about one object. The caller holds the lock."""
         held, self._held = self._held, deque()
         for event in held:
             (self._queue if regarding is None or event.regarding == regarding else self._held).append(event)

@@ -1,9 +1,10 @@
 """Records changes that were requested but not observed yet.
 
-A sync must not act on a cache that is older than its own writes. Without expectations, a sync may run before the watch
-has delivered the pods that it has just created. The sync would create these pods again. Expectations are kept per
-owner, replica type and kind, so a slow replica type doesn't delay the other types. Expectations expire after 5 minutes,
-as in Kubernetes' own controllers. So a lost watch event can delay a job, but never block it.
+A sync must not act on a cache that is older than the writes of earlier syncs. Without expectations, a sync may run
+before the watch has delivered the pods that an earlier sync has created. The later sync would create these pods again.
+Expectations are kept per owner, replica type and kind, so a slow replica type doesn't delay the other types.
+Expectations expire after 5 minutes, as in Kubernetes' own controllers. So a lost watch event can delay a job, but never
+block it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ DEFAULT_TTL = 300.0
 """Seconds after which an expectation no longer counts. The value is the same as in Kubernetes' controllers."""
 
 DEFAULT_MAX_KEYS = 1 << 20
-"""The maximum number of keys. A job uses at most thirteen keys: two kinds for each of five replica types, its PodGroup,
-and the two objects of its TensorBoard. So the maximum is enough for 80,000 jobs that all created something within one
-TTL. If the maximum is reached, the reason is a leak, not load.
+"""The maximum number of keys. A job uses at most fourteen keys: two kinds for each of five replica types, and four
+kinds for objects of no replica (the PodGroup, the deployment of the TensorBoard, services, the pods of the data
+service). So the maximum is enough for 74,000 jobs that all created something within one TTL. If the maximum is reached,
+the reason is a leak, not load.
 """
 
 
@@ -117,9 +119,9 @@ class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
 class Expectations:
     """A thread-safe, bounded record of creations and deletions that a controller has not seen in its cache yet.
 
-    The order of calls matters: call `expect_creations` or `expect_deletions` *before* the API call. Call the method
-    that observes the change in the event handler. If the API call failed, call that method right after the API call. A
-    key counts as satisfied if it was never set, was forgotten or has expired.
+    The order of calls matters: call `expect_creations` or `expect_deletions` *before* the API call. Call
+    `creation_observed` or `deletion_observed` in the handler of the watch event, or right after the API call if the API
+    call failed. A key counts as satisfied if it was never set, was forgotten or has expired.
 
     At the maximum, the least recently used key is dropped, and counts as satisfied from then on. If changes under this
     key were still pending, a warning is logged. The worst consequence is a create that the API server refuses with

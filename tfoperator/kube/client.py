@@ -71,13 +71,15 @@ EACH_EVENT = WatchPace()
 class Client(HttpVerbs):
     """A `kube.protocol.verbs.ApiClient` over HTTP.
 
-    A client is also a context manager, and thread-safe: one client per process is enough. By default the client has no
-    rate limit, as in controller-runtime since 0.21: API servers have priority and fairness, and the client waits for
-    the time in the `Retry-After` header of a 429 response. With a `limit` of a positive rate, all requests except
-    watches are limited to this rate. `request_timeout` limits the time without any byte of a response. A whole request
-    may take five times as long. Leader election uses a short `request_timeout`. `parallelism` is the maximum number of
-    concurrent chains of requests in `send`. Do not call `send` after a fork, because its threads exist only in the
-    parent process.
+    A client is also a context manager, and thread-safe: one client per process is enough. Do not call `send` after a
+    fork, because its threads exist only in the parent process.
+
+    - `limit`: if its rate is positive, all requests except watches are limited to this rate. By default the client has
+      no rate limit, as in controller-runtime since 0.21: API servers have priority and fairness, and the client waits
+      for the time in the `Retry-After` header of a 429 response.
+    - `request_timeout`: the maximum number of seconds without any byte of a response. A whole request may take five
+      times as long. Leader election uses a short `request_timeout`.
+    - `parallelism`: the maximum number of concurrent chains of requests in `send`.
     """
 
     def __init__(

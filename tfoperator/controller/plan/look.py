@@ -1,7 +1,7 @@
 """Makes the facts about a job that has not ended, in several steps: each step uses the facts from the steps before.
 
-Pure. The order of the steps: a replica is observed, restarted if it stalls, moved to another node, restarted with all
-other replicas, and delayed.
+Pure. The steps in their order: observe the replicas; find a stall; move slow replicas to other nodes; restart all
+replicas together; delay the pods of disrupted replicas; determine the verdict about the job.
 """
 
 from __future__ import annotations
@@ -69,22 +69,22 @@ def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
 
 
 def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
-    """Return the objects of the job's replicas, and the objects of its TensorBoard (None if the job needs none)."""
+    """Return the objects of the job's replicas, and the objects of its TensorBoard (see `_has_tensorboard`)."""
     observed = _without_strangers(observed)
     return split_tensorboard(observed) if _has_tensorboard(observed) else (observed, None)
 
 
 def _without_strangers(observed: Observed) -> Observed:
-    """Return the observed objects without services whose name is none of the operator's names.
+    """Return the observed objects without services that have another name than the operator would give them.
 
-    A user has created such a service with the job's labels, and an older operator may have adopted it.
+    A user has created such a service with the job's labels. An older operator may have adopted the service.
     """
     own = [service for service in observed.services if is_service_of(observed.job, service.metadata)]
     return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
 
 
 def _has_tensorboard(observed: Observed) -> bool:
-    """Return whether the job has a TensorBoard, requests a TensorBoard, or has had a TensorBoard until now."""
+    """Return whether the job requests a TensorBoard, or its status or its objects show a TensorBoard."""
     job = observed.job
     if job.spec.tensor_board is not None or job.status.tensor_board is not None or observed.deployments:
         return True
@@ -94,7 +94,7 @@ def _has_tensorboard(observed: Observed) -> bool:
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
     """Return the options with the naming and the network that the job's objects already use.
 
-    The operator's options apply only to jobs without objects.
+    For a job without objects, `options` stay as they are.
     """
     job, pods, services = observed.job, observed.pods, observed.services
     objects: Iterable[HasMetadata] = chain(services, pods)
@@ -106,9 +106,9 @@ def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
 
 
 def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
-    """Return the problems that keep the plan from making pods: in the job's decoding, replica specs and names.
+    """Return the problems that keep the plan from making pods: decoding errors, bad replica specs, too long names.
 
-    The length of a name depends on the operator's options, which validation does not know.
+    Validation can't check the length of names, because the length depends on the operator's options.
     """
     if job.decode_error:
         return tuple(job.decode_error.splitlines())
@@ -130,7 +130,7 @@ def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
 
 
 def _look_on(facts: Facts) -> Facts:
-    """Return the facts with everything that follows from the observed state, step by step."""
+    """Return the facts after all steps that follow the observation: from the stall to the verdict and the gang."""
     observed, job, policy, groups = facts.observed, facts.job, facts.job.spec.policy, facts.groups
     deadline = policy.progress_deadline_seconds
     if deadline is not None and deadline >= 1:
@@ -196,7 +196,8 @@ def _seen(
 def _absent(observed: Observed, options: PlanOptions, groups: Sequence[ReplicaGroup]) -> tuple[str, ...]:
     """Return the names of missing pods, and of pods that may have been replaced.
 
-    If no object shows the naming that the job uses, the names under each naming are returned.
+    If the job has no pods and no services, it is unknown with which naming its pods were created. Then the result has a
+    name from each naming for each missing pod.
     """
     nothing_seen = not (observed.pods or observed.services)
     namings = {options.naming, *(NAMINGS if nothing_seen else ())}
@@ -237,8 +238,8 @@ def _started_over(groups: Sequence[ReplicaGroup]) -> tuple[ReplicaGroup, ...]:
 def _running_on(facts: Facts) -> Mapping[ReplicaType, int]:
     """Return the number of replicas of a suspended job that still run, by type.
 
-    These replicas must stay until their logs are archived, or their deletion has failed before. Pods that this plan
-    deletes count as gone, as in the Go operator.
+    In the first plan after the suspension, only pods that must stay until their logs are archived still run: the pods
+    that this plan deletes count as gone, as in the Go operator. In a later plan, every running pod counts.
     """
     again, unkept = is_held(facts.conditions), facts.observed.pods_of_unkept_logs
     return {

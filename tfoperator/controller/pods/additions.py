@@ -1,17 +1,20 @@
-"""Adds things to a template: accelerators, the checkpoint volume, access to report progress, a restart rule. The
-accelerators are the administrator's settings, and the checkpoint volume is the job's. By the restart rule a kubelet
-itself carries out the restart policy ExitCode (Kubernetes 1.35).
+"""Adds accelerators, the checkpoint volume, access to report progress, and a restart rule to a template.
 
-*Accelerators.* Drivers and their libraries may be installed on the nodes, and be missing from the images. The cluster's
-administrator knows their paths. Users should not have to repeat the paths in every job.
+*Accelerators* are settings of the cluster's administrator. Drivers and their libraries may be installed on the nodes,
+and be missing from the images. The administrator knows their paths. Users should not have to repeat the paths in every
+job.
 
-*The checkpoint's* directory is named after the job's namespace and name, not after its UID: if a job has failed for
-good, a user submits it again under the same name, and it must then find its last checkpoint.
+*The checkpoint volume* is a setting of the job. The job's directory in the volume is named after the job's namespace
+and name, not after its UID: if a job has failed for good, a user submits the job again under the same name, and the new
+job must find the last checkpoint.
 
-A pod gets three variables and two files to report its *progress*. The CA certificates that the pod must trust are in an
-annotation of the pod itself. A volume shows this annotation as a file. A ConfigMap in place of the annotation would
-need the right to write ConfigMaps in every namespace, code that deletes them, and a watch. The token belongs to the
-pod's own service account, and is valid only for reports about this job. API servers do not accept this token.
+*Access to report progress* consists of three variables and two files. The CA certificates that the pod must trust are
+in an annotation of the pod itself. A volume shows this annotation as a file. A ConfigMap in place of the annotation
+would need the right to write ConfigMaps in every namespace, code that deletes the ConfigMaps, and a watch. The other
+file is a token for the pod's service account. The token is valid only for reports about this job: API servers do not
+accept it.
+
+*The restart rule* makes the kubelet itself carry out the restart policy ExitCode (Kubernetes 1.35).
 """
 
 from __future__ import annotations
@@ -92,7 +95,10 @@ def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]
 def _keep_read_only(
     groups: Mapping[str, list[dict[str, Any]]], used: Mapping[str, Accelerator], own: Set[object]
 ) -> None:
-    """Make all mounts of a volume in the template read-only, if an accelerator mounts this volume read-only."""
+    """Make all mounts of a volume in the template read-only, if an accelerator mounts this volume read-only.
+
+    `own` has the names of the volumes that the template itself declares. Their mounts do not change.
+    """
     mounts = (mount for accelerator in used.values() for mount in accelerator.volume_mounts)
     protected = {mount["name"] for mount in mounts if mount.get("readOnly")} - own
     if not protected:
@@ -178,7 +184,8 @@ def _mount(
     """Add a volume, and its mount to the training container.
 
     Raises PodTemplateError if the template already uses the volume's name or the mount's path. The message contains
-    `use` (the owner of the volume's name, such as "spec.checkpoint's") or `field` (the field that sets the path).
+    `use` (the field for which the volume's name is reserved, such as `spec.checkpoint`) or `field` (the field that sets
+    the path).
     """
     path, place = f"{template.path}.spec.volumes", mount["mountPath"]
     volumes = list_of_objects(template.spec.get("volumes"), path)

@@ -43,23 +43,26 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class ReplicaPod(NamedTuple):
-    """The parts of a replica's pod that its template does not have.
-
-    `subdomain` is the name of the job's one service. If it is set, DNS resolves the pod under this name. `env` is added
-    to the training container's own variables, and replaces a TF_CONFIG that the user set. With two variables of the
-    same name, the container runtime would choose. The Go operator's pods use the operator's TF_CONFIG too. In a job of
-    one replica the operator sets no TF_CONFIG, and keeps the user's TF_CONFIG. `arguments` follow the container's own
-    arguments: if two arguments have the same name, a program uses the last argument, which is the operator's.
-    `restarts` contains counts, by the name of their annotation.
-    """
+    """The parts of a replica's pod that its template does not have."""
 
     name: str
     labels: dict[str, str]
     restart_policy: str
     subdomain: str
+    """The name of the service for the whole job; DNS resolves the pod below this name. Empty if each replica has a
+    service of its own.
+    """
     env: Mapping[str, str]
+    """Variables that are added to the training container's own variables. They replace a TF_CONFIG that the user set:
+    with two variables of the same name, the container runtime would choose. The Go operator's pods use the operator's
+    TF_CONFIG, too. For a job of one replica, `env` has no TF_CONFIG, so the user's TF_CONFIG stays.
+    """
     arguments: Sequence[str]
+    """Arguments that follow the container's own arguments. If two arguments have the same name, a program uses the last
+    argument, which is the operator's.
+    """
     restarts: Mapping[str, int]
+    """Numbers of restarts, by the name of their annotation."""
 
 
 def pod_body(job: TFJob, template: Template, replica: ReplicaPod) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""Makes the cluster description for replicas: TF_CONFIG, arguments for programs that don't read TF_CONFIG, and
-abbreviations.
+"""Makes the cluster description for replicas: TF_CONFIG, or arguments for programs that don't read TF_CONFIG.
 
 The cluster is the same for every replica, and its size grows with their number. So it is rendered once per plan, and
 only the task differs. N replicas cost O(N); rendering the cluster per pod would cost O(N^2).

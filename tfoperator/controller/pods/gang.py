@@ -144,7 +144,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
 
         The patch is empty if no change is needed. Quantities are compared as numbers, because Volcano rewrites `1000m`
         to `1`. If the job names no queue, Volcano chooses the queue. Annotations and labels that others have set stay.
-        `pod_groups` documents the rule for a field that is beyond the limits of a cache.
+        The module `pod_groups` documents the rule for a field that is beyond the limits of a cache.
         """
         old, new = self._fields(current.spec), self._fields(wanted)
         spec: dict[str, Any] = {

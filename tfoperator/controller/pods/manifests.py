@@ -91,9 +91,9 @@ class _Cluster(NamedTuple):
     a service, TF_CONFIG and the arguments refer to no variables: their text equals the Go operator's text, byte by
     byte.
 
-    `processes` contains the variables of Keras 3 and JAX. `first_process` maps a replica type to the process number of
-    its first replica. Replicas of a type that is not in `first_process` are not such processes. `data_service` is the
-    address of the job's data service. It is empty if the job has no data service.
+    `processes` contains the variables of Keras 3 and JAX, which number the processes of a job. `first_process` maps a
+    replica type to the process number of its first replica. Replicas of any other type do not get these variables.
+    `data_service` is the address of the job's data service; it is empty if the job has no data service.
     """
 
     tf_config: TFConfig | None
@@ -128,7 +128,8 @@ class _Cluster(NamedTuple):
 class PodCounts(NamedTuple):
     """The number of restarts of a replica until its pod starts, and how many of these restarts followed disruptions.
 
-    In addition, all replicas of the job have been restarted together `job_restarts` times.
+    In addition, all replicas of the job have been restarted together `job_restarts` times; `job_disruptions` of these
+    restarts followed disruptions.
     """
 
     restarts: int = 0

@@ -26,7 +26,7 @@ _NETWORKS = {network.value: network for network in Network}
 
 
 class Naming(msgspec.Struct, frozen=True):
-    """Names a job's objects as the Go operator does.
+    """Names a job's objects as the Go operator does, or with unique names.
 
     If `unique` is set, a part of the job's UID is at the end of each name. Two jobs never have the same unique name,
     even if a user deletes a job and creates it again.

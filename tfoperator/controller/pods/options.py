@@ -16,29 +16,38 @@ from tfoperator.controller.pods.scheduling_rules import SchedulingRules
 class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options for pods that the spec of their job does not contain.
 
-    If an option of the operator sets a member of this class, the member has no default here. `cluster_domain` is
-    appended to the host names in TF_CONFIG (for example `cluster.local`). If it is empty, the resolver's search path
-    completes the names, as the Go operator assumes. `evaluator_in_cluster` lists the evaluators in TF_CONFIG's cluster,
-    unless the job sets this itself. The Go operator lists the evaluators, but some training loops reject such a
-    cluster. `accelerators` contains additions to containers, by the name of the resource that the container requests.
-    `default_ps_image` is the image of the parameter servers of a job that has no template for them. If it is empty,
-    such a job is invalid. `default_tensorboard_image` is the image of TensorBoards that name no image.
-    `exposed_tensorboards` allows services of TensorBoards that clients outside the cluster can reach. `naming` names
-    the objects of jobs that have no objects yet. `network` is the network of these jobs, unless their spec sets it.
-    With `gang` the scheduler schedules the pods of a job together. If `gang` is None, the cluster's scheduler places
-    each pod by itself. `scheduling` lists the names that jobs may use in their PodGroup. `progress` is the server to
-    which programs report, or None. With `restart_rules` kubelets restart containers by rules about exit codes.
+    A member that an option of the operator sets has no default here.
     """
 
     cluster_domain: str
+    """The domain that is appended to the host names in TF_CONFIG, for example `cluster.local`. If it is empty, the
+    resolver's search path completes the host names, as the Go operator assumes.
+    """
     evaluator_in_cluster: bool
+    """Whether TF_CONFIG's cluster lists the evaluators of jobs that don't set this themselves. The Go operator lists
+    the evaluators, but some training loops reject such a cluster.
+    """
     naming: Naming
+    """The naming for the objects of jobs that have no objects yet."""
     network: Network
+    """The network of jobs that have no objects yet and whose spec sets no network."""
     accelerators: Mapping[str, Accelerator]
+    """The additions to containers, by the name of the resource that a container requests."""
     default_ps_image: str
+    """The image of the parameter servers of a job that has no template for them. If it is empty, such a job is
+    invalid.
+    """
     default_tensorboard_image: str
+    """The image of TensorBoards whose spec names no image."""
     exposed_tensorboards: bool
+    """Whether clients outside the cluster may reach the services of TensorBoards."""
     gang: GangScheduler | None
+    """The scheduler that schedules all pods of a job together; None if the cluster's scheduler places each pod by
+    itself.
+    """
     scheduling: SchedulingRules
+    """The names that jobs may use in their PodGroup."""
     progress: ProgressAccess | None = None
+    """The server to which programs report their progress, if there is such a server."""
     restart_rules: bool = True
+    """Whether kubelets restart containers by `restartPolicyRules`, which are rules about exit codes."""

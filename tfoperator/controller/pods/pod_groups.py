@@ -57,9 +57,9 @@ class GroupPolicy(msgspec.Struct, frozen=True):
 class PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
     """The spec of a PodGroup, of any kind.
 
-    Only PodGroups of Kubernetes' own scheduler have the last three fields, and these fields can't be changed there.
-    `min_resources` is None if the resources are beyond the bounds of a cache: the PodGroup has resources, but the cache
-    does not contain them.
+    Only PodGroups of Kubernetes' own scheduler have the last three fields. Such a PodGroup allows a change of
+    `scheduling_policy`, but not of any other field. `min_resources` is None if the resources are beyond the bounds of a
+    cache: the PodGroup has resources, but the cache does not contain them.
     """
 
     min_member: int = 0

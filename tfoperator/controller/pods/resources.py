@@ -19,7 +19,7 @@ from tfoperator.controller.pods.template import PodTemplateError, Template, an_o
 
 _POD_LEVEL_RESOURCES = ("cpu", "memory")
 _POD_LEVEL_PREFIX = "hugepages-"
-"""The names, and the prefix of names, of resources that a pod as a whole may request in `spec.resources`."""
+"""The prefix of the names of resources that `spec.resources` of a pod may contain besides CPU and memory."""
 
 
 class ResourceAmounts:
@@ -69,7 +69,7 @@ def pod_requests(template: Template) -> ResourceAmounts:
 
 
 def requests_of(pod: str) -> dict[str, float]:
-    """Return the requests of a pod as numbers, from `PodSpec.requests`. Raises PodTemplateError."""
+    """Return the requests of a pod as numbers; `pod` is the text in `PodSpec.requests`. Raises PodTemplateError."""
     return {name: float(amount) for name, amount in _of_pod(msgspec.json.decode(pod), "spec").amounts()}
 
 

@@ -26,8 +26,8 @@ _HARMLESS_ANNOTATIONS = (
     "volcano.sh/task-topology-anti-affinity",
     "volcano.sh/task-topology-task-order",
 )
-"""The annotations that Volcano (1.14) reads and that harm no other job. They contain a lower claim to resources, and
-rules about the nodes of a job's pods.
+"""The annotations that Volcano (1.14) reads and that harm no other job. The first annotation allows Volcano to preempt
+the job's pods. The others are rules about the nodes of the job's pods.
 
 Volcano's other annotations give a job an advantage: it starts before jobs that wait longer (`sla-waiting-time`), or
 Volcano may not evict its pods (`jdb-min-available`, `jdb-max-unavailable`). The coscheduling plugin (0.34) reads no
@@ -35,7 +35,7 @@ annotations.
 """
 
 ANY = "*"
-"""In a list of names this means every name, except system classes."""
+"""In a list of names this means every name, except the names of priority classes that begin with `system-`."""
 
 _SYSTEM_PREFIX = "system-"
 """The prefix of Kubernetes' own priority classes. Pods of these classes preempt all other pods."""
@@ -93,10 +93,9 @@ class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def _allows(allowed: tuple[str, ...], name: str, *, but: str = "") -> bool:
-    """Return whether a name is allowed.
+    """Return whether a name is allowed: `allowed` has the name, or the name is empty.
 
-    It is allowed if the list contains it, or if the list allows all names and it doesn't begin with `but`. The empty
-    name is always allowed.
+    If `allowed` has `ANY`, all names are allowed, except names that begin with `but`.
     """
     return not name or name in allowed or (ANY in allowed and not (but and name.startswith(but)))
 

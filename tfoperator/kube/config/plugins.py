@@ -1,7 +1,7 @@
-"""Gets credentials that other programs issue: exec plugins and OpenID Connect. The `kubernetes` package runs both.
+"""Gets credentials from exec plugins and from OpenID Connect issuers, with the `kubernetes` package.
 
-That package is imported only when needed. Its messages about a broken kubeconfig are never passed on, because they
-quote the file, including tokens.
+The package is imported only when needed. Its messages about a broken kubeconfig are never passed on, because they quote
+the file, including tokens.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class LoaderTarget:
 def exec_plugin(
     settings: Any, where: str, directory: Path, cluster: Mapping[str, Any]
 ) -> Callable[[], IssuedCredential]:
-    """Return a function that runs a user's credential plugin. The input is the `exec` settings of a kubeconfig.
+    """Return a function that runs a user's credential plugin; `settings` is the field `exec` of the kubeconfig.
 
-    Error messages contain `where`, which names the user. The plugin runs in `directory`, the folder of the kubeconfig,
-    and receives the `cluster` if the settings set `provideClusterInfo`. There is no time limit, because the plugin may
-    wait for the user, for example in a browser.
+    Error messages contain `where`, which names the user's entry. The plugin runs in `directory`, the folder of the
+    kubeconfig, and receives the `cluster` if `provideClusterInfo` is set in `settings`. There is no time limit, because
+    the plugin may wait for the user, for example in a browser.
     """
     if not isinstance(settings, dict) or not settings.get("command") or not settings.get("apiVersion"):
         raise ConfigError(f"{where}: exec must have command and apiVersion")

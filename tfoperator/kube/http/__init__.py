@@ -1,1 +1,1 @@
-"""HTTP/1.1 to an API server: `verbs` and `watch` return typed results, over requests with retries and connections."""
+"""HTTP/1.1 to an API server: connections, requests with retries, and typed results (from `verbs` and `watch`)."""

@@ -1,4 +1,4 @@
-"""The known progress of a job, and the pods whose stacks are taken before its end or its restart. Pure."""
+"""The known progress of a job, and the pods whose thread stacks are taken before the job ends or restarts. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tfoperator.controller.plan.replicas.replicas import ReplicaGroup, ReplicaSt
 from tfoperator.kube.views.objects import Pod
 
 STACKS_TIMEOUT = 30.0
-"""The maximum number of seconds for which the end of a job, or of a stall, waits for stacks. The wait has a limit,
-because a stopped process (SIGSTOP) never answers the request for its stacks.
+"""The maximum number of seconds for which the end of a job, or the end of a stall, waits for the stacks of all threads.
+The wait has a limit, because a stopped process (SIGSTOP) never answers the request for its stacks.
 """
 
 
@@ -30,23 +30,22 @@ class StallState(Enum):
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """The known progress of a job, and the actions that are necessary because of it.
-
-    `message` is the reason why the job has stalled, or why it is unknown whether it has stalled. `behind` has the names
-    of the replicas that have made less progress than the others, if they are known. `look_again` is the number of
-    seconds until the next sync. `look_at` has the pods whose last log lines must be read now, until a line is newer
-    than `newer_than`. `stacks_of` has the pods whose stacks must be taken. `ends_as` is the action that ends the stall
-    now.
-    """
+    """The known progress of a job, and the actions that are necessary because of it."""
 
     state: StallState
     message: str = ""
+    """The reason why the job has stalled, or why it is unknown whether the job has stalled."""
     behind: tuple[str, ...] = ()
+    """The names of the replicas that have made less progress than the others, if they are known."""
     look_again: float | None = None
+    """The number of seconds until the next sync."""
     look_at: tuple[Pod, ...] = ()
+    """The pods whose last log lines must be read now, pod after pod, until a line is newer than `newer_than`."""
     newer_than: datetime | None = None
     stacks_of: tuple[Pod, ...] = ()
+    """The pods in which the stacks of all threads must be taken."""
     ends_as: OnStall = OnStall.REPORT
+    """The action that ends the stall now; REPORT means that the stall does not end now."""
 
 
 NOT_WATCHED = Stall(state=StallState.NOT_WATCHED)
@@ -55,7 +54,7 @@ NOT_WATCHED = Stall(state=StallState.NOT_WATCHED)
 def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = ()) -> tuple[Pod, ...]:
     """Return the pods of all replicas.
 
-    Replicas that are behind come first, because there may not be time for all pods.
+    Replicas that are behind come first, because the time may be too short to take the stacks of all pods.
     """
     named = {
         group.name_of(replica): replica.pod for group in groups for replica in group.replicas if replica.pod is not None

@@ -95,27 +95,30 @@ Rule = Callable[[Facts], Iterable[Want]]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes that all rules propose together, in the order of the rules.
-
-    `keep` has the UIDs of pods that must stay until their logs are archived. `is_as_before` means that the status does
-    not change.
-    """
+    """The changes that all rules propose together, in the order of the rules."""
 
     acts: tuple[Act | Replace, ...] = ()
     conditions: tuple[SetCondition | RemoveCondition, ...] = ()
     events: tuple[PlannedEvent, ...] = ()
     parts: Mapping[str, Any] = {}
+    """Members of the status, by their names in TFJobStatus."""
     look_again: float | None = None
+    """The maximum number of seconds until the next sync."""
     read: tuple[Pod, ...] = ()
+    """The pods whose newest log lines are read, pod after pod, until a line is newer than `newer_than`."""
     newer_than: datetime | None = None
     stacks: tuple[Pod, ...] = ()
+    """The pods in which the stacks of all threads are taken."""
     keep: frozenset[str] = frozenset()
+    """The UIDs of pods that must stay until their logs are archived."""
     is_status_first: bool = False
+    """Whether the status must be stored before any action is executed."""
     is_as_before: bool = False
+    """Whether the status does not change."""
 
     @property
     def job_deletion(self) -> Act | None:
-        """The deletion of the job itself."""
+        """The deletion of the job itself, if a rule proposes it."""
         return next((act for act in self.acts if isinstance(act, Act) and act.action.kind == "tfjobs"), None)
 
 
@@ -128,9 +131,9 @@ class PrecedenceRow(NamedTuple):
 
 
 def observation(condition: ConditionType, message: str, *, holds: bool, if_there: bool = False) -> SetCondition:
-    """Return the change that sets a condition to True (`holds`) or False, with the reason from its `ConditionType` row.
+    """Return the change that sets a condition to True (`holds`) or False, with the reason that its traits declare.
 
-    Raises TypeError if the row declares no reason for this status.
+    Raises TypeError if the condition's traits declare no reason for this status.
     """
     reason = condition.traits.when_true if holds else condition.traits.when_false
     if reason is None:
@@ -145,7 +148,7 @@ def event(reason: JobReason, message: str, *, kind: EventType | None = None) -> 
 
 
 def differs(facts: Facts, wanted: SetCondition) -> bool:
-    """Return whether the job does not have the condition yet, or has it in another form."""
+    """Return whether the job does not have the condition yet, or its status, reason or message differs."""
     old = facts.condition(wanted.condition)
     return old is None or (old.status, old.reason, old.message) != (wanted.status, wanted.reason, wanted.message)
 
@@ -188,9 +191,9 @@ def stop(pod: Pod, reason: StopReason) -> Iterator[Act]:
     """Make the kubelet end the pod with SIGTERM and its grace period, unless the pod is already deleted or stopped.
 
     The pod's object and its log stay. The patch sets `activeDeadlineSeconds`: it is the only field with which an API
-    server allows a client to end a running pod without deleting it. The field can be lowered, but never raised. Because
-    of the resourceVersion in the patch, the operator does not stop a pod twice, and report it twice, if a cache is
-    behind.
+    server allows a client to end a running pod without deleting it. The field can be lowered, but never raised. If a
+    cache is behind, the operator may try to stop a pod again. The API server refuses this second patch because of the
+    resourceVersion in it, so the stop is not reported twice.
     """
     if is_ending(pod):
         return

@@ -12,10 +12,11 @@ do this, it *stops* pods: the kubelet ends a pod that is stopped, and the pod's 
 
 - After a failure, all running pods are stopped. Otherwise parameter servers, and workers that wait for a worker that
   has failed for good, would occupy their nodes for ever.
-- After a success workers and evaluators may finish (an evaluator may still have to process the last checkpoint). If a
-  worker or evaluator has ended after the job's end and its kubelet restarts it, it has finished: it is stopped, because
-  otherwise it would occupy its node for ever. Parameter servers and the data service never end by themselves: they are
-  stopped when no other replica of the job runs. Replicas on a lost node don't count as running.
+- After a success workers and evaluators may finish (an evaluator may still have to process the last checkpoint). If the
+  program of a worker or evaluator has ended after the job's end, and the kubelet restarts the program, the replica has
+  finished: its pod is stopped, because otherwise the pod would occupy its node for ever. Parameter servers and the data
+  service never end by themselves: they are stopped when no other replica of the job runs. Replicas on a lost node don't
+  count as running.
 - Pods that have not begun have no work to finish. If such a pod has no node, it is deleted and not stopped: the
   deadline that stops a pod begins only when a kubelet has seen the pod, so without a kubelet the pod would never end.
   Such pods have no logs. If such a pod has a node, it is stopped, because it may have begun in the meantime.
@@ -85,8 +86,8 @@ def delete_everything(facts: Facts, reason: DeleteReason) -> Iterator[Act]:
 def expire(facts: Facts) -> Iterator[Want]:
     """Delete the job, and with it all of its pods, once its time to live is over.
 
-    The deletion is valid only for the observed version of the job: a user may have extended the time, and the cache may
-    not show the new time yet.
+    The deletion is valid only for the observed version of the job: a user may have extended the time to live, and the
+    cache may not show this change yet.
     """
     job = facts.job
     if facts.verdict.stage is not Stage.FINISHED:
@@ -112,8 +113,8 @@ def expire(facts: Facts) -> Iterator[Want]:
 def time_to_live_left(job: TFJob, now: datetime) -> float | None:
     """Return the seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live.
 
-    For a job that MultiKueue has created in this cluster, the result is None. If MultiKueue doesn't find its job, it
-    creates the job again. So MultiKueue must see the job's end first; then it deletes the job itself.
+    For a job that MultiKueue has created in this cluster, the result is None: MultiKueue deletes the job itself after
+    it has seen the job's end. If the operator deleted the job earlier, MultiKueue would create the job again.
     """
     if MULTIKUEUE_ORIGIN_LABEL in job.metadata.labels:
         return None
@@ -175,8 +176,9 @@ def _delete_active(facts: Facts) -> Iterator[Act]:
 def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
     """Stop pods of an ended job that still run.
 
-    After a failure, all pods are stopped. After a success, workers that still train may finish. Pods that have not
-    begun, and parameter servers without other running replicas, are stopped, because they would never end.
+    After a failure, stop all pods. After a success, workers that still train may finish. Stop the parameter servers and
+    the data service, which never end by themselves, when no other replica runs. Stop each pod that has not begun; if
+    the pod has no node, delete it, because only a kubelet can stop a pod.
     """
     reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
     servers, others_run = [], False
@@ -197,9 +199,9 @@ def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
 
 
 def _stop_data_service(facts: Facts, *, failed: bool) -> Iterator[Act]:
-    """Stop the data service of an ended job that keeps its replicas, if no running replica may still read data.
+    """Stop the data service of an ended job with `cleanPodPolicy: None`, if no running replica may still read data.
 
-    The value None of `cleanPodPolicy` concerns only replicas, as in the Go operator, which has no data service.
+    `None` keeps only replicas, as in the Go operator, which has no data service.
     """
     active = [pod for pod in facts.observed.pods if _is_active(pod)]
     servers = [pod for pod in active if is_data_service(pod.metadata.labels)]
@@ -220,7 +222,10 @@ def _has_begun(pod: Pod) -> bool:
 
 
 def _has_ended_since(pod: Pod, completion: datetime | None) -> bool:
-    """Return whether the pod's training container ended after the job's end, and the kubelet restarts it."""
+    """Return whether the pod's training container ended after the job's end, and the kubelet restarts it.
+
+    For a pending pod, check its init containers instead.
+    """
     status = pod.status
     for container in status.init_container_statuses if status.phase == "Pending" else (program_of(pod),):
         before = termination_of(container, last=True)

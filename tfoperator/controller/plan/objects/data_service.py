@@ -1,12 +1,13 @@
 """Handles `spec.dataService`: a dispatcher and data workers, which run from the job's start to its end. Pure.
 
 The end or failure of a member never ends the job. The member's kubelet restarts the program, with a growing delay. A
-member whose pod has gone, or has failed as a whole, gets a new pod of the same name. Both count as restarts.
+member whose pod has gone, or has the phase Failed, gets a new pod of the same name. Each restart of the program and
+each new pod counts as one restart.
 
 Restarts are counted like the restarts of replicas: a pod records the member's number of restarts before this pod, and
 the status has the largest number that was observed for each member. Before a failed pod is deleted, the status is
 written. If a member has run and has no pod now, its pod was deleted or evicted. The status write that counts this loss
-also removes the member from the started members.
+also removes the member from `startedIndexes` or `dispatcherStarted`, so the loss counts once.
 
 The members are created when replicas may be created: after the job's queue has given quota, and after the gang is
 admitted. If the template or the working directory changes, this applies only to pods that are created later.
@@ -64,7 +65,10 @@ _WITHOUT_POD = (DataServiceState.MISSING, DataServiceState.TAKEN)
 
 
 def see_data_service(observed: Observed, now: datetime, options: PlanOptions) -> DataServiceFacts:
-    """Return the members of the job's data service with their pods, and the pods of former members."""
+    """Return the members of the job's data service, each with at most one pod, and the surplus pods.
+
+    Surplus pods are second pods of a member, and pods of the data service that belong to no wanted member.
+    """
     job = observed.job
     of_member: defaultdict[DataServiceMember, list[Pod]] = defaultdict(list)
     for pod in observed.pods:
@@ -112,10 +116,7 @@ def plan_data_service(facts: Facts) -> Iterator[Want]:
 
 
 def rest_data_service(facts: Facts) -> Iterator[Want]:
-    """Keep the restart counts of the data service of a job that ends or is suspended.
-
-    The programs of the data service no longer run.
-    """
+    """Report the data service of a job that ends or is suspended: keep only its address and its restart counts."""
     if facts.data_service is not None and facts.job.spec.data_service is not None:
         counts = _counts(facts.data_service, facts.job)
         address = (facts.job.status.data_service or _NO_STATUS).address
@@ -124,7 +125,7 @@ def rest_data_service(facts: Facts) -> Iterator[Want]:
 
 
 def absent_members(seen: DataServiceFacts, job: TFJob, options: PlanOptions) -> list[str]:
-    """Return the names of the pods that were deleted or evicted.
+    """Return the names of the data service's pods that are gone although the operator did not delete them.
 
     The caller must look these pods up in the API server, because a cache may be stale.
     """
@@ -164,7 +165,11 @@ def _member(
     *,
     was_started: bool,
 ) -> Member:
-    """Return a member with the first of its pods; its other pods are deleted."""
+    """Return a member with the first of its `pods`; its other pods are deleted.
+
+    `recorded` is the member's number of restarts in the job's status. `was_started` means that, by the status, the
+    member has run.
+    """
     if not pods:
         if was_started:
             return Member(member, None, DataServiceState.TAKEN, min(recorded + 1, MAX_RESTARTS), recorded)
@@ -206,7 +211,7 @@ def _bring(
 ) -> Iterator[Want]:
     """Create the service and the pod of a member if they are missing; delete a pod that has failed.
 
-    With `replace`, the same plan deletes a failed pod and creates the next, if the pod's name is free at once.
+    With `replace`, the same plan deletes a failed pod and creates the next, if the name is free after the deletion.
     """
     if may_create and not has_service:
         body = manifests.service(member.member)
@@ -227,7 +232,10 @@ def _bring(
 
 
 def _frees_its_name(manifests: DataServiceManifests, member: Member, pod: Pod) -> bool:
-    """Return whether the next pod's name, which is also this pod's name, is free as soon as this pod is deleted."""
+    """Return whether the name of the member's next pod is free as soon as `pod` is deleted.
+
+    The result is False if `pod` has finalizers or another name.
+    """
     return not pod.metadata.finalizers and pod.metadata.name == manifests.name(member.member)
 
 

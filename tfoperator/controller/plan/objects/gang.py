@@ -5,11 +5,12 @@ before an administrator chose a gang scheduler. A later PodGroup would have none
 restarted pod would wait for ever for the other members of its gang.
 
 There must be room for `minAvailable` pods at the same time. The default is all pods; for an elastic job, only
-`minReplicas` of its workers count. If a job needs fewer pods than it has, only the pods count that its scheduler would
-schedule first. The order is by the priority of the pods' PriorityClass, then by type (chief, master, parameter servers,
-workers, evaluators), then by index. (The Go operator iterates over a Go map here, so its choice is random.) Replicas
-that have ended don't count: they need no room any more, and schedulers don't see their pods. If they counted, a
-restarted replica would wait for ever.
+`minReplicas` of its workers count. `minResources` is the sum of the requests of these pods. If a job needs fewer pods
+than it has, `minResources` counts only the pods that its scheduler would schedule first. The order is by the priority
+of the pods' PriorityClass, then by type (chief, master, parameter servers, workers, evaluators), then by index. (The Go
+operator iterates over a Go map here, so its choice is random.) Replicas that have ended count neither for
+`minAvailable` nor for `minResources`: they need no room any more, and schedulers don't see their pods. If they counted,
+a restarted replica would wait for ever.
 
 A PodGroup of Kubernetes' own kind exists as long as its pods, even after its deletion was requested, and only its size
 can be changed. Its priority class, topology and mode of disruption stay as they were in the job when the PodGroup was
@@ -126,9 +127,9 @@ def plan_pod_group(facts: Facts) -> Iterator[Want]:
 def report_gang(
     facts: Facts, waiting: Sequence[WaitingReplicas], kind: ReasonKind, reason: JobReason
 ) -> Iterator[Want]:
-    """Send an event about each reason of this kind that is new in the job's status.
+    """Send an event for each text that is new in the job's `status.waiting` among the entries of this `kind`.
 
-    `waiting` has the reasons that the new status will have.
+    `waiting` has the entries that the new status will have. `reason` is the reason of the events.
     """
     reported = {entry.message for entry in facts.job.status.waiting if entry.reason == kind}
     for text in dict.fromkeys(entry.message for entry in waiting if entry.reason == kind):
@@ -137,7 +138,10 @@ def report_gang(
 
 
 def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: GangScheduler) -> bool:
-    """Return whether a PodGroup is being deleted, and no running or pending pods keep it."""
+    """Return whether a PodGroup is being deleted and will be gone soon.
+
+    A PodGroup of Kubernetes' own kind stays as long as a pod of the job is pending or runs.
+    """
     if current is None or current.metadata.deletion_timestamp is None:
         return False
     alive = (ReplicaState.PENDING, ReplicaState.RUNNING)
@@ -149,8 +153,8 @@ def _with_lasting_fields(
 ) -> PodGroupSpec:
     """Add the fields that can't be changed after the creation: priority class, mode of disruption and topology.
 
-    If all pods have the same priority class, the group gets that class. Without a class, the group would have the
-    priority 0.
+    If the job names no priority class for its PodGroup, but all pods have the same class, the PodGroup gets that class.
+    Without a class, the PodGroup would have the priority 0.
     """
     classes = {str(template(group).spec.get("priorityClassName") or "") for group in facts.groups if group.size > 0}
     own = classes.pop() if len(classes) == 1 else ""
@@ -198,8 +202,9 @@ def _gang_size(
 
     Raises PodTemplateError if a template's requests can't be read.
 
-    If no pod needs a node, and the PodGroup is large enough but not larger than requested, it is not changed. Otherwise
-    each replica that completes would cost a patch, and every sync would have to read templates.
+    If all pods have a node, and the PodGroup is large enough but not larger than requested, the result is its present
+    size. With a smaller size, each replica that completes would cause a patch of the PodGroup, and every sync would
+    have to read templates.
     """
     total = sum(group.size for group in groups)
     more = 0 if beside is None else len(beside.members)

@@ -116,19 +116,18 @@ def count_first(facts: Facts) -> Iterator[Want]:
 
 
 class _Terms(msgspec.Struct, frozen=True):
-    """The settings that are the same for all replicas of the job.
-
-    With `per_job`, there is one service for all replicas. With `may_create`, objects may be created. With
-    `may_replace`, one plan may delete a failed pod and create the new pod. `workers` is the number of workers of an
-    elastic job, and 0 for other jobs.
-    """
+    """The settings that are the same for all replicas of the job."""
 
     manifests: ReplicaManifests
     restart: JobRestart
     per_job: bool
+    """Whether there is one service for all replicas."""
     may_create: bool
+    """Whether objects may be created."""
     may_replace: bool
+    """Whether one plan may delete a failed pod and create the new pod."""
     workers: int
+    """The number of workers of an elastic job; 0 for other jobs."""
 
 
 def _plan_replica(terms: _Terms, group: ReplicaGroup, replica: Replica, *, has_service: bool) -> Iterator[Want]:
@@ -162,7 +161,11 @@ def _unwanted_services(facts: Facts, services: Mapping[tuple[ReplicaType, int], 
 
 
 def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
-    """Return whether the replicas that have not ended, and the other pods, need more quota than the job has."""
+    """Return whether the pods of any replica type need more quota than the job has for this type.
+
+    Each replica that has not ended needs quota. Surplus pods, duplicates, and pods of ended replicas in which other
+    containers still run need quota, too.
+    """
     for group in groups:
         beside = group.beside
         others = [*beside.outliving, *(pod for _, pod in (*beside.surplus, *beside.duplicates))]
@@ -174,7 +177,7 @@ def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
 
 
 def report_edits(facts: Facts) -> Iterator[Want]:
-    """Report once that the data from which pods are made have changed, if there are pods from before the change."""
+    """Report once that a pod template has changed, if there are pods that were made from the old template."""
     edited = [group for group in facts.groups if group.type in facts.observed.edited_templates]
     types = [str(group.type) for group in edited if any(replica.state in _POD_STATES for replica in group.replicas)]
     service = facts.data_service
@@ -277,7 +280,7 @@ def _creation(
 
 
 def _delete_old(restart: JobRestart) -> Iterator[Want]:
-    """Delete the old pods that still run now, and the old pods that have ended when `restart.wait` is over."""
+    """Delete at once the old pods that still run; delete the old pods that have ended when `restart.wait` is over."""
     if restart.wait > 0:
         yield LookAgain(restart.wait)
     for pod in restart.old:
@@ -286,10 +289,10 @@ def _delete_old(restart: JobRestart) -> Iterator[Want]:
 
 
 def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: ReplicaManifests) -> Pod | None:
-    """Return the pod of a replica that restarts now, if its name is free at once.
+    """Return the pod of a replica that restarts now, if the pod's name is free as soon as the pod is deleted.
 
-    In this case, the operator need not wait until a kubelet confirms the pod's end. The name is not free at once if an
-    adopted pod has another name, or if a second pod of the replica may still run.
+    In this case, the operator need not wait until a kubelet confirms the pod's end. The result is None if the pod has
+    finalizers or another name (an adopted pod), or if a second pod of the replica may still run.
     """
     pod = replica.pod
     if pod is None or replica.wait is None or replica.wait > 0:
@@ -303,7 +306,7 @@ def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: Replica
 def _restart(terms: _Terms, group: ReplicaGroup, replica: Replica, *, replace: bool) -> Iterator[Want]:
     """Delete the pod of a replica that restarts, when its delay has passed.
 
-    If `replace` allows it and the name is free at once, the same plan creates the new pod.
+    With `replace`, the same plan creates the new pod, if the name is free after the deletion.
     """
     ended = _gone_when_deleted(group, replica, terms.manifests)
     if ended is not None and replace:

@@ -89,7 +89,7 @@ def plan_tensorboard(facts: Facts) -> Iterator[Want]:
 def _refuse(job: TFJob, there: TensorBoardObjects, devices: Sequence[str]) -> Iterator[Want]:
     """Remove the TensorBoard, because no quota counts the devices that it requests.
 
-    An event reports this once for each generation of the job, and whenever a TensorBoard was running.
+    An event reports this once for each generation of the job, and each time that an existing TensorBoard is removed.
     """
     deployment = there.deployment
     is_new = job.status.observed_generation != job.metadata.generation and not is_finished(job.status.conditions)

@@ -1,4 +1,4 @@
-"""Names the disruption that took a pod from its job, if the pod shows it.
+"""Describes the disruption that ended a pod, if the pod shows the disruption.
 
 A disruption is an end that somebody else caused: a user, the scheduler, a node. It is not a failure of the program, so
 it does not count for any limit on failures. Kubernetes marks most disruptions with the pod's condition
@@ -51,9 +51,9 @@ def kubelet_ended(pod: Pod) -> str:
     """Return a text about the disruption if a kubelet ended a pod whose program then exited with 0; otherwise "".
 
     Such a pod has the phase Succeeded, but a program that exits with 0 on SIGTERM has not finished. The time of the
-    condition DisruptionTarget does not show whether the program ended before that: since Kubernetes 1.37, a kubelet
-    updates the condition after all containers have ended. If the order is uncertain, the kubelet counts as the cause,
-    as a deletion does (`restart.ended_by_deletion`).
+    condition DisruptionTarget does not show whether the program ended before the SIGTERM: since Kubernetes 1.37, a
+    kubelet updates the condition after all containers have ended. If the order is uncertain, the kubelet counts as the
+    cause, as a deletion does (`restart.ended_by_deletion`).
     """
     ended = any(
         (c.type, c.status, c.reason) == ("DisruptionTarget", "True", _BY_KUBELET) for c in pod.status.conditions

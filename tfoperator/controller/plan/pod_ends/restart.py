@@ -94,20 +94,20 @@ limit.
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """The end of a pod.
-
-    `exit_code` is None if no container reports an exit code; `infrastructure` means that Kubernetes ended the pod.
-    `container` is the name of the container with this exit code, if it is not `tensorflow`. `overuse` means that the
-    kubelet has evicted the pod because the pod used more memory or disk space than it had requested. Such a pod may be
-    restarted under every policy, because another node may have more room. But the pod itself is the cause, so such an
-    end counts as a failure.
-    """
+    """The end of a pod."""
 
     exit_code: int | None
+    """The exit code; None if no container reports an exit code."""
     reason: str
     infrastructure: bool
+    """Whether Kubernetes ended the pod."""
     container: str = ""
+    """The name of the container with this exit code, if the container is not `tensorflow`."""
     overuse: bool = False
+    """Whether the kubelet has evicted the pod because the pod used more memory or disk space than it had requested.
+    Such a pod may be restarted under every policy, because another node may have more room. But the pod itself is the
+    cause, so such an end counts as a failure.
+    """
 
     @property
     def is_disruption(self) -> bool:
@@ -192,17 +192,20 @@ def restarts_before(pod: Pod) -> int:
 
 
 def disruptions_before(pod: Pod) -> int:
-    """Return how many restarts of the pod's replica before this pod were caused by a disruption (0 if invalid)."""
+    """Return how many restarts of the replica before this pod followed disruptions (0 if the annotation is invalid)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_DISRUPTIONS)
 
 
 def job_restarts_before(pod: Pod) -> int:
-    """Return the number of restarts of all replicas of the job together before this pod (0 if invalid)."""
+    """Return how often all replicas had been restarted together before this pod (0 if the annotation is invalid)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_JOB_RESTARTS)
 
 
 def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
-    """Return the number of restarts of all replicas together, from the status, or from a pod if the status is stale."""
+    """Return how often all replicas were restarted together: the largest number in the status and the pods.
+
+    If the cache has an old status, the pods may have a larger number.
+    """
     number = max(min(job.status.job_restarts, MAX_RESTARTS), 0)
     for pod in pods:
         # This check saves time, because few pods have the annotation.
@@ -227,7 +230,8 @@ def restarts_in_place(pod: Pod) -> int:
 def restart_delay(restart: int, options: PlanOptions) -> float:
     """Return the seconds between the start of a program and its `restart`-th restart (from 1).
 
-    The base doubles each time, up to the cap.
+    The delay is `restart_delay_base` for the first restart, doubles with each restart, and is at most
+    `restart_delay_cap`.
     """
     # The delay reaches the cap long before 2**40, and a large exponent would overflow the float.
     return min(options.restart_delay_base * 2.0 ** min(max(restart, 1) - 1, 40), options.restart_delay_cap)
@@ -237,12 +241,12 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
     """Return the seconds until a failed pod may be replaced: 0 if it may be replaced now, at most twice the delay.
 
     The delay begins when the program starts. So a program that fails at once is not restarted over and over, and a
-    program that ran for longer than the delay is replaced at once. A pod that never ran (evicted, refused by the
-    kubelet) has no such time; instead, its own start or its creation counts.
+    program that ran for longer than the delay is replaced at once. If the program never ran (the pod was evicted, or
+    refused by the kubelet), the delay begins at the pod's `startTime`, or else at the pod's creation.
 
-    If the program started, its start is a time of the node's clock; for a program that could not be started, container
-    runtimes report 1970. A program always starts after the API server has created its pod. So no start before the
-    creation is accepted. If the node's clock is ahead by more than the delay, the time of the creation is used.
+    The start of a program is a time of the node's clock. Container runtimes report 1970 for a program that could not be
+    started. But a program always starts after its pod was created. So the creation replaces an earlier start. The
+    creation also replaces the start if the node's clock is ahead by more than the delay.
     """
     created = pod.metadata.creation_timestamp
     started = _started_at(pod) or pod.status.start_time or created

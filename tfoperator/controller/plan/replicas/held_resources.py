@@ -31,7 +31,11 @@ Span = tuple[UsagePhase, datetime]
 def resources_until(
     usage: JobUsage, spans: Sequence[Span], held: Mapping[str, float], pods: Iterable[Pod], until: datetime
 ) -> dict[str, ResourceUsage]:
-    """Return the sums at the time `until`: the last sums, corrected by pods that came or ended since then."""
+    """Return the sums at the time `until`, by resource name: the last sums in `usage`, and the use since then.
+
+    `spans` are the job's phases since the last sums. `held` has the amounts in use at the time `until`. The use is
+    corrected for `pods` that came to their nodes, or ended, since the last sums.
+    """
     since = utc(usage.resources_since or until)
 
     def trained(begin: datetime) -> int:

@@ -78,8 +78,9 @@ def crash_before(pod: Pod) -> str:
 def returned(replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
     """Return the replica; set `has_returned` if its kubelet has finished restarts that the status has not recorded yet.
 
-    The last of these restarts is marked as new. So if the job ends with this plan because the restart exceeds
-    `backoffLimit`, that restart is not counted.
+    The pod shows `so_far` restarts of the replica; the status has recorded `noted` restarts. The last unrecorded
+    restart is marked as new. So if the job ends with this plan because this restart exceeds `backoffLimit`, this
+    restart is not counted.
     """
     if so_far <= noted or replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING):
         return replica
@@ -99,7 +100,7 @@ def returned(replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
 
 
 def was_left_alone(pod: Pod, ending: Ending) -> bool:
-    """Return whether the kubelet of a failed pod did not restart the container although a rule required it."""
+    """Return whether a pod has failed although its `restartPolicyRules` required a restart of the container."""
     if ending.container or ending.infrastructure or pod.status.reason or ending.exit_code is None:
         return False
     return restarted_by_rule(pod, ending.exit_code)

@@ -1,10 +1,10 @@
 """Turns pods into replicas: the state of each index of each replica type, and its effect on the counts.
 
 The only difficult case is a pod that is being deleted or is gone. `startedIndexes` in the status records for which
-indexes the loss of the pod is a loss for the job. An index is added when its pod is observed. It is removed when it is
-completed, or when the operator itself removes the pod (restart, scale-down, suspension), in a status write before the
-deletion. So if the pod of a started index is being deleted or is gone, somebody else has taken it from the job; the
-operator itself removed any other pod.
+indexes the loss of the pod is a loss for the job. An index is added when its pod is observed. The index is removed when
+its replica has completed, or when the operator itself removes the pod (restart, scale-down, suspension), in a status
+write before the deletion. So if the pod of an index in `startedIndexes` is being deleted or is gone, the cause is a
+user or another program. If the index is not in `startedIndexes`, the operator itself removed the pod.
 
 Ended replicas are recorded, and do not need their pods any more: completed indexes for ever, and failed indexes only
 while the size of the type includes them. So if a failed worker is removed by scaling down and added again, it gets a
@@ -181,7 +181,11 @@ def _with_surplus(record: Record, surplus: Sequence[tuple[int, Pod]]) -> tuple[M
 
 
 def _with_disruptions(replica: Replica, pod: Pod, so_far: int, noted: int, recorded: int) -> Replica:
-    """Return the replica with the number of its restarts caused by disruptions; new restarts are included."""
+    """Return the replica with the number of its restarts caused by disruptions; new restarts are included.
+
+    `so_far` is the number of restarts that the pod shows. The status has recorded `noted` restarts; `recorded` of them
+    were caused by disruptions.
+    """
     disruption = replica.disruption
     if so_far > noted and not replica.newly_restarting:
         disruption = crash_before(pod)
@@ -254,9 +258,9 @@ def _with_pod(of: _Type, index: int, pod: Pod, so_far: int, noted: int) -> Repli
 
 
 def _phase(spec: ReplicaSpec | None, pod: Pod) -> str:
-    """Return the phase of the replica.
+    """Return the phase of the replica: the pod's phase, or the phase that the end of `tensorflow` shows.
 
-    It is the pod's phase, unless the container `tensorflow` alone has ended for good.
+    If the container `tensorflow` has ended for good while other containers still run, the phase is Succeeded or Failed.
     """
     phase = replica_phase(pod)
     if phase != pod.status.phase == "Running" and spec is not None and restarts_in_pod(spec.template):
@@ -292,7 +296,8 @@ def _terminating(record: Record, replica: Replica, pod: Pod, so_far: int, noted:
 def _ended_badly(of: _Type, replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
     """Return a replica whose pod has failed, or was lost with its node.
 
-    The replica has failed for good, or it restarts.
+    The replica has failed for good, or it restarts. `so_far` is the number of restarts that the pod shows; `noted` is
+    the number that the status has recorded.
     """
     record, ending = of.record, ending_of(pod)
     if is_permanent(ending, of.policy):

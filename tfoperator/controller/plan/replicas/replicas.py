@@ -58,41 +58,48 @@ ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
 class Replica(msgspec.Struct, frozen=True, gc=False):
-    """One index of a replica type in a plan; `wait` is the number of seconds until a failed pod's restart.
-
-    `restarts` is the number of the replica's restarts, including a restart that it needs now; `counted` does not
-    include that restart if it is new. `disruptions` is the number of these restarts that were caused by a disruption.
-    `disruption` is a text about the disruption that ended the replica's pod; it is empty if the replica restarts after
-    a failure. If disruptions come soon after one another, the replica's next pod is created at `held_until`.
-    `lost_early` means that its pod is being deleted and was never recorded in the status; this affects only the delay
-    until `held_until`. `is_started` means that the loss of its pod would be a loss for the job. `ready`: it runs with
-    all its containers ready. `unaided` means that its kubelet should have restarted its container, but did not.
-    `avoids` has the nodes that its next pod must not use. `by_kubelet` means that the kubelet makes its new restart, or
-    has made it. `has_returned` means that its restart had finished before the operator first observed it.
-    `shares_cause`: another replica restarts now for the same cause, and only the restart of the other replica counts
-    for `backoffLimit`.
-    """
+    """One index of a replica type in a plan."""
 
     index: int
     pod: Pod | None
     state: ReplicaState
     restarts: int
+    """The number of the replica's restarts, including a restart that the replica needs now."""
     counted: int
+    """The number of the replica's restarts without a restart that is new in this plan."""
     disruptions: int = 0
+    """How many of the restarts in `restarts` were caused by a disruption."""
     cause: str = ""
+    """A text about the reason why the replica restarts or has failed."""
     exit_code: int | None = None
     wait: float | None = None
+    """The number of seconds until a failed pod may be replaced."""
     newly_restarting: bool = False
+    """Whether the replica needs a restart that the status has not recorded yet."""
     disruption: str = ""
+    """A text about the disruption that ended the replica's pod; empty if the replica restarts after a failure."""
     lost_early: bool = False
+    """Whether the pod is being deleted and was never recorded in the status. This affects only the delay until
+    `held_until`.
+    """
     is_started: bool = False
+    """Whether the loss of the pod would be a loss for the job."""
     held_until: datetime | None = None
+    """When the replica's next pod is created, if disruptions come soon after one another."""
     ready: bool = False
+    """Whether the replica runs with all its containers ready."""
     unaided: bool = False
+    """Whether the kubelet should have restarted the replica's container, but did not."""
     by_kubelet: bool = False
+    """Whether the kubelet makes the replica's new restart in place, or has made it."""
     has_returned: bool = False
+    """Whether the restart had finished before the operator first observed the restart."""
     shares_cause: bool = False
+    """Whether another replica restarts now for the same cause, so that only the restart of the other replica counts
+    for `backoffLimit`.
+    """
     avoids: tuple[str, ...] = ()
+    """The names of the nodes that the replica's next pod must not use."""
 
     @property
     def is_newly_disrupted(self) -> bool:
@@ -144,24 +151,24 @@ def released(replica: Replica) -> Replica:
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The record in the present status about the replicas of one type, and facts that apply to all of them.
-
-    `completed` are the indexes that have succeeded, and `failed` the indexes that have failed for good; both may have
-    indexes beyond a size that was reduced. `started` has the indexes for which the loss of the pod is a loss for the
-    job. `counts` has the number of restarts by index, and `disruptions` how many of these restarts were caused by a
-    disruption. `job_restarts` is the number of restarts of all replicas of the job together: a pod with a lower number
-    is old. `restarting_since` is when the job's condition Restarting became true; None if it isn't true. With
-    `in_place` kubelets restart the containers.
-    """
+    """The record in the present status about the replicas of one type, and facts that apply to all of them."""
 
     started: frozenset[int] = frozenset()
+    """The indexes for which the loss of the pod is a loss for the job."""
     completed: frozenset[int] = frozenset()
+    """The indexes that have succeeded, including indexes beyond a size that was reduced."""
     failed: frozenset[int] = frozenset()
+    """The indexes that have failed for good, including indexes beyond a size that was reduced."""
     counts: Mapping[int, int] = {}
+    """The number of restarts by index."""
     disruptions: Mapping[int, int] = {}
+    """How many of the restarts in `counts` were caused by a disruption, by index."""
     job_restarts: int = 0
+    """How often all replicas of the job were restarted together. A pod that shows a lower number is old."""
     restarting_since: datetime | None = None
+    """When the job's condition Restarting became true; None if the condition is not true."""
     in_place: bool = False
+    """Whether kubelets restart the containers."""
 
 
 def record_of(status: ReplicaStatus, job_restarts: int, restarting_since: datetime | None, *, in_place: bool) -> Record:
@@ -182,49 +189,54 @@ def record_of(status: ReplicaStatus, job_restarts: int, restarting_since: dateti
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """The pods of a type that do not belong to its wanted replicas.
-
-    `surplus` are pods with an index beyond the size. `duplicates` are second pods for an index. `outliving` are pods of
-    ended replicas in which other containers still run.
-    """
+    """The pods of a replica type besides the present pods of its replicas."""
 
     surplus: tuple[tuple[int, Pod], ...] = ()
+    """Pods with an index beyond the size of the type."""
     duplicates: tuple[tuple[int, Pod], ...] = ()
+    """Second pods for an index."""
     outliving: tuple[Pod, ...] = ()
+    """Pods of ended replicas in which containers other than `tensorflow` still run."""
 
 
 NOTHING_BESIDE = Beside()
 
 
 class ReplicaGroup(DesiredReplicas, frozen=True):
-    """All replicas of one type: `replicas` in the order of their indexes, other pods (`beside`), and the counts.
-
-    `record` is what the status has recorded before. `counts` has the numbers of restarts to record, and
-    `disruption_counts` how many of them were caused by a disruption. `completed` are the indexes that have succeeded,
-    now or earlier. `started` are the indexes for which the loss of the pod is a loss for the job from now on.
-    `succeeded` is the number of wanted replicas that have succeeded. `failed` are the indexes that have failed for
-    good, now or earlier, and `newly_failed` are the replicas that have failed for good now. `restarts` and
-    `disruptions` are the numbers for all replicas, including the restarts and disruptions that this plan decides.
-    `shared` is how many of the restarts that this plan decides have the same cause as another restart: for
-    `backoffLimit`, only the other restart counts. `has_new_disruption`: this plan counts a new disruption.
-    `may_count_in_place`: the pods show a restart in place that may be new.
-    """
+    """All replicas of one type, other pods of the type, and the counts that the new status will record."""
 
     record: Record
+    """The record in the status before this plan."""
     replicas: tuple[Replica, ...]
+    """The replicas in the order of their indexes."""
     beside: Beside
+    """The pods of the type besides the present pods of the replicas."""
     counts: Mapping[int, int]
+    """The number of restarts by index."""
     disruption_counts: Mapping[int, int]
+    """How many of the restarts in `counts` were caused by a disruption, by index."""
     completed: frozenset[int]
+    """The indexes that have succeeded, now or earlier."""
     started: frozenset[int]
+    """The indexes for which, from now on, the loss of the pod is a loss for the job."""
     restarts: int
+    """The number of restarts of all replicas, including restarts that this plan decides."""
     disruptions: int
+    """How many of the restarts in `restarts` were caused by a disruption."""
     shared: int
+    """How many of the restarts that this plan decides have the same cause as another restart. For `backoffLimit`, only
+    the other restart counts.
+    """
     succeeded: int
+    """The number of wanted replicas that have succeeded."""
     failed: tuple[int, ...]
+    """The indexes that have failed for good, now or earlier."""
     newly_failed: tuple[Replica, ...]
+    """The replicas that have failed for good now."""
     has_new_disruption: bool
+    """Whether this plan counts a new disruption."""
     may_count_in_place: bool
+    """Whether the pods show a restart in place that may be new."""
 
     def name_of(self, replica: Replica) -> str:
         """Return the name of a replica in messages and reports, such as `worker-0`."""
@@ -325,24 +337,26 @@ def restarted_for_one_cause(
 
 
 class JobRestart(msgspec.Struct, frozen=True):
-    """The restarts of a whole job.
-
-    `number` is the number of these restarts, including a restart that this plan decides (`causes` has the reason for
-    each replica). `disruptions` is how many of these restarts were caused by a disruption. `is_disruption` shows this
-    for the restart that this plan decides. `old` are the pods with an earlier number. Old pods that have ended may be
-    deleted after `wait` seconds: until then they keep the logs, and delay the restart.
-    """
+    """The restarts of all replicas of a job together."""
 
     number: int
+    """The number of these restarts, including a restart that this plan decides."""
     disruptions: int = 0
+    """How many of the restarts in `number` were caused by a disruption."""
     causes: tuple[str, ...] = ()
+    """The cause of each replica for the restart that this plan decides; empty if this plan decides no restart."""
     old: tuple[Pod, ...] = ()
+    """The pods that were created before the last of these restarts and must be deleted."""
     wait: float = 0.0
+    """The number of seconds until the old pods that have ended may be deleted. Until then, the logs of these pods stay
+    readable. New pods are created only afterwards.
+    """
     is_disruption: bool = False
+    """Whether a disruption caused the restart that this plan decides."""
 
 
 def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
-    """Return why a job restarts: failures of replicas (in the Go operator's words), their disruptions, or both."""
+    """Return why the replicas in `lost` restart: failures (in the Go operator's words), disruptions, or both causes."""
     failed = [(group, replica) for group, replica in lost if not replica.disruption]
     types = ", ".join(dict.fromkeys(group.type for group, _ in failed))
     ends = some(f"{group.type}-{replica.index}: {replica.cause}" for group, replica in failed)
@@ -397,8 +411,8 @@ def waiting_reasons(
 
     `gang` is the reason why the job's gang waits; it is empty if the reason is unknown. It is the reason for each
     replica without a node. `before` has the reasons in the present status. The reasons of replicas that restart are
-    kept, because the cause of a restart can be observed only once. Refusals are kept if this process has not tried to
-    create anything yet.
+    kept, because the cause of a restart can be observed only once. `refusals` is None if this process has not tried to
+    create any object of the job yet. Then the refusals in `before` are kept.
     """
     all_before = reasons_of(before) if before else {}
     tried = refusals or {}

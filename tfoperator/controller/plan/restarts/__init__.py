@@ -1,1 +1,1 @@
-"""Restarts: of one replica or of all together, on another node, after disruptions, in place."""
+"""Restarts of a job's replicas: together, alone, in place, on another node, or with a delay after disruptions."""

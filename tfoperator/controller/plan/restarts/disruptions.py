@@ -2,9 +2,9 @@
 
 A disruption takes a pod from its job, for example by an eviction. After a replica's first disruption, its new pod is
 created at once. If another disruption follows soon, the next delay is `restart_delay_base`, then twice that, and so on
-up to `restart_delay_cap`. Otherwise the cause of the disruptions (a program that deletes pods, a kubelet that refuses
-them) and the operator would keep each other busy for ever. The row of disruptions ends when the new pod of a replica
-has stayed for a minute, and for at least the last delay.
+up to `restart_delay_cap`. Without a delay, the cause of the disruptions (a program that deletes pods, a kubelet that
+refuses them) and the operator would keep each other busy for ever. The row of disruptions ends when the new pod of a
+replica has stayed for a minute, and for at least the last delay.
 
 `status.disruptionBackoff` records the row of disruptions. This record is written together with the count of the
 disruption, so each disruption is in the row exactly once.
@@ -36,11 +36,11 @@ _Indexes = Mapping[str, frozenset[int]]
 
 
 def with_delays(facts: Facts) -> Facts:
-    """Return the facts with the row of disruptions, and with a delay for the next pods of the replicas that they hit.
+    """Return the facts with the row of disruptions, and with a delay for the next pods of the disrupted replicas.
 
     A row is a series of disruptions that followed soon after one another. A pod that a disruption has ended stays until
-    the delay is over. Until then, its log can be read. (The next pod has the same name, so it can only be created
-    later.)
+    the delay is over, so its log can be read. The next pod has the same name, so it can't be created before the old pod
+    is deleted.
     """
     options = facts.options
     backoff = _next(facts, facts.job.status.disruption_backoff)
@@ -79,7 +79,7 @@ def _in_row(facts: Facts, row: DisruptionBackoff, change: Callable[[Replica], Re
 
 
 def _gone(cause: str, replica: Replica) -> Replica:
-    """Return the replica with the cause of its restart if it has no pod.
+    """Return the replica with `cause` as the cause of its restart, if the replica has no pod.
 
     The replica counts as restarting until its new pod exists.
     """

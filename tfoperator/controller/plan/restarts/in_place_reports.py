@@ -1,9 +1,9 @@
 """Reports restarts in place in a limited number of events.
 
 Also reports API servers and kubelets that don't support restarts in place. The event is sent together with the status
-write that counts the restart (`restartCounts`). So the event is not sent again when the same pods are observed again,
-or by another process. The events are about the container `tensorflow` and init containers, because only the restarts of
-these containers are counted.
+write that counts the restart (`restartCounts`). So the event is not sent again when the operator observes the same pods
+again, even after the operator itself was restarted. The events are about the container `tensorflow` and init
+containers, because only the restarts of these containers are counted.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def report_restarts_in_place(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
 def report_returns(facts: Facts) -> Iterator[Want]:
     """Report that the job restarts because of restarts in place that had finished before the operator observed them.
 
-    If the job ends with this plan, a replica that still runs is not restarted, so it is not reported.
+    If the job ends with this plan, the newest restart of a replica that runs again is not counted, so the replica is
+    not reported.
     """
     returned = [(group, replica) for group in facts.groups for replica in group.replicas if replica.has_returned]
     ended = facts.verdict.stage.is_end

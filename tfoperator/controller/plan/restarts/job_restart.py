@@ -117,7 +117,10 @@ def _disruptions_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 
 
 def _was_disrupted(lost: Sequence[Replica]) -> bool:
-    """Return whether a replica was taken before any other replica failed; if the order is uncertain, return True."""
+    """Return whether a disruption ended one of these replicas before any of the others failed.
+
+    If the order is uncertain, return True.
+    """
     taken = [_taken_at(replica.pod) for replica in lost if replica.disruption]
     first = None if None in taken else min(filter(None, taken), key=epoch_seconds, default=None)
     if not taken or first is None:

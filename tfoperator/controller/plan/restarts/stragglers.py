@@ -96,7 +96,8 @@ def _moved(
 ) -> tuple[Replica, Mapping[str, int]]:
     """Return the replica with the nodes that it avoids, and the new value of `status.nodeFailures`.
 
-    If the replica is slow or fails on its node again and again, the returned replica restarts.
+    `noted` is the present value of `status.nodeFailures`. If the replica is slow or fails on its node again and again,
+    the returned replica restarts.
     """
     node = "" if replica.pod is None else replica.pod.spec.node_name
     own = {key.partition("/")[2]: count for key, count in noted.items() if key.startswith(f"{name}/")}

@@ -1,1 +1,1 @@
-"""The status of a job, and its conditions and events as people read them."""
+"""The status of a job, and the texts of its conditions and events."""

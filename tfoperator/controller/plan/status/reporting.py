@@ -2,8 +2,8 @@
 
 Created, Running, Restarting, Succeeded, Failed and Suspended have the same meaning as in the Go operator. Running and
 Restarting are never true at the same time. This operator also reports facts that the Go operator does not report. If a
-job doesn't run yet, Running is False, and its message has the reasons. Running counts the replicas that are ready, and
-Ready is true if all replicas are ready or have succeeded.
+job doesn't run yet, Running is False, and its message has the reasons. The message of Running also has the number of
+replicas that are ready. Ready is true if all replicas are ready or have succeeded.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def report_created(facts: Facts) -> Iterator[Want]:
 
 
 def _uncounted(facts: Facts) -> Iterator[Want]:
-    """Report replica types that Kueue's own framework does not count, because the job spells them `worker` or `ps`.
+    """Report replica types that Kueue's own integration of TFJobs does not count: the job spells them `worker` or `ps`.
 
     The report is made when the job is created and when the job is resumed.
     """
@@ -144,7 +144,12 @@ def report_progress(facts: Facts) -> Iterator[Want]:
 def _running(
     facts: Facts, detail: str, *, is_complete: bool, waits: bool, restarts: Sequence[Want]
 ) -> SetCondition | None:
-    """Return the condition Running as it must be now; None if the job does not need this condition yet."""
+    """Return the condition Running as it must be now; None if the job does not need this condition yet.
+
+    `detail` is a text with the number of ready replicas and the reasons why the job waits. `is_complete` means that all
+    replicas are ready and the job does not wait; then the message lacks `detail`. `restarts` has the changes of the
+    condition Restarting.
+    """
     key = facts.job.metadata.key
     if _is_restarting(facts, restarts):
         # A job that has never run gets the condition, too, because its message has the reasons why the job does not
@@ -200,7 +205,8 @@ def report_end(facts: Facts) -> Iterator[Want]:
 def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
     """Return whether the job is Running as in the Go operator.
 
-    A chief runs; without chiefs, any worker; without both, any replica.
+    A job that has chiefs is Running if a chief runs. A job with workers but without chiefs is Running if a worker runs.
+    Any other job is Running if any replica runs.
     """
     chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.size > 0]
     workers = [group for group in groups if group.type is ReplicaType.WORKER and group.size > 0]
@@ -294,7 +300,8 @@ def _losses(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
 def _exits(facts: Facts) -> Iterator[Want]:
     """Report the exit codes of pods whose end is new. Their replicas begin to restart, or have failed for good.
 
-    A restart in place has an event of its own, except if the job has ended: then the container is not restarted.
+    Skip containers that the kubelet restarts in place: these restarts have events of their own. If the job has ended,
+    report these containers, too, because the kubelet does not restart them.
     """
     namespace, ended = facts.job.metadata.namespace, facts.verdict.stage.is_end
     exits = [

@@ -71,7 +71,7 @@ def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any],
 
 
 def _with_cost(facts: Facts, record: ElasticStatus, usage: JobUsage) -> ElasticStatus:
-    """Return the record of the number of workers, with the cost of the last changes."""
+    """Return the record of the number of workers, with the seconds without training that the last changes caused."""
     size = facts.size
     if size is not None and size.changes:
         untrained = usage.untrained(facts.now)
@@ -93,8 +93,8 @@ def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJ
     success, the Go operator counts these replicas as succeeded, and so does this operator. After a failure, the Go
     operator counts as active the replicas that ran when it observed the failure, even if it stops them afterwards. This
     operator does the same if `cleanPodPolicy` is set, because clients of the Go operator expect it. In a suspended job,
-    the replicas that still run because they can't be stopped yet count as active. `network` is the network of the job's
-    objects: the status has it if it differs from the Go operator's network.
+    the replicas that still run because they can't be stopped yet count as active. `status.network` is set only if the
+    job's objects use another network than the Go operator's.
     """
     job, groups, stage, held = facts.job, facts.groups, facts.verdict.stage, facts.running_on
     progress = facts.observed.progress or job.status.progress
@@ -298,11 +298,15 @@ def counted(ready: int, total: int, completed: int, failed: int) -> str:
 def only_counts_rise(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> bool:
     """Return whether `new` differs from `old` only because more replicas are active or ready.
 
-    Clients do not wait for such a change, and it does no harm if the change is not written. The result is False in two
-    cases: fewer replicas are active or ready (there may be a problem), or all workers are active (a client that scales
-    a job waits for this). (A condition shows whether all replicas are ready.) Started indexes must be recorded:
-    otherwise a pod that is lost would look like a pod that never existed. The progress is not compared, because the
-    progress server writes it.
+    Clients do not wait for such a change, and it does no harm if the change is not written. The result is False if
+    anything else changes, for example:
+
+    - Fewer replicas are active or ready: there may be a problem.
+    - All workers are active now: a client that scales a job waits for this. (If all replicas are ready, a condition
+      changes, too.)
+    - `startedIndexes` changes: without this record, a pod that is lost would look like a pod that never existed.
+
+    `progress` is not compared, because the progress server writes it.
     """
     if any(getattr(old, name) != getattr(new, name) for name in _COMPARED_FIELDS):
         return False

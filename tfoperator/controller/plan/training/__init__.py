@@ -1,1 +1,1 @@
-"""The training itself: whether it makes progress, its loss, and how the job spends its time."""
+"""The training of a job: its progress, its loss, and the use of the job's time and resources."""

@@ -56,8 +56,8 @@ _MOVING_STATES = (
     ReplicaState.LEAVING,
 )
 _MIN_GAP = 1.0
-"""A replica counts as behind only if its last sign of progress is at least this number of seconds earlier: lines of the
-same step differ by less.
+"""A replica counts as behind the others only if its last sign of progress is at least this number of seconds before
+theirs: the log lines of different replicas about the same step differ by less.
 """
 _MAX_BEHIND = 5
 _END_DELAY = 1.0
@@ -65,15 +65,17 @@ _END_DELAY = 1.0
 shows the status with the report.
 """
 _SHARE_OF_SILENCE, _MAX_LOOK_PERIOD = 0.25, 600.0
-"""The logs of a stalled job are read again after this share of the time without progress, because the job may have
-resumed. The time until then is at least half of the deadline, and at most this number of seconds.
+"""The logs of a stalled job are read again, because the job may have resumed. The time until then is this share
+(`_SHARE_OF_SILENCE`) of the time without progress, but at least half of the deadline, and at most `_MAX_LOOK_PERIOD`
+seconds.
 """
 
 
 def with_stall(facts: Facts, deadline: float) -> Facts:
     """Return the facts with the job's progress; `deadline` is its progress deadline in seconds.
 
-    If a restart ends a stall now, the stalled replicas are restarted, unless the job is suspended.
+    If the stall must end now with a restart (`onStall: Restart`), the stalled replicas in the result restart, unless
+    the job is suspended.
     """
     stall = judge_progress(facts, deadline)
     ends = stall.ends_as is OnStall.RESTART and not facts.suspended
@@ -91,9 +93,10 @@ def judge_progress(facts: Facts, deadline: float) -> Stall:
 
 
 def _stalled_replicas(groups: Sequence[ReplicaGroup], stall: Stall) -> tuple[ReplicaGroup, ...]:
-    """Return the groups in which the replicas that are behind restart; if none is known, all replicas that train.
+    """Return the groups in which the replicas that are behind restart.
 
-    For `backoffLimit`, these restarts count as a single failure, because they have the same cause.
+    If no replica is known to be behind, all replicas that train restart. For `backoffLimit`, these restarts count as a
+    single failure, because they have the same cause.
     """
     running = _running(groups)
     named = [entry for entry in running if entry[0].name_of(entry[1]) in stall.behind]
@@ -125,8 +128,8 @@ class _Clock(msgspec.Struct, frozen=True):
 def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
     """Return when all replicas last began to run; None if they don't all run.
 
-    In a job with dynamic workers (`enableDynamicWorker`), replicas may be missing, because its other workers continue
-    to train.
+    In a job with dynamic workers (`enableDynamicWorker`), replicas may be missing, because the job's other workers
+    continue to train.
     """
     true = [condition for condition in all_conditions(job.status) if condition.status == "True"]
     since = {
@@ -226,7 +229,10 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
 
 
 def _as_before(job: TFJob, **looks: Any) -> Stall:
-    """Return the state that the condition Stalled shows: the logs must be read again before the state can change."""
+    """Return the state that the condition Stalled shows: the logs must be read again before the state can change.
+
+    `looks` are the members of `Stall` that request this reading.
+    """
     before = condition_of(job, ConditionType.STALLED)
     if before is not None and before.status == "True":
         return Stall(state=StallState.STALLED, message=before.message, **looks)

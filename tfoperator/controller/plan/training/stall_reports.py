@@ -13,7 +13,7 @@ from tfoperator.controller.plan.values.actions import Looks
 
 
 def report_stall(facts: Facts) -> Iterator[Want]:
-    """Report whether an active job makes progress, and request the logs and stacks that this requires."""
+    """Report whether an active job makes progress, and request the logs and stacks that the operator needs for this."""
     stall, name = facts.stall, facts.job.metadata.name
     match stall.state:
         case StallState.STALLED:

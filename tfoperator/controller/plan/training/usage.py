@@ -94,7 +94,7 @@ def account(facts: Facts) -> JobUsage | None:
 
 
 def with_goodput(plan: Plan, now: datetime) -> Plan:
-    """Return the plan. If the plan writes the status anyway, add the current goodput."""
+    """Return the plan. If the plan writes the status anyway, add the goodput, the share of time spent in training."""
     usage = plan.status.usage
     if usage is None or not (plan.write_status or plan.write_status_first):
         return plan
@@ -168,7 +168,7 @@ class _Course(msgspec.Struct, frozen=True):
     def end(self, stage: Stage) -> datetime | None:
         """Return when the job ended, if it has ended.
 
-        If no program runs any more, this is the end of the last program.
+        If all programs have ended, this is the end of the last program; otherwise it is the current time.
         """
         if not stage.is_end:
             return None
@@ -292,7 +292,7 @@ class _Course(msgspec.Struct, frozen=True):
 
     @property
     def _is_elastic(self) -> bool:
-        """Whether the job has dynamic workers, and at least one worker exists."""
+        """Whether the job has dynamic workers, and at least one of the programs that training needs runs."""
         return bool(self.facts.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
 
     def _needed(self) -> list[Replica]:
@@ -319,7 +319,7 @@ class _Course(msgspec.Struct, frozen=True):
         return max(times) if times and len(times) == len(begun) else None
 
     def _lost_at(self) -> datetime:
-        """Return when the first program of the restarting replicas ended.
+        """Return the earliest time at which a program of the restarting replicas ended.
 
         Return the current time if this is unknown.
         """
@@ -357,7 +357,7 @@ def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:
 
 
 def _added(seconds: Mapping[str, int], spans: Sequence[tuple[str, datetime]]) -> dict[str, int]:
-    """Return the sums including all spans except the last span, which has not ended."""
+    """Return the sums of `seconds` by phase, increased by all spans except the last span, which has not ended."""
     sums = {phase: min(max(seconds.get(phase, 0), 0), _MAX_SECONDS) for phase in _PHASES}
     for (phase, began), (_, ended) in pairwise(spans):
         sums[str(phase)] += seconds_since(began, ended)

@@ -1,1 +1,1 @@
-"""The values at both ends of a plan: what is observed, the actions, and the conditions."""
+"""The input and the output of `plan()`: the observed state, the actions, and the conditions."""

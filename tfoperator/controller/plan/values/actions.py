@@ -108,15 +108,16 @@ Action = Create | Patch | Delete
 class Looks(msgspec.Struct, frozen=True):
     """Pods to inspect. The inspection changes no object; when it is done, the job gets a new plan.
 
-    Actions don't wait for the inspection. The logs of `keep` are copied into the archive, so that a later plan can
-    delete these pods. The newest log lines of the pods in `read` are read, pod after pod, until a line is newer than
-    `newer_than`. The stacks of all threads in the pods in `stacks` are taken and kept.
+    Actions don't wait for the inspection.
     """
 
     keep: tuple[Pod, ...] = ()
+    """The pods whose logs are copied into the archive, so that a later plan can delete the pods."""
     read: tuple[Pod, ...] = ()
+    """The pods whose newest log lines are read, pod after pod, until a line is newer than `newer_than`."""
     newer_than: datetime | None = None
     stacks: tuple[Pod, ...] = ()
+    """The pods in which the stacks of all threads are taken and kept."""
 
 
 NO_LOOKS = Looks()
@@ -125,8 +126,8 @@ NO_LOOKS = Looks()
 class PhaseName(StrEnum):
     """The phases of a plan, in the order of their execution.
 
-    PodGroups and services come first: a gang scheduler can't handle pods whose PodGroup does not exist, and a process
-    can't start until its own name resolves.
+    PodGroups and services are created before pods: a gang scheduler can't handle pods whose PodGroup does not exist,
+    and a process can't start until its own name resolves.
     """
 
     DELETIONS = "deletions"
@@ -140,16 +141,20 @@ class PhaseName(StrEnum):
 class Phase(msgspec.Struct, frozen=True):
     """Actions that may be carried out in parallel, except the actions of one chain.
 
-    The actions of a chain are executed in order, until a creation leaves no object, or a deletion fails. With
-    `slow_start`, 1, 2, 4 ... chains are executed at a time, and none after a failure, because most causes of failed
-    creations (a quota, an admission webhook that does not respond) affect all chains. If a creation in a phase of
-    `needs` left no object, this phase is skipped.
+    The actions of a chain are executed in order. If a creation fails and its object does not exist, or if a deletion
+    fails, the rest of the chain is skipped.
     """
 
     name: PhaseName
     chains: tuple[tuple[Action, ...], ...]
     slow_start: bool = False
+    """Whether 1, 2, 4 ... chains are executed at a time, and none after a failure. Most causes of failed creations (a
+    quota, an admission webhook that does not respond) affect all chains.
+    """
     needs: frozenset[PhaseName] = frozenset()
+    """The phases on which this phase depends: if an object of such a phase could not be created or deleted, this phase
+    is skipped.
+    """
 
     @property
     def actions(self) -> Iterator[Action]:
@@ -177,30 +182,39 @@ class PlannedEvent(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """The actions for a job now, and its new status.
 
-    1. `write_status_first` means that `status` must be stored before anything is changed, because it records a restart,
-       a suspension or the job's end. If the write fails, the execution stops there and is retried.
-    2. `looks`, then `phases`, in their order.
-    3. `write_status` means that `status`, the complete desired status, differs enough from the observed status to be
-       worth a write. Without `write_status`, `status` may still have news (started indexes) that the next write
-       includes.
-    4. `events` are sent only after a necessary status write has succeeded, so that a retry doesn't repeat them.
-    5. `requeue_after` is the number of seconds after which the decision changes even without an event; None if only an
-      event can change it.
+    The caller executes a plan in this order:
 
-    `absent` names the pods that existed before and are gone, although the operator has not deleted them. Creations and
-    counts in this plan depend on the absence of these pods. If the cache may be stale, the caller can look these pods
-    up before it acts. `transitions` are the conditions that become True with this plan's status.
+    1. Write `status` if `write_status_first` is set.
+    2. Start the inspections of `looks`.
+    3. Execute `phases` in their order.
+    4. Write `status` if `write_status` is set.
+    5. Send `events`, only if a necessary status write has succeeded, so that a retry doesn't repeat the events.
     """
 
     status: TFJobStatus
+    """The complete desired status."""
     phases: tuple[Phase, ...] = ()
     looks: Looks = NO_LOOKS
     write_status_first: bool = False
+    """Whether `status` must be stored before anything is changed, because it records a restart, a suspension or the
+    job's end. If the write fails, the execution stops there and is retried.
+    """
     write_status: bool = False
+    """Whether `status` differs enough from the observed status to be worth a write. Without `write_status`, `status`
+    may still have small changes (started indexes), which the next write includes.
+    """
     events: tuple[PlannedEvent, ...] = ()
     requeue_after: float | None = None
+    """The number of seconds after which the decision changes even without an event; None if only an event can change
+    the decision.
+    """
     absent: tuple[str, ...] = ()
+    """The names of pods that existed before and are gone, although the operator has not deleted them. Creations and
+    counts in this plan depend on the absence of these pods. If the cache may be stale, the caller can look these pods
+    up before it acts.
+    """
     transitions: frozenset[ConditionType] = frozenset()
+    """The conditions that become True with `status`."""
 
     @property
     def actions(self) -> Iterator[Action]:

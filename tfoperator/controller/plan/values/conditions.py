@@ -70,7 +70,7 @@ class Conditions(msgspec.Struct, frozen=True):
         return find_condition(self.now, condition) is not None
 
     def without(self, condition: ConditionType) -> Conditions:
-        """Return the conditions without a condition; return the same object if the condition is not there."""
+        """Return the conditions without this type; return the same object if the job has no such condition."""
         if not self.has(condition):
             return self
         return self._with(tuple(item for item in self.now if item.type != condition))
@@ -79,9 +79,9 @@ class Conditions(msgspec.Struct, frozen=True):
         return Conditions(self.before, items, self.time)
 
     def written_to(self, status: TFJobStatus) -> TFJobStatus:
-        """Return the status with these conditions, with each type in its list.
+        """Return the status with these conditions, divided into `conditions` and `operatorConditions` by type.
 
-        Return the same status if it has them already.
+        Return the same object if the status has these conditions already.
         """
         conditions = _with_a_true_one_last([item for item in self.now if item.type in PEER_CONDITIONS])
         own = tuple(item for item in self.now if item.type not in PEER_CONDITIONS)

@@ -34,14 +34,14 @@ need.
 
 
 class Unseen(msgspec.Struct, frozen=True):
-    """Requests of this process to the API server that have no visible result in the caches yet.
-
-    `awaited` has the objects that must still appear or vanish in the caches: by replica type (in lower case; empty for
-    objects of no replica) and kind. `deleted` has the UIDs of the objects that must vanish.
-    """
+    """Requests of this process to the API server that have no visible result in the caches yet."""
 
     awaited: frozenset[tuple[str, str]] = frozenset()
+    """The pairs of replica type and kind, such as `("worker", "pods")`, for which objects must still appear in the
+    caches or vanish. The type is empty for objects that belong to no replica.
+    """
     deleted: frozenset[str] = frozenset()
+    """The UIDs of the objects that must vanish."""
 
 
 class UnkeptLogs(msgspec.Struct, frozen=True):
@@ -52,11 +52,10 @@ class UnkeptLogs(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A comparison of a job's cached objects with the API server, by the reconciler, that the status does not show yet.
+    """The reconciler's comparison of a job's cached objects with the API server, which the status does not show yet.
 
-    The next status write sets `status.lastReconcileTime` to `time`.
-
-    `write` means that the comparison needs a status write of its own, if there is no other reason for a status write.
+    The next status write sets `status.lastReconcileTime` to `time`. `write` means that the comparison needs a status
+    write of its own, if there is no other reason for a status write.
     """
 
     time: datetime
@@ -64,17 +63,16 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class NewestLine(msgspec.Struct, frozen=True):
-    """The newest line of a pod's log.
-
-    `time` is when the line was written, as far as the operator knows it. `stamp` is that time by the node's clock; None
-    if the log has no line. `stopped` means that the program was found stopped (SIGSTOP). `is_new` means that the
-    previous reading did not find this line, or that there was no previous reading.
-    """
+    """The newest line of a pod's log."""
 
     time: datetime
+    """When the line was written, as far as the operator knows it."""
     stamp: datetime | None
+    """When the line was written, by the node's clock; None if the log has no line."""
     stopped: bool = False
+    """Whether the program was found stopped (SIGSTOP)."""
     is_new: bool = False
+    """Whether the previous reading did not find this line, or there was no previous reading."""
 
 
 class LogLines(msgspec.Struct, frozen=True):
@@ -90,64 +88,72 @@ class LogLines(msgspec.Struct, frozen=True):
 
 
 class QueueGate(msgspec.Struct, frozen=True):
-    """Whether a job in a queue may have pods.
-
-    `reason` and `message` show why the job may not have pods; for an admitted job, the message is the name of the
-    ClusterQueue that gave the quota. `quota` is the number of pods for which an admitted job has quota, by replica type
-    in lower case. This number is less than the number of replicas if some replicas have ended and their quota was given
-    back. `workers` is the number of workers in the spec of an admitted elastic job, because Kueue may have admitted
-    fewer. For other jobs, `workers` is None.
-    """
+    """Whether a job in a queue may have pods."""
 
     reason: str
+    """The reason of the condition Admitted."""
     message: str = ""
+    """Why the job may not have pods; for an admitted job, the name of the ClusterQueue that gave the quota."""
     admitted: bool = False
     quota: Mapping[str, int] = {}
+    """The number of pods for which an admitted job has quota, by replica type in lower case. This number is less than
+    the number of replicas if some replicas have ended and their quota was given back.
+    """
     workers: int | None = None
+    """The number of workers that the spec of an admitted elastic job requests; Kueue may have admitted fewer workers.
+    None for other jobs.
+    """
 
 
 class Observed(msgspec.Struct, frozen=True):
     """The state of one job in the caches, and the facts about it in the controller's memory.
 
-    `job` has its defaults (`tfoperator.api.defaults.default`) and the newest known status. `pods`, `services` and
-    `deployments` are the objects whose controller has this job's UID, in any order; objects that are being deleted are
-    included. `problems` are the validation errors of the job (and the lines of `decode_error`), each as `field:
-    message`. `pod_group` is the PodGroup of the job, and `priorities` has the priorities of the PriorityClasses
-    (`priorities_of`); both are used only with a gang scheduler. `known_for` is the number of seconds since this process
-    first synced the job. `progress` is the progress that the job has reported so far, which may be newer than its
-    status; None if this operator receives no reports. `log_lines` is None if this operator reads no logs.
-    `stacks_taken` is when stacks of the job's threads were last taken (1970 if never); None if this operator takes no
-    stacks. `edited_templates` names the replica types for which new pods would differ from the pods at the last sync.
-    `edited_templates` contains `spec.dataService` if new pods of the data service would differ. `uncounted_types` are
-    the replica types, as the job spells them, that Kueue's quota doesn't count. `status_age` is the number of seconds
-    since this process wrote the status. `refused` maps each object that seems to belong to the job, but could not be
-    adopted or released, to the reason; decisions don't depend on `refused`. `usage` is the job's usage from the last
-    plan of this process, which may be newer than the status. `not_created` has the reason why the API server refused to
-    create an object, by replica, or by kind for an object that all replicas need; it is None if this process has not
-    tried to create any object yet. `gate` is None unless the operator itself handles the job's Workload in Kueue.
+    `pods`, `services` and `deployments` are the objects whose controller has this job's UID, in any order. Objects that
+    are being deleted are included.
     """
 
     job: TFJob
+    """The job with its defaults (`tfoperator.api.defaults.default`) and the newest known status."""
     pods: tuple[Pod, ...] = ()
     services: tuple[Service, ...] = ()
     problems: tuple[str, ...] = ()
+    """The validation errors of the job (and the lines of `decode_error`), each as `field: message`."""
     pod_group: PodGroup | None = None
+    """The PodGroup of the job; used only with a gang scheduler."""
     priorities: Mapping[str, int] = {}
+    """The priorities of the PriorityClasses (`priorities_of`); used only with a gang scheduler."""
     deployments: tuple[Deployment, ...] = ()
     unseen: Unseen = Unseen()
     unkept_logs: UnkeptLogs | None = None
     known_for: float = 0.0
+    """The number of seconds since this process first synced the job."""
     comparison: Comparison | None = None
     progress: TrainingProgress | None = None
+    """The progress that the job has reported so far, which may be newer than the job's status; None if this operator
+    receives no reports.
+    """
     log_lines: LogLines | None = None
+    """The last reading of the job's logs; None if this operator reads no logs."""
     stacks_taken: datetime | None = None
+    """When stacks of the job's threads were last taken (1970 if never); None if this operator takes no stacks."""
     edited_templates: tuple[str, ...] = ()
+    """The replica types for which new pods would differ from the pods at the last sync; also `spec.dataService` if new
+    pods of the data service would differ.
+    """
     uncounted_types: tuple[str, ...] = ()
+    """The replica types, as the job spells them, that Kueue's quota doesn't count."""
     status_age: float = math.inf
+    """The number of seconds since this process wrote the status."""
     refused: Mapping[str, str] = {}
+    """The reason why an object that seems to belong to the job could not be adopted or released, by object. Decisions
+    don't depend on these reasons.
+    """
     not_created: Refusals | None = None
+    """Why the API server refused to create objects; None if this process has not tried to create any object yet."""
     gate: QueueGate | None = None
+    """Whether the job's queue allows pods; None unless the operator itself handles the job's Workload in Kueue."""
     usage: JobUsage | None = None
+    """The job's usage from the last plan of this process, which may be newer than the status."""
 
     @property
     def is_suspended(self) -> bool:
@@ -178,22 +184,27 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     """The options for pods, and for the delays of actions. Times are seconds.
 
     The n-th restart of a replica comes `restart_delay_base * 2**(n-1)` after its program began, but at most
-    `restart_delay_cap` after that. If this time is over, or the base is 0, the restart comes at once. A pod on a lost
-    node is deleted by force `node_lost_margin` after the moment its graceful deletion should have been over.
-    `default_clean_pod_policy` applies to jobs that set no policy. If `default_clean_pod_policy` is empty, too, the pods
-    that still run when such a job has ended are stopped (see `cleanup`). The first status of a job waits for
-    `first_status_period`, so that it can be written together with the second status. If only counts in a status have
-    changed, it is written at the earliest `counts_period` after the last write (see `status`). If only numbers have
-    changed in the text about why a job waits in its queue, the text is written again only after `queue_text_period`.
+    `restart_delay_cap` after that. If this time is over, or the base is 0, the restart comes at once.
     """
 
     restart_delay_base: float
     restart_delay_cap: float
     default_clean_pod_policy: str
+    """The `cleanPodPolicy` of jobs that set no policy. If this is empty, too, the pods that still run when such a job
+    has ended are stopped (see `cleanup`).
+    """
     node_lost_margin: float = 30.0
+    """The time between the moment when the graceful deletion of a pod on a lost node should have been over, and the
+    deletion by force.
+    """
     first_status_period: float = 0.0
+    """The time for which the first status of a job waits, so that it can be written together with the second status."""
     counts_period: float = 0.0
+    """The minimum time between two writes of a status, if only counts have changed (see `status`)."""
     queue_text_period: float = 0.0
+    """The minimum time between two writes of the text about why a job waits in its queue, if only numbers in this text
+    have changed.
+    """
 
 
 def clean_pod_policy(job: TFJob, options: PlanOptions) -> str:
@@ -221,10 +232,10 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
 
 
 def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
-    """Return the pods created until `since` because of which `status` counts restarts, or records starts or ends.
+    """Return the pods created until `since` because of which `status` newly counts a restart, a start or an end.
 
-    A cache that is behind may still show pods of an earlier state. Such pods must not have this effect: after a pod
-    counts as started, its absence counts as a loss.
+    A cache that is behind may still show pods of an earlier state. So the caller must look these pods up in the API
+    server before it writes `status`: after a pod counts as started, its absence counts as a loss.
     """
     old = [pod for pod in observed.pods if _is_older(pod.metadata, since)]
     return [pod.metadata for pod in old if _decides(pod, observed.job, status)]

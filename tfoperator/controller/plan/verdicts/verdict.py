@@ -222,7 +222,10 @@ def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
 
 
 def _not_started_message(facts: Facts, left: float) -> str:
-    """Return which replicas have not started in time, and the reason if it is known."""
+    """Return which replicas have not started in time, and the reason if it is known.
+
+    `left` is the number of seconds until `startDeadlineSeconds` is over, so it is negative or 0.
+    """
     late = {(group.type, replica.index) for group, replica in facts.unstarted(left)}
     observed = facts.observed
     before = observed.job.status.waiting

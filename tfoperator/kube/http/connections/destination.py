@@ -12,19 +12,20 @@ from tfoperator.kube.http.connections.proxy import Proxy, choose_proxy
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """A server and how to reach it. Transports share this object, and so share its TLS contexts. Thread-safe.
-
-    `address` is the server's host and port. `server_name` is the name that the server's certificate must contain. `tls`
-    is None for plain HTTP, `proxy` is None for a direct connection. `host` is the server's name in a URL. `prefix` is
-    the path of the server's URL, without a trailing slash. The path of every request begins with `prefix`.
-    """
+    """A server and how to reach it. Transports share this object, and so share its TLS contexts. Thread-safe."""
 
     address: tuple[str, int]
+    """The server's host and port."""
     tls: TlsContexts | None
+    """The TLS contexts; None for plain HTTP."""
     server_name: str
+    """The name that the server's certificate must contain."""
     proxy: Proxy | None
+    """The HTTP proxy; None for a direct connection."""
     host: str
+    """The host and the port as in the server's URL."""
     prefix: str
+    """The path of the server's URL, without a trailing slash. The path of every request begins with this path."""
 
 
 def find_destination(server: str, tls: TlsOptions | None, *, clock: Clock, proxy_url: str = "") -> Destination:

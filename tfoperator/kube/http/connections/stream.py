@@ -53,9 +53,10 @@ class ByteStream:
     def read(self, timeout: float | None, gather: int = 0) -> bytes:
         """Return the next bytes; b"" at the end or after `close()`.
 
-        With `gather`, return all available bytes, at most this number. Raises DeadlineExceeded if no bytes arrive for
-        `timeout` seconds (None: no limit), and TransportError if the connection breaks before the response is complete.
-        Both errors close the stream.
+        Return the bytes of one read of the socket. If these are fewer than `gather` bytes, repeat the read without
+        waiting, until the result has at least `gather` bytes or no more bytes are available. Raises DeadlineExceeded if
+        no bytes arrive for `timeout` seconds (None: no limit), and TransportError if the connection breaks before the
+        response is complete. Each of these errors closes the stream.
         """
         with self._lock:
             if self._closed:

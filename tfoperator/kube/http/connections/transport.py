@@ -61,7 +61,7 @@ def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
 class _Bytewise:
     """A source that reads one byte at a time, so that it does not read bytes after the headers.
 
-    The bytes after the headers belong to the new protocol.
+    After a switch to another protocol (`Transport.switch`), the bytes after the headers belong to this protocol.
     """
 
     def __init__(self, sock: socket.socket) -> None:

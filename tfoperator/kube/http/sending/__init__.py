@@ -1,1 +1,1 @@
-"""Requests: their content, and how they are sent, with a rate limit, credentials and retries, one or many at once."""
+"""Builds requests, and sends one or many requests at once, with a rate limit, credentials and retries."""
