@@ -28,7 +28,7 @@ _PIP_SECONDS = 1800.0  # seconds, the limit for pip
 
 
 class EnvironmentFailed(Exception):
-    """The packages can't be installed. The message contains the last lines of pip's output."""
+    """pip can't install the packages that the run needs. The message contains the last lines of pip's output."""
 
 
 def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | None = None) -> Path:
@@ -106,7 +106,7 @@ class LocalRunResult(msgspec.Struct, frozen=True):
 class LocalRunFailed(Exception):
     """The run did not succeed.
 
-    The message contains the last lines of the replica that caused the failure. `result` is the result of the run.
+    The message contains the last log lines of the replica that caused the failure. `result` is the result of the run.
     """
 
     def __init__(self, result: LocalRunResult, message: str) -> None:

@@ -1,6 +1,6 @@
 """The entry point of `python -m tfoperator.operator`, which does the same as `tfoperator operator`.
 
-It does not import the libraries of the command line (Typer, rich).
+This module does not import the libraries of the command line (Typer, rich).
 """
 
 from __future__ import annotations

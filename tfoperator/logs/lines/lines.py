@@ -78,9 +78,9 @@ class ResumableLines:
         self._rest, self._continued = b"", False
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the lines that are now complete, without their line ends and times.
+        """Return the lines that are now complete, without their line ends.
 
-        `data` is a piece of the log of any size.
+        The times are removed, too, unless `keep_times` was set. `data` is a piece of the log of any size.
         """
         *complete, rest = (self._rest + data).split(b"\n")
         lines: list[str] = []
@@ -96,7 +96,7 @@ class ResumableLines:
         return self._take(rest) if rest else []
 
     def _shortened(self, line: bytes, lines: list[str]) -> bytes:
-        """Cut a line that is too long into pieces.
+        """Cut a line that is too long into pieces, and append the pieces to `lines`.
 
         The line is always cut at the same positions, also if it arrives in several calls of `feed`. Return the part of
         the line that remains.
