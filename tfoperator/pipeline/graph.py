@@ -163,10 +163,10 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 def check_fixed(graph: Graph) -> None:
-    """Raise ComponentError for a pipeline with a condition, a loop, settings from other steps, or a step that always
-    runs.
+    """Raise ComponentError for a pipeline that Argo and Airflow can't run.
 
-    Argo and Airflow get the list of steps before the run, so they can't run such a pipeline.
+    Such a pipeline has a condition, a loop, settings that come from other steps, or a step that also runs after
+    failures. Argo and Airflow can't run it, because they get the list of steps before the run.
     """
     steps = (step for step in graph.steps if step.when or step.loops or step.always or _is_late(step))
     if step := next(steps, None):
@@ -253,8 +253,8 @@ def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Co
 class Unfolded:
     """The steps of a graph, with a step for each iteration of each loop whose items are known.
 
-    While the items of a loop are not known, `steps` has the pattern in place of its iterations. The pattern can't
-    start. `wrong` has a message for each step whose loop has invalid items.
+    While the items of a loop are not known, `steps` has the pattern (the step in the graph) in place of its iterations.
+    The pattern can't start. `wrong` has a message for each step whose loop has invalid items.
     """
 
     def __init__(self, graph: Graph, lookup: Callable[[Value], Any]) -> None:

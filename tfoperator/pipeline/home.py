@@ -181,8 +181,9 @@ class Home:
     ) -> Iterator[RunLease]:
         """Own a run, or with `step` a step of it, within the `with` block. At most one process can own it.
 
-        If another process takes over the lease, the lease calls `when_lost`. With `wait`, the call waits until the
-        lease of another machine has expired. Raises RunInProgress if another process owns the run, or StoreError.
+        The lease is valid for `seconds` after each renewal. If another process takes over the lease, the lease calls
+        `when_lost`. With `wait`, the call waits until the lease of another machine has expired; `stop` ends the wait.
+        Raises RunInProgress if another process owns the run, or StoreError.
         """
         name = f"{run_id}/{step}" if step else run_id
         context = context or LaunchContext()

@@ -1,4 +1,4 @@
-"""Takes the stacks of a job's threads when the job has stalled, or when its deadline has passed.
+"""Takes the stacks of a job's threads when the job has stalled, or when its `activeDeadlineSeconds` have passed.
 
 The stacks go to the log archive. The operator runs a command in each pod to get them. For this, the operator needs the
 right `pods/exec`. This right allows any action in those pods, so an administrator must enable it (`--stall-stacks`).
@@ -130,7 +130,7 @@ class StackTaker:
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
         """Begin to take the stacks of a job's running pods, unless this is already in progress.
 
-        Call `done` when it is over.
+        `done` is called when the last of these pods is finished, with or without stacks.
         """
         running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
         chosen = running[: self._max_pods]

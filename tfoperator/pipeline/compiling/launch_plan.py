@@ -51,11 +51,15 @@ class Claim(msgspec.Struct, frozen=True):
 class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the pods that launch steps.
 
-    `file` is the path of the pipeline's file in the pods' image. `home` is the place of the records. `secrets` are the
-    names of Secrets. Each key of these Secrets becomes an environment variable of the pods, such as PGPASSWORD.
+    - `file` is the path of the pipeline's file in the pods' image.
+    - `home` is the directory or the database with the metadata store, as in the option `--home`.
+    - `secrets` are the names of Secrets. Each key of these Secrets becomes an environment variable of the pods, such as
+      PGPASSWORD.
+    - `parallel` is the maximum number of pods at the same time, and `retries` the maximum number of retries of a step.
+    - `options` are passed to `tfoperator pipeline step`.
 
-    `options` are passed to `tfoperator pipeline step`. The constructor raises ComponentError if a value is invalid. The
-    message names the option of `tfoperator pipeline compile` that sets the value, such as `--image`.
+    The constructor raises ComponentError if a value is invalid. The message names the option of `tfoperator pipeline
+    compile` that sets the value, such as `--image`.
     """
 
     image: str

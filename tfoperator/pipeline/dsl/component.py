@@ -53,7 +53,7 @@ class Channel:
 
     @classmethod
     def first_of(cls, *channels: Channel) -> Channel:
-        """Return a channel with the artifacts of the first channel in `channels` with a producer that is not skipped.
+        """Return a channel with the artifacts of the first of `channels` whose producer is not skipped.
 
         For example, a component can read the output of one of two components that have opposite conditions.
         """

@@ -1,8 +1,8 @@
 """The executors of an IR (the YAML that Kubeflow's SDK compiles): containers and their platform configs.
 
-The command of a container can have placeholders, such as `{{$.inputs.parameters['rate']}}`. They are replaced when the
-inputs are known. A platform config has the resources and the environment variables of a container, and the settings
-under `platforms.tfoperator` in the file.
+The command of a container can have placeholders, such as `{{$.inputs.parameters['rate']}}`. The placeholders are
+replaced when the inputs are known. A platform config has the resources and the environment variables of a container,
+and the settings under `platforms.tfoperator` in the pipeline's file.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         """Return artifacts as members of the JSON that a program gets (`executor_input`), without their content.
 
         TFX's programs, whose artifact types have an `instanceSchema`, distinguish artifacts by `name`. For them, the
-        name of an artifact is its URI.
+        name of an artifact is its URI. `remote` maps the path of an artifact in the container to its URI in an object
+        store.
         """
         kind = self.artifacts[name]
         unique = "instanceSchema" in kind

@@ -67,6 +67,6 @@ def _sources(volumes: Any) -> Iterator[str]:
 
 
 def _is_below(path: Path, here: Path) -> bool:
-    """Return whether the path is the folder or in the folder, after all links are followed."""
+    """Return whether `path` is the folder `here` or below this folder, after all symbolic links are followed."""
     top = os.path.realpath(here)
     return os.path.commonpath((top, os.path.realpath(here / path))) == top

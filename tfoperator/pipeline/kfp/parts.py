@@ -84,9 +84,9 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: 
 
 
 def given_artifact(where: str, one: Json, text: str) -> FromOutside:
-    """Return an artifact that the user gives to a pipeline by its URI.
+    """Return an artifact that the user gives to a pipeline by its URI, `text`.
 
-    For a list of artifacts, the text is a JSON list of URIs.
+    For a list of artifacts, `text` is a JSON list of URIs.
     """
     uris = [text]
     if one.get("isArtifactList"):
@@ -109,10 +109,10 @@ def kind_of(one: Json, field: str) -> str:
 
 
 def own_type(title: str) -> str:
-    """Return the name of the type for this title of a schema. TFX's types of values become ours: `tfx.Integer` becomes
-    `Integer`.
+    """Return the name of the type for this title of a schema.
 
-    Raises ComponentError if the title is not a valid name of a type.
+    TFX's types of values become ours: `tfx.Integer` becomes `Integer`. Raises ComponentError if the title is not a
+    valid name of a type.
     """
     if not is_name(title):
         raise ComponentError(
