@@ -32,14 +32,14 @@ class StepLogs:
     """The logs below a folder. With `objects`, the logs are in an object store, and the folder has copies. Thread-safe.
 
     The key of an object is the path of its copy in the folder. Programs can't append to an object. So a runner writes
-    new lines to its local copy, and replaces the object every few seconds and at its end. The lines since the last
-    replacement are lost if the runner is killed. After the logs, the runner also stores the positions up to which it
-    has read the logs of containers. So the runner's successor may repeat lines, but does not leave out lines that the
-    container's log still has.
+    new lines to its local copy. The runner replaces the object every few seconds, and once more before the runner ends.
+    The lines since the last replacement are lost if the runner is killed. After the logs, the runner also stores the
+    positions up to which it has read the logs of containers. So the runner's successor may repeat lines, but does not
+    leave out lines that the container's log still has.
     """
 
     def __init__(self, folder: Path, objects: Objects | None = None, clock: Clock | None = None) -> None:
-        """Keep the places; make no request."""
+        """The constructor makes no request."""
         self._folder = folder
         self._objects = objects
         self._clock = clock or SystemClock()

@@ -186,8 +186,9 @@ def member(where: str, known: Mapping[str, Any], name: str, what: str = "") -> A
 
 
 def definitions_of(component: Json, side: str, kind: str) -> dict[str, Json]:
-    """Return the definitions in a component of the IR. `side` is `input` or `output`. `kind` is `parameters` or
-    `artifacts`.
+    """Return the definitions in a component of the IR, by name.
+
+    `side` is `input` or `output`. `kind` is `parameters` or `artifacts`.
     """
     definitions: dict[str, Json] = component.get(f"{side}Definitions", {}).get(kind, {})
     return definitions
@@ -261,9 +262,10 @@ def as_late(value: Any) -> Any:
 
 
 def _named(where: str, placeholder: re.Match[str], parameters: Mapping[str, Any], task: str) -> Any:
-    """Return the value of a placeholder in a constant. Return _TEXT for a placeholder of any other kind.
+    """Return the value of a placeholder for a parameter or for a fact of the run, such as its id.
 
-    Raises ComponentError for an unknown placeholder of the pipeline.
+    For any other placeholder, return _TEXT: the placeholder stays in the constant. Raises ComponentError for an
+    unknown fact of the run.
     """
     path = placeholder["path"]
     if (name := _INPUT.fullmatch(path)) is not None:

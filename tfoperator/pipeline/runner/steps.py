@@ -1,6 +1,4 @@
-"""The steps of a run: the launch of each step with its outcome, the steps that can start, and the state of
-each step.
-"""
+"""The steps of a run: their launches and outcomes, their states, and which steps can start."""
 
 from __future__ import annotations
 
