@@ -138,10 +138,10 @@ class Saving:
 def serve_chief() -> NoReturn:
     """Wait until this process got SIGTERM and the chief has ended; then exit with `EXIT_CODE`.
 
-    A worker or parameter server calls it, so that its TensorFlow server still runs while the chief saves. Use it for
-    workers and parameter servers of ParameterServerStrategy, in place of `tf.distribute.Server.join()`. Without
-    `serve_chief`, SIGTERM ends such a server at once. A chief that gets SIGTERM at the same time then can't save any
-    more. Raises NotInMainThread.
+    A worker or parameter server of ParameterServerStrategy calls `serve_chief` in place of
+    `tf.distribute.Server.join()`. So its TensorFlow server still runs while the chief saves. Without `serve_chief`,
+    SIGTERM ends such a server at once. A chief that gets SIGTERM at the same time then can't save any more. Raises
+    NotInMainThread.
     """
     announced = Announcement()
     announced.listen()

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 STACKS_VARIABLE: Final = "TFOPERATOR_STACKS_DIR"
-"""The environment variable that names the directory of the files."""
+"""The environment variable that names the directory of the files with stacks."""
 
 _SUFFIX = ".txt"
 _TIMEOUT = 5.0  # seconds for a process to write: the handler needs milliseconds, a loaded machine more

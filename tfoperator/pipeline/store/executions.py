@@ -169,7 +169,7 @@ class Executions:
     def newest_artifacts(
         self, db: Connection, run: RunRecord, kind: str, wanted: Mapping[str, Any]
     ) -> list[ArtifactRecord]:
-        """Return a list with the newest artifact of a type that the run's pipeline made before the run began.
+        """Return a list with the newest artifact of type `kind` that the run's pipeline made before the run began.
 
         If there is no such artifact, the list is empty. `wanted` has the values that the artifact must have: `uri`, and
         `properties.NAME` for each property. The number 1 matches 1 and 1.0. Only artifacts in the state LIVE count.
