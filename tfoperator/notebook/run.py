@@ -133,18 +133,23 @@ def run_locally(
 ) -> LocalRunResult:
     """Run a function in several processes of this machine, and return the result.
 
-    The processes find each other by TF_CONFIG. `train_func` must be self-contained: it uses no names from outside of
-    it, and contains its own imports. The function is called with `parameters`, a dictionary, as its only argument, or
-    without arguments if there are no `parameters`. The processes start in the current directory. `packages_to_install`
-    are installed in an environment of this run, and never in your own environment. With `restart_together`, each of the
-    `max_restarts` restarts starts all processes again. Collective communication needs this. `timeout` is a number of
-    seconds. The logs are kept in `logs_dir`. Its default is `.tfoperator/runs`.
+    The processes find each other by TF_CONFIG, and start in the current directory. Any thread may call `run_locally`.
+    When `run_locally` returns or raises an exception, all processes of the run have ended.
+
+    - `train_func` must be self-contained: the function uses no names from outside of the function, and contains its own
+      imports. The function is called with `parameters`, a dictionary, as its only argument, or without arguments if
+      there are no `parameters`.
+    - If `num_workers` is None, the job has one worker, or no worker if the job has a chief.
+    - `packages_to_install` are installed in an environment of this run, and never in your own environment.
+    - With `restart_together`, each of the `max_restarts` restarts starts all processes again. Collective communication
+      needs this.
+    - `timeout` is a number of seconds.
+    - The logs are kept in `logs_dir` (the default is `.tfoperator/runs`).
 
     Raises LocalRunFailed if the run fails, is interrupted or takes too long. Raises FunctionSourceError if the function
     can't be sent, EnvironmentFailed if a package can't be installed, PermissionError if another user may replace the
     files in `logs_dir`, ValueError for invalid arguments, and KeyboardInterrupt if the user interrupts the notebook's
-    cell. When `run_locally` returns or raises an exception, all processes of the run have ended. Any thread may call
-    it.
+    cell.
     """
     script = function_script(train_func, parameters)
     if min(num_workers or 0, num_ps_replicas, num_chief_replicas, gpus_per_worker, max_restarts) < 0:

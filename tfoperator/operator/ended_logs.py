@@ -36,7 +36,7 @@ and 80 seconds, together 2.5 minutes. This is enough for a restart of the kubele
 """
 
 _LOOK_KEY = ""
-"""A key in the queue that is not the key of a pod. The worker that takes it checks all pods in the cache again."""
+"""A key in the queue that is not the key of a pod. A worker that takes this key checks all pods in the cache again."""
 
 _LOOK_SECONDS = 1.0
 

@@ -133,7 +133,7 @@ class Operator:
 
     @property
     def progress(self) -> ProgressServer | None:
-        """The progress server. It is None if the options don't enable it."""
+        """The progress server, or None if the options don't enable a progress server."""
         return self._parts.progress
 
     @property

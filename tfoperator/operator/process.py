@@ -62,7 +62,7 @@ access review is a request that checks whether a client may read metrics.
 
 
 class _Signals:
-    """In its `with` block, the first SIGTERM or SIGINT puts "" into the queue.
+    """In its `with` block, the first SIGTERM or SIGINT puts "" into the queue `stop_reasons`.
 
     A second signal ends the process at once.
     """

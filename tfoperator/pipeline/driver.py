@@ -40,7 +40,7 @@ from tfoperator.pipeline.values import (
 logger = logging.getLogger(__name__)
 
 _STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELED"}
-"""For some states of a launch, the name of the state in the records. Any other state has the same name in upper case.
+"""The names in the metadata store for some states of a launch. The name of any other state is the state in upper case.
 """
 
 _UNKNOWN = 2
@@ -62,8 +62,9 @@ class MetadataDriver:
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
         """Record and return an execution: its state is `CACHED` if the outputs of an earlier execution are reused.
 
-        The inputs are outputs of earlier steps, or artifacts from outside of the pipeline. The URIs of new outputs
-        contain the id of this run. Raises ComponentError if an input or parameter can't be determined.
+        `identity` identifies the program of the step, for the cache. The inputs are outputs of earlier steps, or
+        artifacts from outside of the pipeline. The URIs of new outputs contain the id of this run. Raises
+        ComponentError if an input or parameter can't be determined.
         """
         step = self._step
         before = self._store.executions(self._run.id, step.after | {step.name})

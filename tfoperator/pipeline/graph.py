@@ -35,7 +35,7 @@ MAX_ITEMS = 1000
 """Maximum number of items of a loop."""
 MAX_STEPS = 10_000
 _MAX_NAME = 255
-"""The maximum number of characters of the name of a context in the records: `PIPELINE.STEP`, with the numbers of
+"""The maximum number of characters of the name of a step in the metadata store: `PIPELINE.STEP`, with the numbers of
 iterations.
 """
 
@@ -283,7 +283,10 @@ class Unfolded:
             return [step]
 
     def _of(self, outer: tuple[Loop, ...], loop: Loop, path: tuple[int, ...]) -> list[Any]:
-        """Return the items of a loop in one iteration of the loops around it."""
+        """Return the items of a loop in one iteration of the loops around it (`outer`).
+
+        `path` has the index of the iteration in each of these loops.
+        """
         if (loop.name, path) not in self._items:
             try:
                 items = evaluate(self._placed(loop.items, outer, path), self._lookup)
@@ -321,7 +324,10 @@ class Unfolded:
         )
 
     def _placed(self, value: Any, loops: tuple[Loop, ...], path: tuple[int, ...]) -> Any:
-        """Return a value with the items and the step names of one iteration filled in."""
+        """Return a value with the items and the step names of one iteration filled in.
+
+        `path` has the index of the iteration in each loop of `loops`.
+        """
 
         def change(operation: Value) -> Any:
             if operation.op == ITEM:

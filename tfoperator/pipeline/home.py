@@ -99,7 +99,7 @@ class Home:
         return isinstance(self.database, Path)
 
     def close(self) -> None:
-        """Close the shared store of `reading`, and remove the temporary directory."""
+        """Close the store that all callers of `reading` share, and remove the temporary directory."""
         self._opened.close()
         self._scratch.close()
 
@@ -285,7 +285,7 @@ def _kernel_id() -> str:
 def orchestrated(run: RunRecord) -> bool:
     """Return whether an orchestrator (Argo or Airflow) starts and retries the run's steps.
 
-    Otherwise, a PipelineRunner does this.
+    If not, a PipelineRunner starts and retries the steps.
     """
     return ORCHESTRATOR in run.place
 

@@ -116,9 +116,9 @@ class StepLogs:
     def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
         """Return a function that receives a step's log lines.
 
-        The function removes control characters from a line, and appends the line to the log. It is thread-safe, and
-        raises OSError. Before it is returned, the log and the positions of an earlier runner are fetched from the
-        object store. Call the method only while this process has the lease of the run.
+        The returned function removes control characters from a line, and appends the line to the log. The function is
+        thread-safe, and raises OSError. `append_to` itself first fetches the log and the positions of an earlier runner
+        from the object store. Call `append_to` only while this process has the lease of the run.
         """
         path, lock = self._log(run_id, step), threading.Lock()  # held while a line is written
         if self._objects is not None and path not in self._written:

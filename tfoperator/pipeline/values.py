@@ -24,7 +24,7 @@ OUTPUT, STATUS, ITEM, COLLECT, RUN = "output", "status", "item", "collect", "run
 NEWEST = "newest"
 """The operation for the newest artifact that an earlier run has made (see `Value`)."""
 WORKSPACE = "workspace"
-"""An argument of the operation `run`: the folder that all steps of the run share."""
+"""An argument of the operation `run` (see `Value`). The result is the path of the folder that all steps share."""
 
 
 class LeftOut(Exception):

@@ -26,7 +26,7 @@ CHECKPOINT_DIR = "TFOPERATOR_CHECKPOINT_DIR"
 class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency, so its types are not known
     """Reports the progress of `fit(callbacks=[ProgressCallback()])`. The program needs no other call.
 
-    Steps are batches. They are counted over all epochs. With a generator, the number of steps may be unknown until the
+    Steps are batches, counted over all epochs. With a generator, the number of steps may be unknown until the
     first epoch has ended. Until then, the percentage is computed from epochs. If `fit` begins at an `initial_epoch`,
     the count continues from there.
     """

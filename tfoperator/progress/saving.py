@@ -21,7 +21,7 @@ from tfoperator.progress.reporting import flush, keep_reporting, report
 
 EXIT_CODE = 128 + signal.SIGTERM
 """The exit code of a program that has saved and ended on SIGTERM. Shells use this exit code for a program that SIGTERM
-ended. So restart policies restart the program.
+ended. After this code, the restart policies Always, OnFailure and ExitCode restart the program.
 """
 
 

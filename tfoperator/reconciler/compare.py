@@ -63,8 +63,8 @@ class Difference(NamedTuple):
 class Sighting(NamedTuple):
     """The server's last answer about an object.
 
-    `live` is its state (None if it does not exist), `owner` is the UID of its controller, and `as_of` is the version of
-    the answer.
+    `live` is the object's state (None if the object does not exist), `owner` is the UID of the object's controller, and
+    `as_of` is the version of the answer.
     """
 
     live: Version | None

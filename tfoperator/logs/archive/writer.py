@@ -213,7 +213,10 @@ class LogArchive:
                 done()
 
     def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[ArchivedRun], deadline: float, *, last: bool) -> bool:
-        """Archive the logs of these runs, and report lost logs. Return whether no retry is needed."""
+        """Archive the logs of these runs, and report lost logs. Return whether no retry is needed.
+
+        With `last` (the last attempt), a retry is needed only if the archive can't be written.
+        """
         meta = pod.metadata
         with self._lock:
             kept = self._known_runs.get(meta.uid, _Known()).kept

@@ -96,7 +96,7 @@ def parse_stamp(line: bytes) -> datetime | None:
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """A look at a job's logs that was requested, and has not begun."""
+    """A look at a job's logs that was requested, and has not begun. The fields are the arguments of `look`."""
 
     job: ObjectMeta
     pods: tuple[Pod, ...]
@@ -112,7 +112,7 @@ class _Refused(Exception):
 
 
 class LogLooker:
-    """Reads the newest log lines of jobs in threads of its own. It implements the controller's protocol `LogLooks`.
+    """Reads the newest log lines of jobs in its own threads, as the controller's protocol `LogLooks` requires.
 
     Thread-safe. `close()` ends the threads.
     """

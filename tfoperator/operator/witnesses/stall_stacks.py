@@ -79,9 +79,11 @@ Tell = Callable[[ObjectMeta, JobReason, str], object]
 class _Taking:
     """A request for the stacks of a job's pods that is in progress. The lock of the StackTaker guards its fields.
 
-    `open` is the number of pods whose stacks are still awaited, and `left_out` the number of pods beyond `max_pods`.
-    `kept` has the names of the replicas whose stacks are in the archive. `problems` has, for each other replica, the
-    reason why its stacks are not there.
+    - `open` is the number of pods whose stacks are still awaited.
+    - `left_out` is the number of pods beyond the maximum number of pods (`MAX_PODS` by default).
+    - `forbidden` is true if the operator lacks the right `pods/exec`.
+    - `kept` has the names of the replicas whose stacks are in the archive.
+    - `problems` has, for each other replica, the reason why its stacks are not there.
     """
 
     job: ObjectMeta
@@ -95,7 +97,7 @@ class _Taking:
 
 
 class StackTaker:
-    """Takes and archives stacks in threads of its own. It implements the controller's protocol `StackKeeper`.
+    """Takes and archives stacks in its own threads, as the controller's protocol `StackKeeper` requires.
 
     Thread-safe. `close()` ends the threads.
     """

@@ -26,7 +26,7 @@ from tfoperator.pipeline.store.postgresql import database_url
 
 COMMAND = ("tfoperator", "pipeline")
 LABEL = "tfoperator.launcher/pipeline"
-"""The label that contains the pipeline's name. Everything that is made from a pipeline has this label."""
+"""The label that contains the pipeline's name. Argo's workflows and Airflow's pods have this label."""
 GRACE_SECONDS = 120
 """The `terminationGracePeriodSeconds` of a launcher's pod: the seconds that the launcher may take to stop its step's
 container. The container's own grace period is a part of this time. examples/pipeline/runner.yaml has the same value.
@@ -38,7 +38,7 @@ this runner can use the same volume.
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TEMPLATE_SIGNS = ("{{", "}}", "{%", "%}", "{#", "#}")
-"""Text that has a meaning for Argo or Airflow. There is no escape that makes both of them leave such text unchanged."""
+"""Text that has a meaning for Argo or Airflow. No escape sequence makes both Argo and Airflow keep such text."""
 
 
 class Claim(msgspec.Struct, frozen=True):

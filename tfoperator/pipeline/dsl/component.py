@@ -154,8 +154,8 @@ def make_spec_class(
 ) -> type[ComponentSpec]:
     """Return a subclass of ComponentSpec with these inputs, outputs and parameters.
 
-    Raises ComponentError if two of them have the same name, or if a name can't be the name of a Python argument. Raises
-    TypeError for an invalid type.
+    Raises ComponentError if two inputs, outputs or parameters have the same name, or if a name can't be the name of a
+    Python argument. Raises TypeError for an invalid type.
     """
     names = [*(inputs or {}), *(outputs or {}), *(parameters or {})]
     if twice := sorted({key for key in names if names.count(key) > 1}):

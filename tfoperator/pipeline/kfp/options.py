@@ -97,7 +97,7 @@ NODE_AFFINITY = {
 }
 """The form of `nodeAffinityJson`."""
 TOLERATION_FORM = {**_TOLERATION, "tolerationSeconds": object}
-"""The form of `tolerationJson`, or of each item in it."""
+"""The form of `tolerationJson`, or of each item if `tolerationJson` is a list."""
 
 _NAMES = {"secret": ("secretName", "secretNameParameter"), "configMap": ("configMapName", "configMapNameParameter")}
 _CLAIM_REFERENCES: tuple[str, ...] = ("taskOutputParameter", "componentInputParameter")
@@ -112,8 +112,8 @@ the Secret, ConfigMap or claim, in place of the file's `secretName`, `secretName
 def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Options:
     """Return the options of a task. An option that is known only during the run is a `Value`.
 
-    `given` are the options in the file. `resolve` returns the constant or `Value` for an input in them, such as
-    `{"componentInputParameter": "secret"}`. Raises ComponentError with a message that names the field.
+    `given` are the options in the file. `resolve` returns the constant or `Value` for an input in these options, such
+    as `{"componentInputParameter": "secret"}`. Raises ComponentError with a message that names the field.
     """
     check_size(where, given)
     options: Options = {}
@@ -157,7 +157,10 @@ _REFERENCES = frozenset(
 
 
 def producers(given: Json) -> set[str]:
-    """Return the names of the tasks whose outputs these options use. The task that has the options runs after them."""
+    """Return the names of the tasks whose outputs these options use.
+
+    These tasks run before the task that has the options.
+    """
     names = set()
     for items in given.values():
         for item in items if isinstance(items, list) else [items]:

@@ -135,7 +135,11 @@ def final_status(task: str, steps: tuple[str, ...]) -> Value:
 
 
 def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
-    """Return tasks in an order in which each task comes after the tasks that it names."""
+    """Return the names of tasks in an order in which each task comes after the tasks that it names.
+
+    A task names the producers of its inputs, and its `dependentTasks`. Raises ComponentError for an unknown task or a
+    cycle.
+    """
     before: dict[str, set[str]] = {}
     for name, task in tasks.items():
         before[name] = set(task.get("dependentTasks", ()))
@@ -161,7 +165,7 @@ def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> 
 def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
     """Return an output of a DAG (a nested pipeline): the output of a task in it.
 
-    If `chosen` names several tasks (`dsl.OneOf`), it is the output of the first task that is not skipped.
+    If `chosen` names several tasks (`dsl.OneOf`), return the output of the first task that is not skipped.
     """
     selectors = chosen.get("valueFromOneof", {}).get("parameterSelectors", chosen.get("artifactSelectors", ()))
     side = "artifacts" if "artifactSelectors" in chosen else "parameters"
@@ -222,8 +226,9 @@ def fits(value: Any, example: Any) -> bool:
 def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = "") -> Any:
     """Return a constant with values in place of its placeholders, such as `{{$.inputs.parameters['rate']}}`.
 
-    `known` has the parameters. Each placeholder is replaced once: a placeholder in a parameter's value stays. In lists
-    and structures, the values and the names of members are processed. The result is a `Value` if it contains a `Value`.
+    `known` has the parameters, and `task` is the name of the task (`{{$.pipeline_task_name}}`). Each placeholder is
+    replaced once: a placeholder in a parameter's value stays. In lists and structures, the values and the names of
+    members are processed. The result is a `Value` if it contains a `Value`.
     """
     of = partial(with_inputs, where, known=known, task=task)
     if isinstance(value, list):
@@ -341,7 +346,10 @@ def _value(node: ast.AST, inputs: Named) -> Any:
 
 
 def _artifact(node: ast.AST, inputs: Named) -> tuple[Any, int]:
-    """Return the source of an input's artifact, and the artifact's number in the input."""
+    """Return the source of an input's artifact, and the artifact's index in the input.
+
+    An example of `node` is the syntax tree of `inputs.artifacts['data'].artifacts[0]`.
+    """
     match node:
         case ast.Subscript(
             value=ast.Attribute(

@@ -71,7 +71,8 @@ def config_with(
 ) -> PlatformConfig | None:
     """Return the platform config of a step's container: `config` merged over the settings of the step.
 
-    `config` comes from the user, and overrides the settings of the file. Raises ComponentError.
+    `config` comes from the user, and overrides the settings of the file. The result has the type of `config`, or else
+    a type that `launcher` accepts for `spec`. Raises ComponentError.
     """
     options = known_settings(settings)
     resources = options.pop(RESOURCES, None)

@@ -169,8 +169,8 @@ class RunSteps:
     def startable(self) -> list[Step]:
         """Return the steps that can start now.
 
-        If the condition of such a step is false, the step is recorded as `left out` and not returned. If its inputs or
-        settings are not valid, it is recorded as `failed`.
+        If the condition of such a step is false, the step is recorded as `left out` and not returned. If the inputs or
+        settings of the step are not valid, the step is recorded as `failed` and not returned.
         """
         while True:
             self._unfold()
