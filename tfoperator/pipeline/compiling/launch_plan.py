@@ -38,7 +38,7 @@ this runner can use the same volume.
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TEMPLATE_SIGNS = ("{{", "}}", "{%", "%}", "{#", "#}")
-"""Text that has a meaning for Argo or Airflow. No escape sequence makes both Argo and Airflow keep such text."""
+"""Text that has a meaning for Argo or Airflow. Argo and Airflow have no common escape sequence for such text."""
 
 
 class Claim(msgspec.Struct, frozen=True):
