@@ -154,10 +154,11 @@ class Objects:
     def put(
         self, key: str, content: bytes | Path, over: ObjectInfo | Literal["create", "overwrite"] = "overwrite"
     ) -> None:
-        """Write an object: over the version `over`, only if it doesn't exist ("create"), or in any case ("overwrite").
+        """Write an object. A write is atomic: readers never see a part of it.
 
-        Raises OSError if `content` is a file that can't be read. A write is atomic: readers never see a part of it.
-        Raises ObjectChanged if the object has another version by now.
+        `over` is the version that the object must have now, "create" if the object must not exist, or "overwrite" to
+        write in any case. Raises ObjectChanged if this is not so. Raises OSError if `content` is a file that can't be
+        read.
         """
         from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 

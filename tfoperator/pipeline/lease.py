@@ -66,7 +66,7 @@ class RunLease:
         self._mine = RecordedLease(holder=who, host=socket.gethostname(), process=os.getpid(), kernel=kernel)
         self._since: Elapsed | None = None  # replaced as a whole by each renewal
         self.term = 0
-        """The number of this holder: each new holder of the lease gets a larger number. It is 0 before `acquire`."""
+        """The number of this holder (0 before `acquire`). Each new holder of the lease gets a larger number."""
         self._when_lost = when_lost
         self._renewal = Repetition(self._keep, seconds=seconds * _RENEWAL_SHARE, clock=clock, name="lease")
         self._lost: LauncherError | None = None  # the reason why the lease is lost; set once

@@ -1,4 +1,4 @@
-"""The logs of the steps of runs. They are files in a directory, or objects in an object store with local copies."""
+"""The logs of the steps of runs: files in a directory, or objects in an object store with local copies."""
 
 from __future__ import annotations
 

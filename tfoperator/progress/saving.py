@@ -89,7 +89,7 @@ def end(step: int) -> NoReturn:
 class Saving:
     """A context manager for a loop of steps. It calls `save` every `every` steps, and before the program ends.
 
-    `save(step)` gets the number of completed steps, and must return only after it has saved them. After SIGTERM, the
+    `save(step)` gets the number of completed steps, and must return only when the state is saved. After SIGTERM, the
     next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If SIGTERM comes after the last
     `after_step` of the loop, the program continues normally. Enter the context manager in the main thread. Not
     thread-safe.

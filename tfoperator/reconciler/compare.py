@@ -99,7 +99,7 @@ class Collation:
     """Compares one collection of the server (for example pods) with its cache, and keeps the differences.
 
     Not thread-safe. A whole list starts the comparison again: call `list_begins`, `listed` for each page, and
-    `list_ended`. Later watch events continue it: call `happened` for each event.
+    `list_ended`. Later watch events continue the comparison: call `happened` for each event.
     """
 
     def __init__(self, lookup: Lookup) -> None:

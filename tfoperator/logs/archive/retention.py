@@ -175,8 +175,8 @@ def _giver(
 
     The candidates are `namespace` itself, and each namespace that has at least as many bytes as `namespace` would get.
     Return the candidate with the most bytes. If no candidate has a pod, return the namespace with the oldest pod,
-    provided that this pod ended before the time `old`. The pod with the folder `spared` does not count. Otherwise
-    return None.
+    provided that this pod ended before the time `old`. The pod with the folder `spared` does not count. If there is no
+    such namespace, return None.
     """
     wanted = uses[namespace] + size
     oldest: dict[str, float] = {}

@@ -1,7 +1,7 @@
 """Keeps the stacks of a container's threads in the folder of its pod.
 
 The stacks are appended to a file whose size has a limit. In the record (`pod.json`), the fields about logs stay
-unchanged. Stacks are taken while the pod runs, so they do not belong to a run that has ended.
+unchanged, because these fields are about runs that have ended, and stacks are taken from a run that goes on.
 """
 
 from __future__ import annotations

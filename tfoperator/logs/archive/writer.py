@@ -259,7 +259,8 @@ class LogArchive:
     def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey], *, reporting: bool) -> bool:
         """Remember which runs have a kept log. The other `tried` runs are lost.
 
-        `reporting` is true if the caller now reports the problems of the pod. Return whether they were reported before.
+        `reporting` is true if the caller now reports problems of the pod. Return whether such problems were reported
+        before.
         """
         uid = pod.metadata.uid
         with self._lock:

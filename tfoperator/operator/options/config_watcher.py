@@ -25,11 +25,11 @@ _LOOK_SECONDS = 5.0
 
 
 class ConfigWatcher(Repetition):
-    """Calls `on_change` from its own thread each time `accelerators` or `scheduling` has changed in the file.
+    """Watches the configuration file, and calls `on_change` when `accelerators` or `scheduling` has changed.
 
-    The file is the configuration file. If it is invalid, the error is logged once, and the previous options stay in
-    use. A change of any other option is logged too, because such a change takes effect only at the next start. Call
-    `start` and `stop` once each.
+    A thread of the watcher calls `on_change`. If the file is invalid, the error is logged once, and the previous
+    options stay in use. A change of any other option is logged too, because such a change takes effect only at the next
+    start. Call `start` and `stop` once each.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Takes the stacks of a job's threads when the job has stalled, or when its `activeDeadlineSeconds` have passed.
 
-The stacks go to the log archive. The operator runs a command in each pod to get them. For this, the operator needs the
-right `pods/exec`. This right allows any action in those pods, so an administrator must enable it (`--stall-stacks`).
-Syncs and other jobs don't wait for the stacks. Only the end of a stalled job waits for them, for a limited time. Each
-result is reported by an event.
+The stacks go to the log archive. To get the stacks, the operator runs a command in each pod. For this, the operator
+needs the right `pods/exec`. This right allows any action in those pods, so an administrator must enable the feature
+(`--stall-stacks`). Syncs and other jobs don't wait for the stacks. Only the end of a stalled job waits for the stacks,
+for a limited time. Each result is reported by an event.
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ class LaunchPlan(msgspec.Struct, frozen=True):
 
     `steps` maps each step to its predecessors, in an order in which the steps can run. `parameters` are JSON values;
     None means that the parameter is optional. `others` are the parameters with a default that can't be written as JSON,
-    such as a tuple or NaN. An orchestrator can't pass them, so they keep the default in the pipeline's file.
+    such as a tuple or NaN. An orchestrator can't pass `others`, so these parameters keep the default in the pipeline's
+    file.
     """
 
     name: str
@@ -224,7 +225,7 @@ def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
 
 
 def object_name(name: str, longest: int) -> str:
-    """Return a valid name for a Kubernetes object: lowercase letters, digits and '-'."""
+    """Return a valid name for a Kubernetes object: lowercase letters, digits and '-', `longest` characters at most."""
     return _plain(name).lower()[:longest].rstrip("-")
 
 

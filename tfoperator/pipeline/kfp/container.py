@@ -66,9 +66,9 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     - `contents` names the inputs whose content a placeholder can request.
     - With `old_schema` (schema 2.0.0), the program also gets its parameters in the form `{"intValue": "1"}`.
 
-    A program of `preCacheCheck` runs before the program of its task. It has a single output, its report. `report` is
-    the name of this output, and `planned` names the artifacts that the program of the task will make. For any other
-    program, both are empty.
+    A program of `preCacheCheck` runs before the program of its task, and has a single output: a report. `report` is the
+    name of this output, and `planned` names the artifacts that the program of the task will make. For any other
+    program, `report` and `planned` are empty.
     """
 
     task: str
@@ -84,10 +84,10 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
 
     @property
     def reads_own_report(self) -> bool:
-        """Whether the program reads `output.json`, to which it writes its results, if this file exists at its start.
+        """Whether the program, when it starts, reads an existing `output.json`, the file for its results.
 
-        TFX's program (`--json_serialized_invocation_args`) does, because TFX's program of `preCacheCheck`, which runs
-        before it, can write this file.
+        TFX's program (`--json_serialized_invocation_args`) reads this file, because TFX's program of `preCacheCheck`
+        runs earlier and can write this file.
         """
         return _TFX_OPTION in self.args and not self.report
 

@@ -1,4 +1,4 @@
-"""The Kubernetes options of a task. kfp-kubernetes writes them into `platforms.kubernetes.deploymentSpec`.
+"""The Kubernetes options of a task, which kfp-kubernetes writes into `platforms.kubernetes.deploymentSpec`.
 
 An option may come from a parameter, or from the output of another task. In both cases, the option is known only when
 the step begins. Every field is checked and every size is limited, because the author of the file may be untrusted. The
@@ -126,9 +126,10 @@ def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Optio
 
 
 def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
-    """Return an item of an option. Its references to inputs (`name` and the JSON fields) are replaced by values.
+    """Return an item of an option, in which values replace the references to inputs.
 
-    The older spelling `secretName` is used only if the newer spelling `secretNameParameter` is missing.
+    The key `name` of the result, and keys such as `tolerationJson`, can come from references. The older spelling
+    `secretName` is used only if the newer spelling `secretNameParameter` is missing.
     """
     kept = {key: value for key, value in item.items() if key not in _REFERENCES}
     for older, newer in _NAMES.values():

@@ -1,7 +1,7 @@
 """The settings of a step: resources and Kubernetes options.
 
-`config_with` converts them into a config for the platform of the step's launcher. A setting is known when the file is
-read, or only when the step begins. `check_settings` checks each setting that is known.
+`config_with` converts the settings into a config for the platform of the step's launcher. A setting is known when the
+file is read, or only when the step begins. `check_settings` checks each setting that is known.
 """
 
 from __future__ import annotations

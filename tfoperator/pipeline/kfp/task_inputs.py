@@ -115,8 +115,8 @@ def loops_of(
 ) -> tuple[Loop, ...]:
     """Return the loops that contain a task, the outermost first.
 
-    If the task has an iterator, its own loop is the last. Then the function also adds the current item of this loop to
-    `parameters` or `inputs`.
+    If the task has an iterator, its own loop is the last. In this case, the function also adds the current item of this
+    loop to `parameters` or `inputs`.
     """
     limit = task.get("iteratorPolicy", {}).get("parallelismLimit", 0)
     if (iterator := task.get("parameterIterator")) is not None:

@@ -44,8 +44,8 @@ class StepState(StrEnum):
 class StepView(msgspec.Struct, frozen=True):
     """The current state of a step, with its predecessors in `after`.
 
-    `attempts` is the number of times that the runner has started the step's program, with retries. It is 0 if the
-    outputs of an earlier run were reused.
+    `attempts` is the number of times that the runner has started the step's program, with retries. `attempts` is 0 if
+    the outputs of an earlier run were reused.
     """
 
     name: str

@@ -45,8 +45,8 @@ logger = logging.getLogger(__name__)
 class RunParts:
     """The objects that belong to a run in progress. Only one thread may use them.
 
-    `run` is the record of the run. `ownership` is its lease. `pattern` is the LaunchContext from which the context of
-    each step is made. `choose` returns the launcher of a step.
+    `run` is the record of the run. `ownership` is the lease of the run. `pattern` is the LaunchContext from which the
+    context of each step is made. `choose` returns the launcher of a step.
     """
 
     home: Home
