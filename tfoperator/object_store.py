@@ -3,7 +3,7 @@
 Only this module uses obstore, the library for these stores. A URL is `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or
 `az://CONTAINER/PATH`, without credentials. The credentials come from the environment, or from the identity of the
 machine or the pod. Failed requests are retried for a while. Requests and answers have time limits. The text of an error
-contains no query of a URL, because it may contain a signature, and no body of a response.
+contains no body of a response, and no query of a URL, because a query may contain a signature.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _NO_PART = re.compile(r"/\.{1,2}/|[^/]//|[\0-\x1f]")
 
 _REQUEST_TIME, _CONNECT_TIME = "30s", "5s"
 _RETRIES, _RETRY_TIME = 4, timedelta(seconds=15)
-"""A failed request is retried at most 4 times, for at most 15 s. So an outage is reported after at most a minute."""
+"""A failed request is retried at most 4 times, and only within 15 s after its first attempt. An attempt takes 30 s at
+most (`_REQUEST_TIME`). So an outage is reported after at most a minute.
+"""
 _PART_BYTES, _PARTS = 5 << 20, 2
 """Two limits for the memory of an upload: the size of its largest part, and the number of parts that are sent in
 parallel.
@@ -152,10 +154,11 @@ class Objects:
     def put(
         self, key: str, content: bytes | Path, over: ObjectInfo | Literal["create", "overwrite"] = "overwrite"
     ) -> None:
-        """Write an object: over the version `over`, only if it doesn't exist ("create"), or in any case ("overwrite").
+        """Write an object. A write is atomic: readers never see a part of it.
 
-        Raises OSError if `content` is a file that can't be read. A write is atomic: readers never see a part of it.
-        Raises ObjectChanged if the object has another version by now.
+        `over` is the version that the object must have now, "create" if the object must not exist, or "overwrite" to
+        write in any case. Raises ObjectChanged if this is not so. Raises OSError if `content` is a file that can't be
+        read.
         """
         from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 

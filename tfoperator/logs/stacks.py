@@ -34,7 +34,7 @@ class PodStacks(msgspec.Struct, frozen=True):
 
 
 def stacks_printed(ran: Executed) -> PodStacks:
-    """Return the stacks in the command's output."""
+    """Return the stacks in the output of STACKS_COMMAND, or the reason why there are none."""
     if ran.exit_code and _NO_MODULE in ran.errors:
         return PodStacks(problem=_NO_LIBRARY)
     return stacks_told(ran.output, failed=bool(ran.exit_code), errors=ran.errors)
@@ -43,7 +43,8 @@ def stacks_printed(ran: Executed) -> PodStacks:
 def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStacks:
     """Return the stacks in `text`, or the reason that follows `No stacks: ` there.
 
-    `text` is the output of a command or of a node agent.
+    `text` is the output of a command or of a node agent. If the command failed, the reason is the last line of its
+    standard error `errors`.
     """
     if not failed and not text.startswith(_NO_STACKS):
         return PodStacks(text)

@@ -2,7 +2,8 @@
 
 The training needs no cluster, no terminal, and no manifest or program file.
 
->>> from tfoperator.notebook import run_locally >>> run_locally(train, num_workers=2) # doctest: +SKIP
+>>> from tfoperator.notebook import run_locally
+>>> run_locally(train, num_workers=2)  # doctest: +SKIP
 
 The output of the processes goes to `sys.stdout`, which a notebook shows in the cell.
 """

@@ -28,7 +28,7 @@ _PIP_SECONDS = 1800.0  # seconds, the limit for pip
 
 
 class EnvironmentFailed(Exception):
-    """The packages can't be installed. The message contains the last lines of pip's output."""
+    """pip can't install the packages that the run needs. The message contains the last lines of pip's output."""
 
 
 def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | None = None) -> Path:
@@ -106,7 +106,7 @@ class LocalRunResult(msgspec.Struct, frozen=True):
 class LocalRunFailed(Exception):
     """The run did not succeed.
 
-    The message contains the last lines of the replica that caused the failure. `result` is the result of the run.
+    The message contains the last log lines of the replica that caused the failure. `result` is the result of the run.
     """
 
     def __init__(self, result: LocalRunResult, message: str) -> None:
@@ -133,18 +133,23 @@ def run_locally(
 ) -> LocalRunResult:
     """Run a function in several processes of this machine, and return the result.
 
-    The processes find each other by TF_CONFIG. `train_func` must be self-contained: it uses no names from outside of
-    it, and contains its own imports. The function is called with `parameters`, a dictionary, as its only argument, or
-    without arguments if there are no `parameters`. The processes start in the current directory. `packages_to_install`
-    are installed in an environment of this run, and never in your own environment. With `restart_together`, each of the
-    `max_restarts` restarts starts all processes again. Collective communication needs this. `timeout` is a number of
-    seconds. The logs are kept in `logs_dir`. Its default is `.tfoperator/runs`.
+    The processes find each other by TF_CONFIG, and start in the current directory. Any thread may call `run_locally`.
+    When `run_locally` returns or raises an exception, all processes of the run have ended.
+
+    - `train_func` must be self-contained: the function uses no names from outside of the function, and contains its own
+      imports. The function is called with `parameters`, a dictionary, as its only argument, or without arguments if
+      there are no `parameters`.
+    - If `num_workers` is None, the job has one worker, or no worker if the job has a chief.
+    - `packages_to_install` are installed in an environment of this run, and never in your own environment.
+    - With `restart_together`, each of the `max_restarts` restarts starts all processes again. Collective communication
+      needs this.
+    - `timeout` is a number of seconds.
+    - The logs are kept in `logs_dir` (the default is `.tfoperator/runs`).
 
     Raises LocalRunFailed if the run fails, is interrupted or takes too long. Raises FunctionSourceError if the function
     can't be sent, EnvironmentFailed if a package can't be installed, PermissionError if another user may replace the
     files in `logs_dir`, ValueError for invalid arguments, and KeyboardInterrupt if the user interrupts the notebook's
-    cell. When `run_locally` returns or raises an exception, all processes of the run have ended. Any thread may call
-    it.
+    cell.
     """
     script = function_script(train_func, parameters)
     if min(num_workers or 0, num_ps_replicas, num_chief_replicas, gpus_per_worker, max_restarts) < 0:

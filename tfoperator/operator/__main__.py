@@ -1,6 +1,6 @@
 """The entry point of `python -m tfoperator.operator`, which does the same as `tfoperator operator`.
 
-It does not import the libraries of the command line (Typer, rich).
+This module does not import the libraries of the command line (Typer, rich).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ replicas.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the operator with these arguments, and return the exit code.
 
-    By default, it takes the arguments of the process.
+    Without `arguments`, use the arguments of the process.
     """
     raise_file_limit()  # each open connection to the operator's servers needs a file descriptor
     sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_NESTING))

@@ -1,8 +1,8 @@
 """Compares the CRD in the API server with the fields of this release, at the start and then each hour.
 
 After an upgrade, the Deployment may be new while the CRD is still old, for example after `kubectl apply --server-side`
-without `--force-conflicts`. Then the API server prunes (removes) fields that are new in this release from jobs and from
-their status. The operator shows this in its log, in a metric, and in events on the jobs that use such fields.
+without `--force-conflicts`. Then the API server prunes (removes) the fields of jobs and of their status that are new in
+this release. The operator shows this in its log, in a metric, and in events on the jobs that use such fields.
 
 The check reads the CRD's fields from the API server's OpenAPI document. For this, the operator needs no rights on CRDs,
 and it writes nothing. So the check also works if the operator is installed for a single namespace.

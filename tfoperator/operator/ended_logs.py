@@ -31,12 +31,12 @@ did not fit.
 _MAX_TRIES = 5
 _RETRY_BASE = 10.0
 _RETRY_CAP = 300.0
-"""The maximum delay between two attempts, in seconds. The 5 attempts (`_MAX_TRIES`) take 2.5 minutes. This is enough
-for a restart of the kubelet.
+"""The maximum delay between two attempts, in seconds. The delays between the 5 attempts (`_MAX_TRIES`) are 10, 20, 40
+and 80 seconds, together 2.5 minutes. This is enough for a restart of the kubelet.
 """
 
 _LOOK_KEY = ""
-"""A key in the queue that is not the key of a pod. The worker that takes it checks all pods in the cache again."""
+"""A key in the queue that is not the key of a pod. A worker that takes this key checks all pods in the cache again."""
 
 _LOOK_SECONDS = 1.0
 
@@ -130,7 +130,7 @@ class EndedLogs:
             self._queue.add_rate_limited(key)
 
     def _job_of(self, pod: Pod) -> ObjectMeta | None:
-        """Return the TFJob that controls the pod, even if the TFJob no longer exists.
+        """Return the metadata of the TFJob that controls the pod, even if the TFJob no longer exists.
 
         Return None if the pod's controller is not a TFJob, or another controller manages the TFJob
         (`spec.runPolicy.managedBy`).

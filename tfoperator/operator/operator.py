@@ -1,10 +1,10 @@
 """Starts and stops an operator within a process: `start()` and `stop()`.
 
-The module starts no process and handles no signals. `process` runs the operator as a process, for example in a pod.
-`tfoperator run` starts the same object in its own process. `wiring` makes the operator's parts. This file sets the
-order in which the parts start and stop. The order of the start: the API server serves TFJobs, the caches fill, this
-replica becomes the leader (if there is an election), the workers start. The order of the stop: the workers take no new
-key, the running syncs finish, the operator releases the lease, the informers end.
+The module starts no process and handles no signals. The module `process` starts an `Operator` in a process that does
+nothing else, for example in a pod. `tfoperator run` starts an `Operator` in its own process. `wiring` makes the
+operator's parts. This file sets the order in which the parts start and stop. The order of the start: the API server
+serves TFJobs, the caches fill, this replica becomes the leader (if there is an election), the workers start. The order
+of the stop: the workers take no new key, the running syncs finish, the operator releases the lease, the informers end.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Operator:
 
     @property
     def progress(self) -> ProgressServer | None:
-        """The progress server. It is None if the options don't enable it."""
+        """The progress server, or None if the options don't enable a progress server."""
         return self._parts.progress
 
     @property

@@ -45,8 +45,8 @@ _RESTART_RULES_SINCE = (1, 35)
 class Need(NamedTuple):
     """A resource that the API server must serve.
 
-    `name` is for messages, `install` is the hint if the server does not serve it, and `rights` is the file with the
-    RBAC rules.
+    `name` is the name of the resource in messages. `install` is the hint if the server does not serve the resource.
+    `rights` is the file with the RBAC rules.
     """
 
     resource: Resource

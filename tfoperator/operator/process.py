@@ -1,10 +1,13 @@
 """The operator as a process.
 
-It reads options, handles signals, opens ports, and returns an exit code. A user's mistake causes no traceback. The exit
-code is 0 after SIGTERM or SIGINT, when the running syncs have finished. It is 1 if the operator can't continue (it lost
-the lease, or a sync did not finish in time), so that a Deployment restarts it. It is 2 if the options are wrong, or if
-there is no usable configuration of the connection to the API server. A second signal ends the process at once, with the
-exit code 128 + the signal's number.
+The process reads options, handles signals, opens ports, and returns an exit code. A user's mistake causes no traceback.
+The exit codes are:
+
+- 0 after SIGTERM or SIGINT, when the running syncs have finished;
+- 1 if the operator can't continue (it lost the lease, or a sync did not finish in time), so that the kubelet restarts
+  the operator's container;
+- 2 if the options are wrong, or if there is no usable configuration of the connection to the API server;
+- 128 + the signal's number after a second signal, which ends the process at once.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ access review is a request that checks whether a client may read metrics.
 
 
 class _Signals:
-    """In its `with` block, the first SIGTERM or SIGINT puts "" into the queue.
+    """In its `with` block, the first SIGTERM or SIGINT puts "" into the queue `stop_reasons`.
 
     A second signal ends the process at once.
     """

@@ -19,11 +19,9 @@ file only once a minute, so it may send an expired token.
 
 
 class Refusals(RequestObserver):
-    """An observer of requests that records since when responses have the code 401.
+    """An observer of requests that records since when responses have the code 401. Thread-safe.
 
-    It passes each call on to `observer`, another observer, for example the metrics.
-
-    Thread-safe.
+    This observer passes each call on to another observer, `observer`, for example the metrics.
     """
 
     def __init__(self, observer: RequestObserver, *, clock: Clock | None = None) -> None:
@@ -51,7 +49,7 @@ class Refusals(RequestObserver):
     def problem(self) -> str:
         """The message for the readiness probe.
 
-        It is "" unless the server has refused the credentials for at least REFUSED_SECONDS.
+        The message is "" unless the server has refused the credentials for at least REFUSED_SECONDS.
         """
         seconds = self._clock.monotonic() - self._since
         if seconds < REFUSED_SECONDS:

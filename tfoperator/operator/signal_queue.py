@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.5  # seconds; the maximum delay until a signal is noticed
 def next_item(items: queue.SimpleQueue[str]) -> str:
     """Take the next item.
 
-    Wait for it without a time limit. Signal handlers may put items into the queue, even while they interrupt this
+    Wait for an item without a time limit. Signal handlers may put items into the queue, even while they interrupt this
     function.
     """
     while True:

@@ -1,4 +1,4 @@
-"""The parts of an operator, made from its options and connected with each other. This module does not start them."""
+"""Makes the parts of an operator from its options, and connects the parts. This module does not start the parts."""
 
 from __future__ import annotations
 
@@ -67,12 +67,13 @@ about why the job waits in its queue.
 class Reach(msgspec.Struct, frozen=True):
     """The optional connections of an operator in addition to its client. None means that there is no such connection.
 
-    `lease_client` is used only for the lease, so that a renewal of the lease never waits behind other requests.
-    `log_source` supplies the logs that the option `archive_dir` keeps. For jobs with a progress deadline, `newest_line`
-    reads logs and `stacks` takes stacks. If `stacks` is None and the option `stall_stacks` is set, `log_source` takes
-    the stacks and puts them into the archive. `fetch` returns the body of a GET of a path of the API server. The
-    progress server needs it to fetch the keys that verify tokens. If `checks_crd` is true, the operator also uses
-    `fetch` to compare the CRD with this release.
+    - `lease_client` is used only for the lease, so that a renewal of the lease never waits behind other requests.
+    - `log_source` is the client that reads the logs of pods for the archive (option `archive_dir`).
+    - `newest_line` reads the newest log lines of jobs with a progress deadline.
+    - `stacks` takes the stacks of jobs that have stalled. If `stacks` is None and the option `stall_stacks` is set, the
+      operator takes the stacks by `log_source`, and puts them into the archive.
+    - `fetch` returns the body of a GET of a path of the API server. The progress server needs `fetch` to get the keys
+      that verify tokens. If `checks_crd` is true, the operator also uses `fetch` to compare the CRD with this release.
     """
 
     lease_client: ApiClient | None = None

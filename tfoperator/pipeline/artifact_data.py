@@ -44,7 +44,11 @@ def is_there(uri: str, *, unknown: bool) -> bool:
 
 
 def content(uri: str) -> bytes:
-    """Return the bytes of a file or an object. Raises OSError. Raises ValueError if the file or object is too large."""
+    """Return the bytes of a file or an object. Return b"" if the object does not exist.
+
+    Raises OSError, also if the file does not exist or the object is too large. Raises ValueError if the file is too
+    large.
+    """
     path = local_path(uri)
     if path is None:
         fetched = Objects(uri).get("", limit=_MAX_VALUE)

@@ -40,11 +40,11 @@ from tfoperator.pipeline.values import (
 logger = logging.getLogger(__name__)
 
 _STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELED"}
-"""For some states of a launch, the name of the state in the records. Any other state has the same name in upper case.
+"""The names in the metadata store for some states of a launch. The name of any other state is the state in upper case.
 """
 
 _UNKNOWN = 2
-"""The code `UNKNOWN` of `google.rpc.Code`. Kubeflow Pipelines reports errors of tasks with codes of this list."""
+"""The code `UNKNOWN` of `google.rpc.Code`. Kubeflow Pipelines reports errors of tasks with the codes of this enum."""
 _MAX_STATUS = 20_000
 """The maximum number of characters in the message of a status (`_status`). A later step can get the message as an
 argument of its program, and Linux limits the length of an argument.
@@ -62,8 +62,9 @@ class MetadataDriver:
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
         """Record and return an execution: its state is `CACHED` if the outputs of an earlier execution are reused.
 
-        The inputs are outputs of earlier steps, or artifacts from outside of the pipeline. The URIs of new outputs
-        contain the id of this run. Raises ComponentError if an input or parameter can't be determined.
+        `identity` identifies the program of the step, for the cache. The inputs are outputs of earlier steps, or
+        artifacts from outside of the pipeline. The URIs of new outputs contain the id of this run. Raises
+        ComponentError if an input or parameter can't be determined.
         """
         step = self._step
         before = self._store.executions(self._run.id, step.after | {step.name})
@@ -249,11 +250,12 @@ def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecor
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:
-    """Record the outcome of an execution. Return the reason if its outputs make it a failed execution, otherwise "".
+    """Record the outcome of an execution. Return "", or a message if its outputs are not valid.
 
-    The reason is an output that is not a valid value of its type (`types`), or the name of a property that is too long
-    or contains NUL. The content of a value is read only from the URI that was planned for the output. A container can
-    report any other path of this machine as its output, and must not get the content of that file into the records.
+    An execution whose outputs are not valid is recorded as failed. Either an output is not a valid value of its type
+    (`types`), or the name of a property is too long or contains NUL. The content of a value is read only from the URI
+    that was planned for the output. A container can report any other path of this machine as its output, and must not
+    get the content of that file into the metadata store.
     """
     outputs, problem = {}, ""
     try:

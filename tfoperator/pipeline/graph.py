@@ -35,7 +35,7 @@ MAX_ITEMS = 1000
 """Maximum number of items of a loop."""
 MAX_STEPS = 10_000
 _MAX_NAME = 255
-"""The maximum number of characters of the name of a context in the records: `PIPELINE.STEP`, with the numbers of
+"""The maximum number of characters of the name of a step in the metadata store: `PIPELINE.STEP`, with the numbers of
 iterations.
 """
 
@@ -163,10 +163,10 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 def check_fixed(graph: Graph) -> None:
-    """Raise ComponentError for a pipeline with a condition, a loop, settings from other steps, or a step that always
-    runs.
+    """Raise ComponentError for a pipeline that Argo and Airflow can't run.
 
-    Argo and Airflow get the list of steps before the run, so they can't run such a pipeline.
+    Such a pipeline has a condition, a loop, settings that come from other steps, or a step that also runs after
+    failures. Argo and Airflow can't run it, because they get the list of steps before the run.
     """
     steps = (step for step in graph.steps if step.when or step.loops or step.always or _is_late(step))
     if step := next(steps, None):
@@ -253,8 +253,8 @@ def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Co
 class Unfolded:
     """The steps of a graph, with a step for each iteration of each loop whose items are known.
 
-    While the items of a loop are not known, `steps` has the pattern in place of its iterations. The pattern can't
-    start. `wrong` has a message for each step whose loop has invalid items.
+    While the items of a loop are not known, `steps` has the pattern (the step in the graph) in place of its iterations.
+    The pattern can't start. `wrong` has a message for each step whose loop has invalid items.
     """
 
     def __init__(self, graph: Graph, lookup: Callable[[Value], Any]) -> None:
@@ -283,7 +283,10 @@ class Unfolded:
             return [step]
 
     def _of(self, outer: tuple[Loop, ...], loop: Loop, path: tuple[int, ...]) -> list[Any]:
-        """Return the items of a loop in one iteration of the loops around it."""
+        """Return the items of a loop in one iteration of the loops around it (`outer`).
+
+        `path` has the index of the iteration in each of these loops.
+        """
         if (loop.name, path) not in self._items:
             try:
                 items = evaluate(self._placed(loop.items, outer, path), self._lookup)
@@ -321,7 +324,10 @@ class Unfolded:
         )
 
     def _placed(self, value: Any, loops: tuple[Loop, ...], path: tuple[int, ...]) -> Any:
-        """Return a value with the items and the step names of one iteration filled in."""
+        """Return a value with the items and the step names of one iteration filled in.
+
+        `path` has the index of the iteration in each loop of `loops`.
+        """
 
         def change(operation: Value) -> Any:
             if operation.op == ITEM:

@@ -59,8 +59,8 @@ class NoSuchRun(ComponentError):
 class Home:
     """The place of the data of pipelines: a directory, or a database together with a folder for logs.
 
-    Several processes may use it. Each run has only one runner at a time. With a database, only the working directories
-    of launches are on this machine: they are in a temporary directory, which `close` removes.
+    Several processes may use the same place. Each run has only one runner at a time. With a database, only the working
+    directories of launches are on this machine: they are in a temporary directory, which `close` removes.
     """
 
     def __init__(self, place: str | Path = DEFAULT_HOME) -> None:
@@ -99,7 +99,7 @@ class Home:
         return isinstance(self.database, Path)
 
     def close(self) -> None:
-        """Close the shared store of `reading`, and remove the temporary directory."""
+        """Close the store that all callers of `reading` share, and remove the temporary directory."""
         self._opened.close()
         self._scratch.close()
 
@@ -181,8 +181,9 @@ class Home:
     ) -> Iterator[RunLease]:
         """Own a run, or with `step` a step of it, within the `with` block. At most one process can own it.
 
-        If another process takes over the lease, the lease calls `when_lost`. With `wait`, the call waits until the
-        lease of another machine has expired. Raises RunInProgress if another process owns the run, or StoreError.
+        The lease is valid for `seconds` after each renewal. If another process takes over the lease, the lease calls
+        `when_lost`. With `wait`, the call waits until the lease of another machine has expired; `stop` ends the wait.
+        Raises RunInProgress if another process owns the run, or StoreError.
         """
         name = f"{run_id}/{step}" if step else run_id
         context = context or LaunchContext()
@@ -284,7 +285,7 @@ def _kernel_id() -> str:
 def orchestrated(run: RunRecord) -> bool:
     """Return whether an orchestrator (Argo or Airflow) starts and retries the run's steps.
 
-    Otherwise, a PipelineRunner does this.
+    If not, a PipelineRunner starts and retries the steps.
     """
     return ORCHESTRATOR in run.place
 

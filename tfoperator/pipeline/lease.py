@@ -44,8 +44,8 @@ class RunLease:
     This thread calls `when_lost` once, if another runner has taken over the run, or if the lease has expired because
     the store does not respond. After this call, the lease stays lost, even if the store responds again.
 
-    `kernel` is recorded with the lease. It is the boot id of this machine's kernel, if the caller also holds a file
-    lock for the run, otherwise "".
+    `kernel` is recorded with the lease. If the caller also holds a file lock for the run, `kernel` is the boot id of
+    this machine's kernel. If not, `kernel` is "".
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class RunLease:
         self._mine = RecordedLease(holder=who, host=socket.gethostname(), process=os.getpid(), kernel=kernel)
         self._since: Elapsed | None = None  # replaced as a whole by each renewal
         self.term = 0
-        """The number of this holder: each new holder of the lease gets a larger number. It is 0 before `acquire`."""
+        """The number of this holder (0 before `acquire`). Each new holder of the lease gets a larger number."""
         self._when_lost = when_lost
         self._renewal = Repetition(self._keep, seconds=seconds * _RENEWAL_SHARE, clock=clock, name="lease")
         self._lost: LauncherError | None = None  # the reason why the lease is lost; set once
@@ -89,7 +89,7 @@ class RunLease:
         """Take the lease. With `wait`, wait until the lease of another holder has expired.
 
         Raises RunInProgress if the lease has another holder: without `wait` at once, and with `wait` as soon as the
-        other holder renews the lease. `tell` gets a message for the user when the wait begins.
+        other holder renews the lease or `stop` is set. `tell` gets a message for the user when the wait begins.
         """
         what, stop = f"run {self._name}", stop or StopSignal()
         first: RecordedLease | None = None

@@ -10,8 +10,8 @@ from tfoperator.launcher import ComponentError
 from tfoperator.pipeline.store.records import RunRecord
 
 _WORKSPACE, _TMP = ".workspace", ".tmp"
-"""The names of folders in `pipeline_root`, for workspaces and for `tmp_path`. The name of a step can't begin with a
-dot, so the folder of a step never has such a name.
+"""The names of folders in `pipeline_root`, for workspaces (`workspace_of`) and for the files `output.json` (`tmp_of`).
+The name of a step can't begin with a dot, so the folder of a step never has such a name.
 """
 
 

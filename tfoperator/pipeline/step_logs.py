@@ -1,4 +1,4 @@
-"""The logs of the steps of runs. They are files in a directory, or objects in an object store with local copies."""
+"""The logs of the steps of runs: files in a directory, or objects in an object store with local copies."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class StepLogs:
     """The logs below a folder. With `objects`, the logs are in an object store, and the folder has copies. Thread-safe.
 
     The key of an object is the path of its copy in the folder. Programs can't append to an object. So a runner writes
-    new lines to its local copy, and replaces the object every few seconds and at its end. The lines since the last
-    replacement are lost if the runner is killed. After the logs, the runner also stores the positions up to which it
-    has read the logs of containers. So the runner's successor may repeat lines, but does not leave out lines that the
-    container's log still has.
+    new lines to its local copy. The runner replaces the object every few seconds, and once more before the runner ends.
+    The lines since the last replacement are lost if the runner is killed. After the logs, the runner also stores the
+    positions up to which it has read the logs of containers. So the runner's successor may repeat lines, but does not
+    leave out lines that the container's log still has.
     """
 
     def __init__(self, folder: Path, objects: Objects | None = None, clock: Clock | None = None) -> None:
-        """Keep the places; make no request."""
+        """The constructor makes no request."""
         self._folder = folder
         self._objects = objects
         self._clock = clock or SystemClock()
@@ -116,9 +116,9 @@ class StepLogs:
     def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
         """Return a function that receives a step's log lines.
 
-        The function removes control characters from a line, and appends the line to the log. It is thread-safe, and
-        raises OSError. Before it is returned, the log and the positions of an earlier runner are fetched from the
-        object store. Call the method only while this process has the lease of the run.
+        The returned function removes control characters from a line, and appends the line to the log. The function is
+        thread-safe, and raises OSError. `append_to` itself first fetches the log and the positions of an earlier runner
+        from the object store. Call `append_to` only while this process has the lease of the run.
         """
         path, lock = self._log(run_id, step), threading.Lock()  # held while a line is written
         if self._objects is not None and path not in self._written:

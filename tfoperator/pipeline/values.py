@@ -24,7 +24,7 @@ OUTPUT, STATUS, ITEM, COLLECT, RUN = "output", "status", "item", "collect", "run
 NEWEST = "newest"
 """The operation for the newest artifact that an earlier run has made (see `Value`)."""
 WORKSPACE = "workspace"
-"""An argument of the operation `run`: the folder that all steps of the run share."""
+"""An argument of the operation `run` (see `Value`). The result is the path of the folder that all steps share."""
 
 
 class LeftOut(Exception):
@@ -61,12 +61,13 @@ class Value(msgspec.Struct, frozen=True):
     - `list` (values) and `object` (key, value, key, value ...): a list or a mapping.
     - `first` (values): the first value that does not depend on a skipped step. `all` (values): all such values.
     - `artifacts` (source): the artifacts of an input. `at` (source, number): the artifact with this index.
-    - `uri` (source, number) and `property` (source, number, name): of the artifact with this index. A missing property
-      is None.
+    - `uri` (source, number): the URI of the artifact with this index. `property` (source, number, name): a property of
+      this artifact, or None if the property is missing.
     - `positions` (list): the list of the indexes 0, 1, 2 ... of a list.
     - `newest` (type, field, value, field, value ...): the newest artifact of a type that an earlier run of the pipeline
       has made, and that has these values in these fields.
-    - `get`, `text` (joined texts), `int`, `double`, `!`, `&&`, `||` and comparisons.
+    - `get` (value, key): a member of a list or a mapping. `text` (values): the joined texts.
+    - `int`, `double`, `!`, `&&`, `||` and comparisons.
     """
 
     op: str

@@ -26,7 +26,7 @@ CHECKPOINT_DIR = "TFOPERATOR_CHECKPOINT_DIR"
 class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency, so its types are not known
     """Reports the progress of `fit(callbacks=[ProgressCallback()])`. The program needs no other call.
 
-    Steps are batches. They are counted over all epochs. With a generator, the number of steps may be unknown until the
+    Steps are batches, counted over all epochs. With a generator, the number of steps may be unknown until the
     first epoch has ended. Until then, the percentage is computed from epochs. If `fit` begins at an `initial_epoch`,
     the count continues from there.
     """
@@ -48,7 +48,7 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Set the step to the beginning of this epoch.
 
-        At the first epoch, report it: 0 %, or the progress at `initial_epoch`.
+        At the first epoch, also report the progress: 0 %, or the progress at `initial_epoch`.
         """
         del logs
         self._epoch = epoch
@@ -109,7 +109,7 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
 class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no dependency, so its types are not known
     """Extends BackupAndRestore of Keras 3 or later.
 
-    On SIGTERM it also saves after the current batch, and then ends the program. The callback restores and saves as
+    On SIGTERM, the callback also saves after the current batch, and then ends the program. It restores and saves as
     BackupAndRestore does, but keeps two copies, because a kill during a save can leave an incomplete copy. The default
     of `backup_dir` is a folder in `TFOPERATOR_CHECKPOINT_DIR`. Keras begins an interrupted epoch again, with the saved
     weights. Call `fit` in the main thread. Otherwise NotInMainThread is raised.
@@ -123,7 +123,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
         """Save in `backup_dir`.
 
         `options` are passed to BackupAndRestore. Raises KeyError if neither `backup_dir` nor the environment variable
-        names a folder.
+        TFOPERATOR_CHECKPOINT_DIR names a folder.
         """
         super().__init__(
             backup_dir or os.path.join(os.environ[CHECKPOINT_DIR], "backup"),

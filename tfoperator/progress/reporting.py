@@ -35,10 +35,10 @@ def report(
     """Report the training's progress.
 
     All arguments are optional. For an omitted argument, the last reported value stays. `percentage` is from 0 to 100.
-    If it is omitted, it is computed from the steps. `metrics` are numbers or short texts. A thread sends the newest
-    report, at most one report in five seconds. With `at_once`, it sends this report now. Return whether the job
-    requests reports; without a job, return False. The function never raises an exception, and never waits for the
-    network.
+    Without `percentage`, the percentage is computed from the steps. `metrics` are numbers or short texts. A thread
+    sends the newest report, at most one report in five seconds. With `at_once`, the thread sends this report now.
+    Return whether the job requests reports; without a job, return False. The function never raises an exception, and
+    never waits for the network.
     """
     to = sender()
     if to is None:

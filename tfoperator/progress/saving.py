@@ -21,7 +21,7 @@ from tfoperator.progress.reporting import flush, keep_reporting, report
 
 EXIT_CODE = 128 + signal.SIGTERM
 """The exit code of a program that has saved and ended on SIGTERM. Shells use this exit code for a program that SIGTERM
-ended. So restart policies restart the program.
+ended. After this code, the restart policies Always, OnFailure and ExitCode restart the program.
 """
 
 
@@ -89,7 +89,7 @@ def end(step: int) -> NoReturn:
 class Saving:
     """A context manager for a loop of steps. It calls `save` every `every` steps, and before the program ends.
 
-    `save(step)` gets the number of completed steps, and must return only after it has saved them. After SIGTERM, the
+    `save(step)` gets the number of completed steps, and must return only when the state is saved. After SIGTERM, the
     next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If SIGTERM comes after the last
     `after_step` of the loop, the program continues normally. Enter the context manager in the main thread. Not
     thread-safe.
@@ -138,10 +138,10 @@ class Saving:
 def serve_chief() -> NoReturn:
     """Wait until this process got SIGTERM and the chief has ended; then exit with `EXIT_CODE`.
 
-    A worker or parameter server calls it, so that its TensorFlow server still runs while the chief saves. Use it for
-    workers and parameter servers of ParameterServerStrategy, in place of `tf.distribute.Server.join()`. Without
-    `serve_chief`, SIGTERM ends such a server at once. A chief that gets SIGTERM at the same time then can't save any
-    more. Raises NotInMainThread.
+    A worker or parameter server of ParameterServerStrategy calls `serve_chief` in place of
+    `tf.distribute.Server.join()`. So its TensorFlow server still runs while the chief saves. Without `serve_chief`,
+    SIGTERM ends such a server at once. A chief that gets SIGTERM at the same time then can't save any more. Raises
+    NotInMainThread.
     """
     announced = Announcement()
     announced.listen()

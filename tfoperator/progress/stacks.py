@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 STACKS_VARIABLE: Final = "TFOPERATOR_STACKS_DIR"
-"""The environment variable that names the directory of the files."""
+"""The environment variable that names the directory of the files with stacks."""
 
 _SUFFIX = ".txt"
 _TIMEOUT = 5.0  # seconds for a process to write: the handler needs milliseconds, a loaded machine more
@@ -176,7 +176,7 @@ def _take(pid: int, path: Path, timeout: float) -> str:
 
 
 def _has_registered(pid: int, path: Path) -> bool:
-    """Return whether the process `pid` has the file open.
+    """Return whether the process `pid` has the file `path` open.
 
     A process opens the file when it registers its handler of the signal. If the open files of the process can't be
     read, the result is True, except for process 1 and for a process that started after the file was created.

@@ -20,10 +20,11 @@ when all jobs have been quiet for ten minutes. If the last full list is older th
 paged lists of metadata (TFJobs, pods, services), one more list with gang scheduling, and one more list with
 TensorBoards. Otherwise, large collections are read by a short watch in place of a list. The cost of a watch grows with
 the number of changes. `status.lastReconcileTime` of each active job is written together with other changes of the job's
-status. If there are none, it is written after the first comparison, and later before the record is older than `cap`. At
-most five statuses a second, and so at most 75 statuses between two looks (15 s), are written only for this record. With
-more than 1,500 jobs, this rate is too low for `cap`, so all records become older to the same degree. With more than 75
-jobs, there is a look for each 75 writes. After a job has finished, its record is not written any more.
+status. If there are no other changes, this time is written after the first comparison, and later before it is older
+than `cap`. At most five statuses a second, and so at most 75 statuses between two looks (15 s), are written only for
+this time. With more than 1,500 jobs, this rate is too low for `cap`, so the times of all jobs become older to the same
+degree. With more than 75 jobs, there is a look for each 75 writes. After a job has finished, its
+`status.lastReconcileTime` is not written any more.
 """
 
 from tfoperator.reconciler.metrics import ReconcilerMetrics

@@ -63,8 +63,8 @@ class Difference(NamedTuple):
 class Sighting(NamedTuple):
     """The server's last answer about an object.
 
-    `live` is its state (None if it does not exist), `owner` is the UID of its controller, and `as_of` is the version of
-    the answer.
+    `live` is the object's state (None if the object does not exist), `owner` is the UID of the object's controller, and
+    `as_of` is the version of the answer.
     """
 
     live: Version | None
@@ -99,7 +99,7 @@ class Collation:
     """Compares one collection of the server (for example pods) with its cache, and keeps the differences.
 
     Not thread-safe. A whole list starts the comparison again: call `list_begins`, `listed` for each page, and
-    `list_ended`. Later watch events continue it: call `happened` for each event.
+    `list_ended`. Later watch events continue the comparison: call `happened` for each event.
     """
 
     def __init__(self, lookup: Lookup) -> None:

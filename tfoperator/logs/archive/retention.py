@@ -62,11 +62,11 @@ class Retention:
         return folder
 
     def add(self, folder: Path, target: PurePath, when: datetime, old: ArchivedPod | None = None) -> None:
-        """Move a finished folder to its final place. `old` is the record that the place had when the folder was made.
+        """Move a pod's finished folder to the final folder `target`.
 
-        Remove the oldest pods if the archive is too large. Raises OSError. `when` is the time at which the pod ended,
-        and not the present time. After a restart, the operator may fetch logs of old pods again. These logs must not
-        displace the logs of pods that ended later.
+        `old` is the record that `target` had when `folder` was made. `when` is the time at which the pod ended, and not
+        the present time. Remove the oldest pods if the archive is too large. After a restart, the operator may fetch
+        logs of old pods again. These logs must not displace the logs of pods that ended later. Raises OSError.
         """
         target = (self._place.root / target).relative_to(self._place.root)
         namespace = target.parts[0]
@@ -94,9 +94,9 @@ class Retention:
             return True
 
     def release(self, folder: Path) -> None:
-        """Release the bytes that an unfinished folder claimed.
+        """Release the bytes that an unfinished folder claimed. Idempotent.
 
-        The folder was removed, or added to the archive. Idempotent.
+        Call it when the folder was removed, or when `add` has moved it to its final place.
         """
         with self._lock:
             self._claimed.pop(folder, None)
@@ -171,9 +171,12 @@ class Retention:
 def _giver(
     pods: _Pods, uses: Counter[str], namespace: str, size: int, spared: PurePath | None, old: float
 ) -> str | None:
-    """Return the namespace that loses its oldest pod so that `namespace` gets `size` more bytes.
+    """Return the namespace whose oldest pod is removed, so that `namespace` gets `size` more bytes.
 
-    Return None if this is impossible.
+    The candidates are `namespace` itself, and each namespace that has at least as many bytes as `namespace` would get.
+    Return the candidate with the most bytes. If no candidate has a pod, return the namespace with the oldest pod,
+    provided that this pod ended before the time `old`. The pod with the folder `spared` does not count. If there is no
+    such namespace, return None.
     """
     wanted = uses[namespace] + size
     oldest: dict[str, float] = {}

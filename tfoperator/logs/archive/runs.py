@@ -19,8 +19,8 @@ from tfoperator.kube.views.pod_status import ContainerStateTerminated, Container
 from tfoperator.logs.archive.layout import ArchivedPod
 
 RunKey = tuple[str, int, int | None, datetime | None]
-"""The container, the number, the exit code and the end of a run. If the exit code and the end are None, the run has not
-ended.
+"""The container of a run, its number (of restarts before the run), its exit code and its end. If the exit code and the
+end are None, the run has not ended.
 """
 
 NO_RUNS: frozenset[RunKey] = frozenset()
@@ -65,7 +65,10 @@ def containers_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
 
 
 def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[ArchivedRun]:
-    """Return the runs of one container, as `runs_of` returns them."""
+    """Return the runs of one container for which logs can be fetched, the newest run first.
+
+    `init` is true for an init container.
+    """
     name, number, state = status.name, status.restart_count, status.state
     last = status.last_state.terminated if status.last_state is not None else None
     if state is None or state.waiting is not None:

@@ -1,7 +1,7 @@
 """Keeps the stacks of a container's threads in the folder of its pod.
 
 The stacks are appended to a file whose size has a limit. In the record (`pod.json`), the fields about logs stay
-unchanged. Stacks are taken while the pod runs, so they do not belong to a run that has ended.
+unchanged, because these fields are about runs that have ended, and stacks are taken from a run that goes on.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _FILES = ("log", "previous_log", "stacks")
 def with_stacks(
     place: Place, target: PurePath, folder: Path, record: ArchivedPod, container: str, when: datetime, text: str
 ) -> ArchivedPod:
-    """Fill a new folder with the files of the pod's `record` and with these stacks. Return the new record.
+    """Fill the new `folder` with the files of the pod's old folder `target`. Return the new record.
 
-    Raises OSError.
+    Append the stacks `text`, which were taken at the time `when`, to the file of `container`. `record` is the old
+    record. Raises OSError.
     """
     archived = next(
         (entry for entry in record.containers if entry.name == container), ArchivedContainer(name=container)
@@ -46,7 +47,11 @@ def with_stacks(
 def _carried(
     place: Place, target: PurePath, folder: Path, container: ArchivedContainer, files: Iterable[str]
 ) -> ArchivedContainer:
-    """Return a container with the files that could be taken over. Some files may have been removed to make room."""
+    """Take over the files of a container from the old folder `target` to the new `folder`.
+
+    `files` are the names of the fields that contain file names. Return the container with the new file names. If a
+    file was removed to make room, its name is "".
+    """
     names: dict[str, Any] = {}
     for member in files:
         name = getattr(container, member)

@@ -107,9 +107,9 @@ class LogArchive:
     # Stacks.
 
     def keep_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
-        """Keep the stacks of a container's threads beside its logs; the call may block for `timeout`.
+        """Keep the stacks of a container's threads beside its logs.
 
-        Raises OSError.
+        The call may block for `self.timeout` seconds. Raises OSError.
         """
         if self._closed:
             raise OSError("the operator is stopping")
@@ -164,10 +164,10 @@ class LogArchive:
     def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
         """Keep the logs of the pod's ended runs.
 
-        If the pod is being deleted, keep the logs of all its runs. The call blocks for about `timeout` at most. The
-        call returns true if no retry is needed: the logs are kept, or they are lost, which the archive reports. With
-        `last`, the call always returns true, unless the archive can't be written. If the pod's deletion already waits
-        for its logs, the call does nothing: the archive's threads fetch these logs.
+        If the pod is being deleted, keep the logs of all its runs. The call blocks for about `self.timeout` seconds at
+        most. The call returns true if no retry is needed: the logs are kept, or they are lost, which the archive
+        reports. With `last` (the last attempt), the call always returns true, unless the archive can't be written. If
+        the pod's deletion already waits for its logs, the call does nothing: the archive's threads fetch these logs.
         """
         with self._lock:
             if self._closed or pod.metadata.uid in self._waiting:
@@ -213,7 +213,10 @@ class LogArchive:
                 done()
 
     def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[ArchivedRun], deadline: float, *, last: bool) -> bool:
-        """Archive the logs of these runs, and report lost logs. Return whether no retry is needed."""
+        """Archive the logs of these runs, and report lost logs. Return whether no retry is needed.
+
+        With `last` (the last attempt), a retry is needed only if the archive can't be written.
+        """
         meta = pod.metadata
         with self._lock:
             kept = self._known_runs.get(meta.uid, _Known()).kept
@@ -238,7 +241,10 @@ class LogArchive:
         return not again
 
     def _notice(self, problem: str) -> None:
-        """Log a message when the archive can no longer be written, and when it can be written again."""
+        """Log a message when the archive can no longer be written, and when it can be written again.
+
+        `problem` is "" if the archive can be written now.
+        """
         with self._lock:
             changed = self._away != bool(problem) and not self._closed
             self._away = bool(problem)
@@ -251,7 +257,11 @@ class LogArchive:
             logger.info("the log archive can be written again")
 
     def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey], *, reporting: bool) -> bool:
-        """Remember the result. Return whether a problem of the pod was already reported."""
+        """Remember which runs have a kept log. The other `tried` runs are lost.
+
+        `reporting` is true if the caller now reports problems of the pod. Return whether such problems were reported
+        before.
+        """
         uid = pod.metadata.uid
         with self._lock:
             known_runs = self._known_runs.setdefault(uid, _Known())

@@ -1,11 +1,11 @@
 """A container's log as lines.
 
 Each line comes exactly once, even if connections break and files are rotated. The module does no I/O. Kubelets and
-Docker engines can put the time of writing in front of each line. They can also begin a log at a given second. After a
+Docker engines can put the time of writing in front of each line, and can begin a log at a given second. After a
 connection broke, the log is read again from shortly before the last line. Known lines are left out by their time *and*
 their text. So the result is right even if lines have equal times or come out of order (standard output and standard
-error race). A server without times, like the embedded server, sends the whole log again. Then known lines are skipped
-by their number.
+error race). A server without times, like the embedded server, sends the whole log again. In this case, as many lines
+are skipped as were read before.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _Instant = tuple[datetime, int]
 class ResumableLines:
     """Finds the new lines of a log that is read again. Use it in only one thread.
 
-    `position` is the time stamp of the last line that an earlier process read: lines up to this time are skipped. It is
-    "" if there was no earlier process. If the log has no times, and the first connection has requested only the last
+    `position` is the time stamp of the last line that an earlier process read ("" if there was no earlier process):
+    lines up to this time are skipped. If the log has no times, and the first connection has requested only the last
     lines (`tail_lines`), older lines count as new after the connection broke.
     """
 
@@ -78,9 +78,9 @@ class ResumableLines:
         self._rest, self._continued = b"", False
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the lines that are now complete, without their line ends and times.
+        """Return the lines that are now complete, without their line ends.
 
-        `data` is a piece of the log of any size.
+        The times are removed, too, unless `keep_times` was set. `data` is a piece of the log of any size.
         """
         *complete, rest = (self._rest + data).split(b"\n")
         lines: list[str] = []
@@ -96,7 +96,7 @@ class ResumableLines:
         return self._take(rest) if rest else []
 
     def _shortened(self, line: bytes, lines: list[str]) -> bytes:
-        """Cut a line that is too long into pieces.
+        """Cut a line that is too long into pieces, and append the pieces to `lines`.
 
         The line is always cut at the same positions, also if it arrives in several calls of `feed`. Return the part of
         the line that remains.

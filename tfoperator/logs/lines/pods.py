@@ -18,7 +18,7 @@ from tfoperator.kube.protocol.errors import (
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, NoLog
 
 _TRANSIENT_ERRORS = (TransportError, ServerError, TooManyRequestsError, UnauthorizedError)
-"""Errors after which a retry may succeed. They include 401, because a token may be about to rotate."""
+"""Errors after which a retry may succeed. After 401 (UnauthorizedError), a retry may use a new token."""
 
 
 def open_pod_log(

@@ -16,7 +16,7 @@ class LogCut(Exception):
 class LogNotYet(LogCut):
     """The container has not started, so its log can't be read yet.
 
-    If the container has ended without a start, there is no log.
+    The exception is also raised for a container that has ended without a start. Then there is no log.
     """
 
 

@@ -57,8 +57,8 @@ class _Durations:
 class ClientMetrics(RequestObserver, Collector):
     """The `rest_client_` metrics: the requests of a client, their durations, waits and retries.
 
-    The registry reads the counts at each scrape. Thread-safe. Counting one request takes 1.4 µs here, and 3.4 µs with
-    the metric objects of prometheus_client.
+    The registry reads the counts at each scrape. Thread-safe. Counting one request takes 1.4 µs with this class, and
+    3.4 µs with the metric objects of prometheus_client.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -89,7 +89,7 @@ class UsageMetrics(Collector):
 
 
 def _by_namespace(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -> GaugeMetricFamily:
-    """Return, for each namespace, the share of its jobs' time that was spent with training."""
+    """Return, for each namespace, the share of its unfinished jobs' time (`going`) that was spent with training."""
     gauge = GaugeMetricFamily(
         "tfoperator_namespace_goodput_ratio",
         "Share of the time in which the jobs that have not ended trained.",

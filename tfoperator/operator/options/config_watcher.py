@@ -25,10 +25,11 @@ _LOOK_SECONDS = 5.0
 
 
 class ConfigWatcher(Repetition):
-    """Calls `on_change` from its own thread, each time `accelerators` or `scheduling` in the file has changed.
+    """Watches the configuration file, and calls `on_change` when `accelerators` or `scheduling` has changed.
 
-    Call `start` and `stop` once each. An invalid file changes nothing. The error is logged once, and the previous
-    options stay in use. A change of any other option is logged too, because it takes effect only at the next start.
+    A thread of the watcher calls `on_change`. If the file is invalid, the error is logged once, and the previous
+    options stay in use. A change of any other option is logged too, because such a change takes effect only at the next
+    start. Call `start` and `stop` once each.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class ConfigWatcher(Repetition):
         *,
         clock: Clock | None = None,
     ) -> None:
-        """Initialize. `options` are the options in use; their field `config` is the path of the file.
+        """Initialize. `options` are the options in use; their field `config` is the path of the configuration file.
 
         `on_change` receives these options with the changed values.
         """

@@ -26,7 +26,8 @@ class _Parser(argparse.ArgumentParser):
 def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Options:
     """Return the options from the arguments, from the environment, and from the file that `--config` names.
 
-    Raises OptionsError. With `--help` or `--version`, it prints and raises SystemExit.
+    Raises OptionsError. With `--help` or `--version`, the function prints the help or the version, and raises
+    SystemExit.
     """
     given = vars(_parser().parse_args(list(arguments)))
     config = given["config"] or environ.get("TFOPERATOR_CONFIG", "")

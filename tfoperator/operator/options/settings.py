@@ -2,8 +2,8 @@
 
 Each field of `Options` is an option. For example, the declaration of `resync_period` is the source for the flag
 `--resync-period`, the environment variable `TFOPERATOR_RESYNC_PERIOD`, the key `resync-period` (or `resyncPeriod`) in
-the file, the line in `--help` and the row in docs/options.md. hack/options.py compares the Helm chart's values with the
-declaration.
+the configuration file, the line in `--help` and the row in docs/options.md. hack/options.py compares the Helm chart's
+values with the declaration.
 """
 
 from collections.abc import Mapping
@@ -37,18 +37,20 @@ from tfoperator.servers.http.limits import Address
 class OptionsError(ValueError):
     """The value of an option is not valid.
 
-    The message names the flag, the environment variable or the key of the file.
+    The message names the flag, the environment variable or the key of the configuration file.
     """
 
 
 class Option(msgspec.Struct, frozen=True):
     """The facts about an option, in addition to the type and the default of its field.
 
-    `meaning` is the option's line in `--help` and in docs/options.md. `kind` defines which values the option takes.
-    `chart_value` is the path of a value of the Helm chart, for example `metrics.secure`. The chart passes this value
-    unchanged to the option. If `chart_value` is empty, the chart has no such value, and users set the option by
-    `extraArgs` or `config`. `on_command_line` is true if a flag and an environment variable can set the option.
-    `in_file` is true if a key of the configuration file can set the option.
+    - `meaning` is the option's line in `--help` and in docs/options.md.
+    - `kind` defines which values the option takes.
+    - `chart_value` is the path of a value of the Helm chart, for example `metrics.secure`. The chart passes this value
+      unchanged to the option. If `chart_value` is empty, the chart has no such value, and users of the chart set the
+      option by the chart's values `extraArgs` or `config`.
+    - `on_command_line` is true if a flag and an environment variable can set the option.
+    - `in_file` is true if a key of the configuration file can set the option.
     """
 
     meaning: str

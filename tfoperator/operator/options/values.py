@@ -200,9 +200,11 @@ def refuse(problems: Iterable[Problem]) -> None:
 class ValueKind(NamedTuple):
     """A kind of values, for example durations: how values of options are read, written and described.
 
-    `placeholder` stands for a value in `--help`. `parse` reads a value from text or from a scalar of a YAML file.
-    `description` lists the possible values in a table. `write` returns a value as text that `parse` can read.
-    `chart_schema` is the JSON schema for values of this kind in the Helm chart.
+    - `placeholder` stands for a value in `--help`.
+    - `parse` reads a value from text or from a scalar of a YAML file, and `write` returns a value as text that `parse`
+      can read.
+    - `description` is the text for the possible values in docs/options.md.
+    - `chart_schema` is the JSON schema for values of this kind in the Helm chart.
     """
 
     placeholder: str

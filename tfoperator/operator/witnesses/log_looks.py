@@ -4,7 +4,7 @@ A new line counts as progress. A look at a job requests the last line of a pod's
 finds a new line. For a job that makes progress, a look mostly costs one request. The controller requests two looks
 within the job's deadline. Jobs without a progress deadline cost nothing here.
 
-A user can create many jobs whose pods write nothing, and their looks cost many requests. So this module limits the
+A user can create many jobs whose pods write nothing. Looks at these jobs cost many requests. So this module limits the
 requests per second of the whole process. If looks must wait, the namespaces take turns. So a namespace with many jobs
 does not delay other namespaces. If the operator may not read the logs of a namespace, it retries only after minutes,
 however many jobs the namespace has.
@@ -96,7 +96,7 @@ def parse_stamp(line: bytes) -> datetime | None:
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """A look at a job's logs that was requested, and has not begun."""
+    """A look at a job's logs that was requested, and has not begun. The fields are the arguments of `look`."""
 
     job: ObjectMeta
     pods: tuple[Pod, ...]
@@ -112,7 +112,7 @@ class _Refused(Exception):
 
 
 class LogLooker:
-    """Reads the newest log lines of jobs in threads of its own. It implements the controller's protocol `LogLooks`.
+    """Reads the newest log lines of jobs in its own threads, as the controller's protocol `LogLooks` requires.
 
     Thread-safe. `close()` ends the threads.
     """
@@ -135,7 +135,10 @@ class LogLooker:
             return self._known.get(uid, _NOTHING_READ)
 
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
-        """Request a look at this job's logs, unless a look is in progress. `done` is called when the look is over."""
+        """Request a look at this job's logs, unless a look is in progress.
+
+        The look ends at the first pod with a line that is newer than `newer_than`. Then `done` is called.
+        """
         with self._lock:
             if self._pool.closed or job.uid in self._looking:
                 return

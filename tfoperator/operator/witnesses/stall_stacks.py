@@ -1,9 +1,9 @@
-"""Takes the stacks of a job's threads when the job has stalled, or when its deadline has passed.
+"""Takes the stacks of a job's threads when the job has stalled, or when its `activeDeadlineSeconds` have passed.
 
-The stacks go to the log archive. The operator runs a command in each pod to get them. For this, the operator needs the
-right `pods/exec`. This right allows any action in those pods, so an administrator must enable it (`--stall-stacks`).
-Syncs and other jobs don't wait for the stacks. Only the end of a stalled job waits for them, for a limited time. Each
-result is reported by an event.
+The stacks go to the log archive. To get the stacks, the operator runs a command in each pod. For this, the operator
+needs the right `pods/exec`. This right allows any action in those pods, so an administrator must enable the feature
+(`--stall-stacks`). Syncs and other jobs don't wait for the stacks. Only the end of a stalled job waits for the stacks,
+for a limited time. Each result is reported by an event.
 """
 
 from __future__ import annotations
@@ -79,9 +79,11 @@ Tell = Callable[[ObjectMeta, JobReason, str], object]
 class _Taking:
     """A request for the stacks of a job's pods that is in progress. The lock of the StackTaker guards its fields.
 
-    `open` is the number of pods whose stacks are still awaited, and `left_out` the number of pods beyond `max_pods`.
-    `kept` has the names of the replicas whose stacks are in the archive. `problems` has, for each other replica, the
-    reason why its stacks are not there.
+    - `open` is the number of pods whose stacks are still awaited.
+    - `left_out` is the number of pods beyond the maximum number of pods (`MAX_PODS` by default).
+    - `forbidden` is true if the operator lacks the right `pods/exec`.
+    - `kept` has the names of the replicas whose stacks are in the archive.
+    - `problems` has, for each other replica, the reason why its stacks are not there.
     """
 
     job: ObjectMeta
@@ -95,7 +97,7 @@ class _Taking:
 
 
 class StackTaker:
-    """Takes and archives stacks in threads of its own. It implements the controller's protocol `StackKeeper`.
+    """Takes and archives stacks in its own threads, as the controller's protocol `StackKeeper` requires.
 
     Thread-safe. `close()` ends the threads.
     """
@@ -130,7 +132,7 @@ class StackTaker:
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
         """Begin to take the stacks of a job's running pods, unless this is already in progress.
 
-        Call `done` when it is over.
+        `done` is called when the last of these pods is finished, with or without stacks.
         """
         running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
         chosen = running[: self._max_pods]

@@ -26,7 +26,7 @@ from tfoperator.pipeline.store.postgresql import database_url
 
 COMMAND = ("tfoperator", "pipeline")
 LABEL = "tfoperator.launcher/pipeline"
-"""The label that contains the pipeline's name. Everything that is made from a pipeline has this label."""
+"""The label that contains the pipeline's name. Argo's workflows and Airflow's pods have this label."""
 GRACE_SECONDS = 120
 """The `terminationGracePeriodSeconds` of a launcher's pod: the seconds that the launcher may take to stop its step's
 container. The container's own grace period is a part of this time. examples/pipeline/runner.yaml has the same value.
@@ -38,7 +38,7 @@ this runner can use the same volume.
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TEMPLATE_SIGNS = ("{{", "}}", "{%", "%}", "{#", "#}")
-"""Text that has a meaning for Argo or Airflow. There is no escape that makes both of them leave such text unchanged."""
+"""Text that has a meaning for Argo or Airflow. Argo and Airflow have no common escape sequence for such text."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -51,11 +51,15 @@ class Claim(msgspec.Struct, frozen=True):
 class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the pods that launch steps.
 
-    `file` is the path of the pipeline's file in the pods' image. `home` is the place of the records. `secrets` are the
-    names of Secrets. Each key of these Secrets becomes an environment variable of the pods, such as PGPASSWORD.
+    - `file` is the path of the pipeline's file in the pods' image.
+    - `home` is the directory or the database with the metadata store, as in the option `--home`.
+    - `secrets` are the names of Secrets. Each key of these Secrets becomes an environment variable of the pods, such as
+      PGPASSWORD.
+    - `parallel` is the maximum number of pods at the same time, and `retries` the maximum number of retries of a step.
+    - `options` are passed to `tfoperator pipeline step`.
 
-    `options` are passed to `tfoperator pipeline step`. The constructor raises ComponentError if a value is invalid. The
-    message names the option of `tfoperator pipeline compile` that sets the value, such as `--image`.
+    The constructor raises ComponentError if a value is invalid. The message names the option of `tfoperator pipeline
+    compile` that sets the value, such as `--image`.
     """
 
     image: str
@@ -123,7 +127,8 @@ class LaunchPlan(msgspec.Struct, frozen=True):
 
     `steps` maps each step to its predecessors, in an order in which the steps can run. `parameters` are JSON values;
     None means that the parameter is optional. `others` are the parameters with a default that can't be written as JSON,
-    such as a tuple or NaN. An orchestrator can't pass them, so they keep the default in the pipeline's file.
+    such as a tuple or NaN. An orchestrator can't pass `others`, so these parameters keep the default in the pipeline's
+    file.
     """
 
     name: str
@@ -220,7 +225,7 @@ def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
 
 
 def object_name(name: str, longest: int) -> str:
-    """Return a valid name for a Kubernetes object: lowercase letters, digits and '-'."""
+    """Return a valid name for a Kubernetes object: lowercase letters, digits and '-', `longest` characters at most."""
     return _plain(name).lower()[:longest].rstrip("-")
 
 

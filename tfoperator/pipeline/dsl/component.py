@@ -53,7 +53,7 @@ class Channel:
 
     @classmethod
     def first_of(cls, *channels: Channel) -> Channel:
-        """Return a channel with the artifacts of the first channel in `channels` with a producer that is not skipped.
+        """Return a channel with the artifacts of the first of `channels` whose producer is not skipped.
 
         For example, a component can read the output of one of two components that have opposite conditions.
         """
@@ -154,8 +154,8 @@ def make_spec_class(
 ) -> type[ComponentSpec]:
     """Return a subclass of ComponentSpec with these inputs, outputs and parameters.
 
-    Raises ComponentError if two of them have the same name, or if a name can't be the name of a Python argument. Raises
-    TypeError for an invalid type.
+    Raises ComponentError if two inputs, outputs or parameters have the same name, or if a name can't be the name of a
+    Python argument. Raises TypeError for an invalid type.
     """
     names = [*(inputs or {}), *(outputs or {}), *(parameters or {})]
     if twice := sorted({key for key in names if names.count(key) > 1}):

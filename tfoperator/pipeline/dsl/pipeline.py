@@ -122,7 +122,8 @@ class _Loops:
     def _of(self, value: Any, *, of_items: bool = False) -> list[ForEach]:
         """Return the loops that contain a value.
 
-        For the items of a loop, include the loops around the component that makes the items.
+        With `of_items`, the value is the items of a loop. Then also return the loops around the component that makes
+        the items.
         """
         if not isinstance(value, Value):
             return []

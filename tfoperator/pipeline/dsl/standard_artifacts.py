@@ -122,7 +122,7 @@ ArtifactTypeName = type[ArtifactType] | str
 
 
 def type_name(given: ArtifactTypeName) -> str:
-    """Return the name of a type. Raises TypeError if it is not a valid type."""
+    """Return the name of a type. Raises TypeError if `given` is not a valid type."""
     name = given if isinstance(given, str) else getattr(given, "TYPE_NAME", None)
     if not isinstance(name, str) or not name:
         raise TypeError(f"{given!r} is not a type of artifacts: a type is a name, or a class with a TYPE_NAME")

@@ -12,6 +12,5 @@ https://github.com/kubeflow/pipelines (pipeline_spec.proto). The modules:
 - `claims` makes and deletes claims.
 - `settings` chooses the right module for each launcher.
 - `demands` lists the options for which the user must give permission.
-- `jobs` handles TFX's PipelineJobs and older spellings, and `resolvers` handles TFX's resolvers. TFX writes the same
-  IR.
+- `jobs` converts TFX's PipelineJobs and the spellings of schema 2.0.0. `resolvers` converts TFX's resolvers.
 """

@@ -41,7 +41,9 @@ have this name, because the names of claims don't begin with a dot.
 CLAIM_LABEL = "tfoperator.launcher/claim"
 """The label of claims that pipelines have made. Its value identifies the launch that made the claim (`record.run`)."""
 IMAGES: Mapping[str, Literal["create", "delete"]] = {"argostub/createpvc": "create", "argostub/deletepvc": "delete"}
-"""The action of a task by its image. kfp-kubernetes writes these image names as marks; there are no such images."""
+"""The action of a task by its image. Images with these names do not exist: kfp-kubernetes writes the names to mark the
+tasks.
+"""
 _DATA_SOURCE = ("apiGroup", "kind", "name")
 
 _decode = decoder(HasMetadata)
@@ -105,7 +107,7 @@ class _ClaimLauncher(BaseComponentLauncher):
     def _new_name(self) -> str:
         """Return the name of the new claim: the parameter `pvc_name`, or `RUN-SUFFIX`.
 
-        RUN is the random part of the launch (`record.run`), and SUFFIX is the parameter `pvc_name_suffix`. Raises
+        RUN is the random id of the launch (`record.run`), and SUFFIX is the parameter `pvc_name_suffix`. Raises
         ComponentError unless exactly one of the two parameters is set.
         """
         what, suffix = f"component {self.component.name}", self._given("pvc_name_suffix")

@@ -1,8 +1,8 @@
 """The executors of an IR (the YAML that Kubeflow's SDK compiles): containers and their platform configs.
 
-The command of a container can have placeholders, such as `{{$.inputs.parameters['rate']}}`. They are replaced when the
-inputs are known. A platform config has the resources and the environment variables of a container, and the settings
-under `platforms.tfoperator` in the file.
+The command of a container can have placeholders, such as `{{$.inputs.parameters['rate']}}`. The placeholders are
+replaced when the inputs are known. A platform config has the resources and the environment variables of a container,
+and the settings under `platforms.tfoperator` in the pipeline's file.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     - `contents` names the inputs whose content a placeholder can request.
     - With `old_schema` (schema 2.0.0), the program also gets its parameters in the form `{"intValue": "1"}`.
 
-    A program of `preCacheCheck` runs before the program of its task. It has a single output, its report. `report` is
-    the name of this output, and `planned` names the artifacts that the program of the task will make. For any other
-    program, both are empty.
+    A program of `preCacheCheck` runs before the program of its task, and has a single output: a report. `report` is the
+    name of this output, and `planned` names the artifacts that the program of the task will make. For any other
+    program, `report` and `planned` are empty.
     """
 
     task: str
@@ -84,10 +84,10 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
 
     @property
     def reads_own_report(self) -> bool:
-        """Whether the program reads `output.json`, to which it writes its results, if this file exists at its start.
+        """Whether the program, when it starts, reads an existing `output.json`, the file for its results.
 
-        TFX's program (`--json_serialized_invocation_args`) does, because TFX's program of `preCacheCheck`, which runs
-        before it, can write this file.
+        TFX's program (`--json_serialized_invocation_args`) reads this file, because TFX's program of `preCacheCheck`
+        runs earlier and can write this file.
         """
         return _TFX_OPTION in self.args and not self.report
 
@@ -168,7 +168,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         """Return artifacts as members of the JSON that a program gets (`executor_input`), without their content.
 
         TFX's programs, whose artifact types have an `instanceSchema`, distinguish artifacts by `name`. For them, the
-        name of an artifact is its URI.
+        name of an artifact is its URI. `remote` maps the path of an artifact in the container to its URI in an object
+        store.
         """
         kind = self.artifacts[name]
         unique = "instanceSchema" in kind

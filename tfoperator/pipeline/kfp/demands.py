@@ -26,13 +26,13 @@ _HARMLESS = frozenset(
         "mem_limit", "mem_reservation", "memswap_limit", "mem_swappiness", "pids_limit", "ulimits",
     }
 )  # fmt: skip
-"""The options of Docker that give a container only the machine's processors, memory and GPUs."""
+"""The options of Docker that give a container no access to the machine, except to its processors, memory and GPUs."""
 
 
 def foreign_root(graph: Graph, here: Path) -> str:
     """Return the place of the pipeline's outputs if it is not below the folder `here`. Otherwise return "".
 
-    An object store is never below `here`: the pipeline would use the user's credentials to read and write its objects.
+    An object store is never below `here`: the pipeline would use the user's credentials to read and write objects.
     """
     root = local_path(graph.root)
     return "" if root is not None and _is_below(root, here) else shown_url(graph.root)
@@ -67,6 +67,6 @@ def _sources(volumes: Any) -> Iterator[str]:
 
 
 def _is_below(path: Path, here: Path) -> bool:
-    """Return whether the path is the folder or in the folder, after all links are followed."""
+    """Return whether `path` is the folder `here` or below this folder, after all symbolic links are followed."""
     top = os.path.realpath(here)
     return os.path.commonpath((top, os.path.realpath(here / path))) == top

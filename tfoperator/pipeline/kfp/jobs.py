@@ -24,7 +24,7 @@ OLD_SCHEMA = "2.0.0"
 _OLD_TYPES = {"INT": "NUMBER_INTEGER", "DOUBLE": "NUMBER_DOUBLE", "STRING": "STRING"}
 _INTEGER = re.compile(r"-?\d{1,19}")
 _SUFFIX = "_task"
-"""An ending of names. If a parameter of TFX comes from the task `trainer`, TFX writes `producerTask: trainer_task`."""
+"""An ending of names: TFX writes `producerTask: trainer_task` for a parameter that comes from the task `trainer`."""
 
 
 class JobSettings(msgspec.Struct, frozen=True):

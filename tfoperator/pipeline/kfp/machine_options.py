@@ -154,7 +154,7 @@ def docker_arguments(where: str, options: Options) -> Json:
 
 
 def ignored(options: Iterable[str], *, docker: bool) -> list[str]:
-    """Return the options that have no effect: on a Docker container with `docker`, otherwise on a process."""
+    """Return the options that have no effect on a process of this machine or, with `docker`, on a Docker container."""
     return sorted(_ON_PODS_ONLY.union(() if docker else _BY_DOCKER).intersection(options))
 
 

@@ -1,4 +1,4 @@
-"""The Kubernetes options of a task. kfp-kubernetes writes them into `platforms.kubernetes.deploymentSpec`.
+"""The Kubernetes options of a task, which kfp-kubernetes writes into `platforms.kubernetes.deploymentSpec`.
 
 An option may come from a parameter, or from the output of another task. In both cases, the option is known only when
 the step begins. Every field is checked and every size is limited, because the author of the file may be untrusted. The
@@ -97,7 +97,7 @@ NODE_AFFINITY = {
 }
 """The form of `nodeAffinityJson`."""
 TOLERATION_FORM = {**_TOLERATION, "tolerationSeconds": object}
-"""The form of `tolerationJson`, or of each item in it."""
+"""The form of `tolerationJson`, or of each item if `tolerationJson` is a list."""
 
 _NAMES = {"secret": ("secretName", "secretNameParameter"), "configMap": ("configMapName", "configMapNameParameter")}
 _CLAIM_REFERENCES: tuple[str, ...] = ("taskOutputParameter", "componentInputParameter")
@@ -112,8 +112,8 @@ the Secret, ConfigMap or claim, in place of the file's `secretName`, `secretName
 def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Options:
     """Return the options of a task. An option that is known only during the run is a `Value`.
 
-    `given` are the options in the file. `resolve` returns the constant or `Value` for an input in them, such as
-    `{"componentInputParameter": "secret"}`. Raises ComponentError with a message that names the field.
+    `given` are the options in the file. `resolve` returns the constant or `Value` for an input in these options, such
+    as `{"componentInputParameter": "secret"}`. Raises ComponentError with a message that names the field.
     """
     check_size(where, given)
     options: Options = {}
@@ -126,9 +126,10 @@ def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Optio
 
 
 def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
-    """Return an item of an option. Its references to inputs (`name` and the JSON fields) are replaced by values.
+    """Return an item of an option, in which values replace the references to inputs.
 
-    The older spelling `secretName` is used only if the newer spelling `secretNameParameter` is missing.
+    The key `name` of the result, and keys such as `tolerationJson`, can come from references. The older spelling
+    `secretName` is used only if the newer spelling `secretNameParameter` is missing.
     """
     kept = {key: value for key, value in item.items() if key not in _REFERENCES}
     for older, newer in _NAMES.values():
@@ -157,7 +158,10 @@ _REFERENCES = frozenset(
 
 
 def producers(given: Json) -> set[str]:
-    """Return the names of the tasks whose outputs these options use. The task that has the options runs after them."""
+    """Return the names of the tasks whose outputs these options use.
+
+    These tasks run before the task that has the options.
+    """
     names = set()
     for items in given.values():
         for item in items if isinstance(items, list) else [items]:

@@ -84,9 +84,9 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: 
 
 
 def given_artifact(where: str, one: Json, text: str) -> FromOutside:
-    """Return an artifact that the user gives to a pipeline by its URI.
+    """Return an artifact that the user gives to a pipeline by its URI, `text`.
 
-    For a list of artifacts, the text is a JSON list of URIs.
+    For a list of artifacts, `text` is a JSON list of URIs.
     """
     uris = [text]
     if one.get("isArtifactList"):
@@ -109,10 +109,10 @@ def kind_of(one: Json, field: str) -> str:
 
 
 def own_type(title: str) -> str:
-    """Return the name of the type for this title of a schema. TFX's types of values become ours: `tfx.Integer` becomes
-    `Integer`.
+    """Return the name of the type for this title of a schema.
 
-    Raises ComponentError if the title is not a valid name of a type.
+    TFX's types of values become ours: `tfx.Integer` becomes `Integer`. Raises ComponentError if the title is not a
+    valid name of a type.
     """
     if not is_name(title):
         raise ComponentError(
@@ -135,7 +135,11 @@ def final_status(task: str, steps: tuple[str, ...]) -> Value:
 
 
 def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
-    """Return tasks in an order in which each task comes after the tasks that it names."""
+    """Return the names of tasks in an order in which each task comes after the tasks that it names.
+
+    A task names the producers of its inputs, and its `dependentTasks`. Raises ComponentError for an unknown task or a
+    cycle.
+    """
     before: dict[str, set[str]] = {}
     for name, task in tasks.items():
         before[name] = set(task.get("dependentTasks", ()))
@@ -161,7 +165,7 @@ def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> 
 def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
     """Return an output of a DAG (a nested pipeline): the output of a task in it.
 
-    If `chosen` names several tasks (`dsl.OneOf`), it is the output of the first task that is not skipped.
+    If `chosen` names several tasks (`dsl.OneOf`), return the output of the first task that is not skipped.
     """
     selectors = chosen.get("valueFromOneof", {}).get("parameterSelectors", chosen.get("artifactSelectors", ()))
     side = "artifacts" if "artifactSelectors" in chosen else "parameters"
@@ -186,8 +190,9 @@ def member(where: str, known: Mapping[str, Any], name: str, what: str = "") -> A
 
 
 def definitions_of(component: Json, side: str, kind: str) -> dict[str, Json]:
-    """Return the definitions in a component of the IR. `side` is `input` or `output`. `kind` is `parameters` or
-    `artifacts`.
+    """Return the definitions in a component of the IR, by name.
+
+    `side` is `input` or `output`. `kind` is `parameters` or `artifacts`.
     """
     definitions: dict[str, Json] = component.get(f"{side}Definitions", {}).get(kind, {})
     return definitions
@@ -221,8 +226,9 @@ def fits(value: Any, example: Any) -> bool:
 def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = "") -> Any:
     """Return a constant with values in place of its placeholders, such as `{{$.inputs.parameters['rate']}}`.
 
-    `known` has the parameters. Each placeholder is replaced once: a placeholder in a parameter's value stays. In lists
-    and structures, the values and the names of members are processed. The result is a `Value` if it contains a `Value`.
+    `known` has the parameters, and `task` is the name of the task (`{{$.pipeline_task_name}}`). Each placeholder is
+    replaced once: a placeholder in a parameter's value stays. In lists and structures, the values and the names of
+    members are processed. The result is a `Value` if it contains a `Value`.
     """
     of = partial(with_inputs, where, known=known, task=task)
     if isinstance(value, list):
@@ -261,9 +267,10 @@ def as_late(value: Any) -> Any:
 
 
 def _named(where: str, placeholder: re.Match[str], parameters: Mapping[str, Any], task: str) -> Any:
-    """Return the value of a placeholder in a constant. Return _TEXT for a placeholder of any other kind.
+    """Return the value of a placeholder for a parameter or for a fact of the run, such as its id.
 
-    Raises ComponentError for an unknown placeholder of the pipeline.
+    For any other placeholder, return _TEXT: the placeholder stays in the constant. Raises ComponentError for an
+    unknown fact of the run.
     """
     path = placeholder["path"]
     if (name := _INPUT.fullmatch(path)) is not None:
@@ -339,7 +346,10 @@ def _value(node: ast.AST, inputs: Named) -> Any:
 
 
 def _artifact(node: ast.AST, inputs: Named) -> tuple[Any, int]:
-    """Return the source of an input's artifact, and the artifact's number in the input."""
+    """Return the source of an input's artifact, and the artifact's index in the input.
+
+    An example of `node` is the syntax tree of `inputs.artifacts['data'].artifacts[0]`.
+    """
     match node:
         case ast.Subscript(
             value=ast.Attribute(

@@ -48,8 +48,8 @@ _FIELD = re.compile(
 class KubernetesLayer(msgspec.Struct, frozen=True):
     """A part of a pod that is merged over a step's pod: its spec, labels, annotations and deadline.
 
-    `deadline` is in seconds, and 0 means no deadline. It is not in `spec`, because a TFJob has another field for it
-    (`runPolicy.activeDeadlineSeconds`).
+    `deadline` is in seconds, and 0 means no deadline. The deadline is not in `spec`, because a TFJob has another field
+    for deadlines (`runPolicy.activeDeadlineSeconds`).
     """
 
     spec: Json
@@ -61,7 +61,7 @@ class KubernetesLayer(msgspec.Struct, frozen=True):
 def layer_of(where: str, options: Options) -> KubernetesLayer:
     """Return the layer over the pod of a task.
 
-    Raises ComponentError. Its message names the option and the option's field.
+    Raises ComponentError with a message that names the option and the option's field.
     """
     volumes: list[Json] = []
     mounts: list[Json] = []

@@ -168,7 +168,7 @@ class _Reading:
         return made
 
     def _after_options(self, task: Json) -> Json:
-        """Add the tasks whose outputs the Kubernetes options of `task` use to `dependentTasks`. Return the new task."""
+        """Return `task` with more `dependentTasks`: its Kubernetes options use outputs of these additional tasks."""
         component = self._pipeline.get("components", {}).get(task.get("componentRef", {}).get("name", ""), {})
         named = producers(self._options.get(component.get("executorLabel", ""), {}))
         return {**task, "dependentTasks": sorted(named.union(task.get("dependentTasks", ())))} if named else task

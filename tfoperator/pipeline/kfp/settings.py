@@ -1,7 +1,7 @@
 """The settings of a step: resources and Kubernetes options.
 
-`config_with` converts them into a config for the platform of the step's launcher. A setting is known when the file is
-read, or only when the step begins. `check_settings` checks each setting that is known.
+`config_with` converts the settings into a config for the platform of the step's launcher. A setting is known when the
+file is read, or only when the step begins. `check_settings` checks each setting that is known.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def config_with(
 ) -> PlatformConfig | None:
     """Return the platform config of a step's container: `config` merged over the settings of the step.
 
-    `config` comes from the user, and overrides the settings of the file. Raises ComponentError.
+    `config` comes from the user, and overrides the settings of the file. The result has the type of `config`, or else
+    a type that `launcher` accepts for `spec`. Raises ComponentError.
     """
     options = known_settings(settings)
     resources = options.pop(RESOURCES, None)

@@ -32,8 +32,8 @@ def parameters_of(
 ) -> dict[str, Any]:
     """Return the parameters of a task by name.
 
-    Parameters that the component does not define are included: placeholders in constants of the task can name them.
-    Raises ComponentError.
+    `scope` is the DAG around the task, and `made` has the tasks that were read before. Parameters that the component
+    does not define are included: placeholders in constants of the task can name them. Raises ComponentError.
     """
     definitions = definitions_of(component, "input", "parameters")
     given = task.get("inputs", {}).get("parameters", {})
@@ -61,10 +61,8 @@ def parameters_of(
 def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made]) -> Any:
     """Return the value of a parameter from the description of its source in the IR.
 
-    The source is an output of a task, the final status of a task, a parameter of the DAG around the task, or a
-    constant.
-
-    The result is a `Value` if it is known only when the pipeline runs. Raises ComponentError.
+    The source is an output or the final status of a task in `made`, a parameter of the DAG `scope`, or a constant. The
+    result is a `Value` if it is known only when the pipeline runs. Raises ComponentError.
     """
     if (source := given.get("taskOutputParameter")) is not None:
         value = output_of(where, source, made, "parameters")
@@ -85,7 +83,7 @@ def parameter_of(where: str, given: Json, scope: Step, made: Mapping[str, Made])
 
 
 def artifacts_of(where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]) -> dict[str, Source]:
-    """Return the artifacts of a task by name: outputs of other tasks, or artifacts of the DAG around the task."""
+    """Return the artifacts of a task by name: outputs of tasks in `made`, or artifacts of the DAG `scope` around it."""
     artifacts: dict[str, Source] = {}
     definitions = definitions_of(component, "input", "artifacts")
     for key, given in task.get("inputs", {}).get("artifacts", {}).items():
@@ -117,8 +115,8 @@ def loops_of(
 ) -> tuple[Loop, ...]:
     """Return the loops that contain a task, the outermost first.
 
-    If the task has an iterator, its own loop is the last. Then the function also adds the current item of this loop to
-    `parameters` or `inputs`.
+    If the task has an iterator, its own loop is the last. In this case, the function also adds the current item of this
+    loop to `parameters` or `inputs`.
     """
     limit = task.get("iteratorPolicy", {}).get("parallelismLimit", 0)
     if (iterator := task.get("parameterIterator")) is not None:

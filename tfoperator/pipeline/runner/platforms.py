@@ -138,7 +138,7 @@ def shares_root(launcher: BaseComponentLauncher, root: str) -> bool:
     """Return whether the container of a component's pod mounts a shared volume at `pipeline_root`, and can write to it.
 
     A volume that only this pod can use, such as an `emptyDir`, does not count. The result is always False for a TFJob:
-    all its replicas would write the same `output.json`, and only the leader's file counts.
+    all its replicas would write the same `output.json`, but only the file of the chief (or worker 0) counts.
     """
     path = local_path(root)
     if path is None or not isinstance(launcher, KubernetesPodComponentLauncher):

@@ -15,9 +15,11 @@ from tfoperator.pipeline.store.records import RunState
 class StepState(StrEnum):
     """The state of a step.
 
-    CACHED: the outputs of an earlier execution were reused. RETRYABLE: the step failed, but may succeed if the run is
-    resumed. SKIPPED: the step did not run, because another step failed or the run was cancelled. LEFT_OUT: the step did
-    not run, because its condition is false, or because the condition of a step whose output it needs is false.
+    - CACHED: the outputs of an earlier execution were reused.
+    - RETRYABLE: the step failed, but may succeed if the run is resumed.
+    - SKIPPED: the step did not run, because another step failed or the run was cancelled.
+    - LEFT_OUT: the step did not run, because its condition is false, or because the condition of a step whose output it
+      needs is false.
     """
 
     WAITING = "waiting"
@@ -32,8 +34,9 @@ class StepState(StrEnum):
 
     @property
     def done(self) -> bool:
-        """Whether the steps after this step can run: it has succeeded, or it was skipped because its condition did not
-        hold.
+        """Whether the steps after this step can run.
+
+        They can run if this step has succeeded, or did not run because a condition is false (LEFT_OUT).
         """
         return self in (StepState.SUCCEEDED, StepState.CACHED, StepState.LEFT_OUT)
 
@@ -41,8 +44,8 @@ class StepState(StrEnum):
 class StepView(msgspec.Struct, frozen=True):
     """The current state of a step, with its predecessors in `after`.
 
-    `attempts` is the number of times that the runner has started the step's program, with retries. It is 0 if the
-    outputs of an earlier run were reused.
+    `attempts` is the number of times that the runner has started the step's program, with retries. `attempts` is 0 if
+    the outputs of an earlier run were reused.
     """
 
     name: str

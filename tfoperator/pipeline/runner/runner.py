@@ -56,7 +56,10 @@ from tfoperator.pipeline.store.records import RunRecord
 
 
 class RunOrigin(TypedDict, total=False):
-    """The origin of a run, which the runner records: its file, its parameters, and its place (such as `namespace`)."""
+    """The origin of a run, which the runner records: the pipeline's file, the parameters, and `place`.
+
+    `place` has settings such as `namespace`, by which a later process finds the containers of the run.
+    """
 
     source: str
     parameters: Mapping[str, Any]

@@ -1,6 +1,4 @@
-"""The steps of a run: the launch of each step with its outcome, the steps that can start, and the state of
-each step.
-"""
+"""The steps of a run: their launches and outcomes, their states, and which steps can start."""
 
 from __future__ import annotations
 
@@ -47,8 +45,8 @@ logger = logging.getLogger(__name__)
 class RunParts:
     """The objects that belong to a run in progress. Only one thread may use them.
 
-    `run` is the record of the run. `ownership` is its lease. `pattern` is the LaunchContext from which the context of
-    each step is made. `choose` returns the launcher of a step.
+    `run` is the record of the run. `ownership` is the lease of the run. `pattern` is the LaunchContext from which the
+    context of each step is made. `choose` returns the launcher of a step.
     """
 
     home: Home
@@ -171,8 +169,8 @@ class RunSteps:
     def startable(self) -> list[Step]:
         """Return the steps that can start now.
 
-        If the condition of such a step is false, the step is recorded as `left out` and not returned. If its inputs or
-        settings are not valid, it is recorded as `failed`.
+        If the condition of such a step is false, the step is recorded as `left out` and not returned. If the inputs or
+        settings of the step are not valid, the step is recorded as `failed` and not returned.
         """
         while True:
             self._unfold()

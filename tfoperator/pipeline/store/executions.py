@@ -96,9 +96,9 @@ class Executions:
 
     @reads
     def makers(self, db: Connection, run_id: str) -> dict[int, Maker]:
-        """Return a mapping from each artifact that a run has read or made to its producer (run and step), if known.
+        """Return the known producers (run and step) of all artifacts that a run has read or made, by artifact id.
 
-        An execution in the state `CACHED` only reused its outputs, so it does not count as their producer.
+        An execution in the state `CACHED` only reused its outputs, so the execution does not count as their producer.
         """
         used = select(events.c.artifact_id).where(_event_of(executions_in(RUN, run_id))).correlate(None)
         cached = executions.c.last_known_state == EXECUTION_STATES.index("CACHED")
@@ -169,7 +169,7 @@ class Executions:
     def newest_artifacts(
         self, db: Connection, run: RunRecord, kind: str, wanted: Mapping[str, Any]
     ) -> list[ArtifactRecord]:
-        """Return a list with the newest artifact of a type that the run's pipeline made before the run began.
+        """Return a list with the newest artifact of type `kind` that the run's pipeline made before the run began.
 
         If there is no such artifact, the list is empty. `wanted` has the values that the artifact must have: `uri`, and
         `properties.NAME` for each property. The number 1 matches 1 and 1.0. Only artifacts in the state LIVE count.
@@ -316,7 +316,8 @@ def _settle_output(
 ) -> None:
     """Replace the planned artifacts `before` of an output by the artifacts in `outcome`, with the state LIVE.
 
-    If the outcome has fewer artifacts, the other planned artifacts get the state ABANDONED.
+    If the execution is complete and the outcome has more artifacts, create the additional artifacts. All planned
+    artifacts that have no replacement get the state PENDING while the execution runs, and ABANDONED when it has ended.
     """
     now = outcome.outputs.get(name, ()) if outcome.state == "COMPLETE" else ()
     for old, new in zip(before, now, strict=False):

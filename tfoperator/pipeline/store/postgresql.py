@@ -63,7 +63,7 @@ class PostgreSQL(Database):
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
-        """Yield a connection in a transaction. A write notifies waiting processes at its end (NOTIFY).
+        """Yield a connection in a transaction. With `write`, the commit notifies waiting processes (NOTIFY).
 
         All queries of a reading transaction see the store at the same moment (REPEATABLE READ).
         """

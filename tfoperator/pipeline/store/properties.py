@@ -22,11 +22,14 @@ _JSON = b"json"
 _COLUMNS = {INT: "int_value", DOUBLE: "double_value", STRING: "string_value", BOOLEAN: "bool_value"}
 
 Kinds = dict[str, int]
-"""The properties of a type of artifacts, executions or contexts: by name, the data type, such as `INT`."""
+"""The data types (such as `INT`) of the properties that a type of artifacts, executions or contexts has, by name."""
 
 
 def put_properties(db: Connection, table: Table, owner: int, type_id: int, values: Mapping[str, Any]) -> None:
-    """Replace all properties of an artifact, execution or context. `owner` is its id; `table` has the properties."""
+    """Replace all properties of an artifact, execution or context in `table`.
+
+    `owner` is the id of the artifact, execution or context, and `type_id` is the id of its type.
+    """
     owners = table.c[0]
     db.execute(delete(table).where(owners == owner))
     if not values:

@@ -92,12 +92,14 @@ class RecordedLease(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """A run of a pipeline. `steps` are the steps of the run in order, each with its predecessors.
+    """A run of a pipeline.
 
-    `place` has the settings with which a later process can reach the run's containers to stop them, such as
-    `kubeconfig`, `context` and `namespace`. `term` is the term of the writer's lease of the run. If Argo or Airflow
-    launches the steps, `step_terms` has the terms of the writer's leases of steps. `lease` is the run's lease at the
-    time of the read; `lease` is never written with the record.
+    - `steps` are the steps of the run in order, each with its predecessors.
+    - `place` has the settings with which a later process can reach the run's containers to stop them, such as
+      `kubeconfig`, `context` and `namespace`.
+    - `term` is the term of the writer's lease of the run.
+    - `step_terms` has the terms of the writer's leases of steps, if Argo or Airflow launches the steps.
+    - `lease` is the run's lease at the time of the read. It is never written with the record.
     """
 
     id: str

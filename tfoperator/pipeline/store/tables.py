@@ -21,7 +21,11 @@ EXECUTION_STATES: Any = ("UNKNOWN", "NEW", "RUNNING", "COMPLETE", "FAILED", "CAC
 EVENTS = {"INPUT": 3, "OUTPUT": 4}
 KINDS = {"execution": 0, "artifact": 1, "context": 2}
 INT, DOUBLE, STRING, BOOLEAN = 1, 2, 3, 6
-"""The numbers that ML Metadata uses for states, kinds and data types."""
+"""The numbers that ML Metadata uses for data types.
+
+The constants above have its numbers for states, for kinds of events, and for kinds of types. The number of a state is
+the index of the state in the tuple.
+"""
 
 metadata = sa.MetaData()
 _NAME = sa.String(255)
