@@ -14,8 +14,8 @@ grows with the number of changes, and not with the number of objects. Each state
 look at the changes can't find objects that the cache lost without a change on the server, and it can't find changes
 that the server omits from a watch. The whole looks find both.
 
-If a list is older than the version that the cache had before the request, the server was restored from a backup.
-Otherwise a list is never older than the events of a watch. After a restore, the server's versions continue from the
+A list is never older than the events of an earlier watch. So if a list is older than the version that the cache had
+before the request, the server was restored from a backup. After a restore, the server's versions continue from the
 backup's version. The watches of the caches wait for versions that the server has not reached yet, and receive nothing
 until then.
 """
@@ -49,8 +49,8 @@ _SELECTIONS = {TFJOBS: EVERYTHING, WORKLOADS: OF_JOBS}
 """The selections for collections whose objects do not have the operator's label."""
 
 _WATCH_SECONDS = 3
-"""The time limit of a watch in seconds. The server sends changes for this time. The server sends a bookmark 2 s before
-the end, or no bookmark.
+"""The time limit of a watch in seconds. The server sends changes for this time. If the server has a newer version, it
+sends a bookmark about 2 s before the end.
 """
 
 _EARLY_SECONDS = 0.5
@@ -145,7 +145,7 @@ class Looker:
         self._watches: set[WatchStream[PartialObject]] = set()
 
     def close(self) -> None:
-        """Make a running `look` end soon and return None. The call is idempotent and does not block."""
+        """Make a running `look` end soon: `look` then returns None. `close` is idempotent and does not block."""
         with self._lock:
             self._closed = True
             watches = list(self._watches)
@@ -307,7 +307,7 @@ class Looker:
 
 
 def _joined(parts: Sequence[Differences]) -> Differences:
-    """Return the differences of several namespaces in one mapping. Their keys are distinct."""
+    """Return the differences of several namespaces in one mapping. The keys of different namespaces differ."""
     if len(parts) == 1:
         return parts[0]
     joined: dict[str, dict[str, Difference]] = {}

@@ -177,7 +177,7 @@ def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
 
 
 def about_a_kill(facts: JobFacts, killed: FailedRun) -> str:
-    """Return the remedy for a process that SIGKILL has ended: for example, memory ran out."""
+    """Return the remedy for a process that was killed by SIGKILL, for example because memory ran out."""
     run, name, limit = killed.run, killed.replica.name, killed.replica.memory_limit
     is_full = limit is not None and run.peak_memory is not None and run.peak_memory >= _NEARLY * limit
     if run.kernel or run.reason == "OOMKilled" or is_full:

@@ -134,7 +134,8 @@ def was_stopped(pod: Pod) -> bool:
 def replica_state(pod: Pod) -> str:
     """Return a pod's state as a word, for example `Running`, `Stopping` or `ImagePullBackOff`.
 
-    The word is `Stopped` or `Stopping`, or the reason for which a container waits, or else the pod's phase.
+    If the job's end has stopped the pod, or the pod is being deleted, the word is `Stopped` or `Stopping`. If a
+    container waits, the word is the container's reason. In all other cases, the word is the pod's phase.
     """
     phase = replica_phase(pod) or "Pending"
     if was_stopped(pod) and phase != "Succeeded":

@@ -223,7 +223,7 @@ class JobLogStream:
         return pod.metadata.is_controlled_by(self._job.metadata.uid) and self._which.matches(pod)
 
     def _put(self, item: _Item) -> None:
-        """Pass a change to the iterating thread. Block while the queue of this thread is full."""
+        """Pass a change, or log lines, to the iterating thread. Block while the queue of this thread is full."""
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=0.2)

@@ -306,7 +306,7 @@ def _archived_runs(
 ) -> Iterator[RunFacts]:
     """Yield the runs of pods in the archive, the oldest first.
 
-    Of each pod, yield only the runs with a number `below`.
+    Yield only runs before which the container had restarted less than `below` times, and only the newest of these runs.
     """
     containers = [(record, _archived_container(record)) for record in records]
     runs = [

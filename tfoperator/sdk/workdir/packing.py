@@ -67,8 +67,8 @@ class _Entry(NamedTuple):
 def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
     """Pack a folder. The archive contains all files as they were at one moment.
 
-    Raises WorkdirError. Raises OSError with the name of the file. A file is read only if its parent folders are real
-    folders below `folder`, and not symbolic links.
+    Raises WorkdirError. Raises OSError with the name of a file that can't be read. A file is read only if its parent
+    folders are real folders below `folder`, and not symbolic links.
 
     If the folder changes meanwhile, it is packed a second time. If the folder changes again, the function raises
     WorkdirError.
@@ -148,8 +148,8 @@ that fetches.
 """
 
 _GIT_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
-"""These options keep git from running programs that the settings of a foreign repository name. The last option is for a
-bare repository that consists of files which another repository tracks.
+"""These options keep git from running programs that the settings of a foreign repository name. Because of the last
+option, git refuses a bare repository inside another repository, whose files may contain such settings.
 """
 
 
