@@ -22,12 +22,14 @@ _MAX_KNOWN = 1024
 class Connection:
     """A connection of a client.
 
-    `busy` is True while the response is computed, after the request was received. `streaming` is True while it sends a
-    StreamedAnswer or has a WebSocket: `HttpServer.stop` does not wait for it. `idle_since` is the time since when the
-    server waits for the client. `received` is the number of bytes of the request's body, until the response is
-    computed. `unsent` is the number of bytes of the response, until its last byte is sent. `handed_over` is True if
-    asyncio has made a transport of the socket; then asyncio closes the socket. `left` is True if the client has closed
-    the connection, or its own half of the connection.
+    - `busy` is True while the response is computed, after the request was received.
+    - `streaming` is True while the connection sends a StreamedAnswer or has a WebSocket. `HttpServer.stop` does not
+      wait for such a connection.
+    - `idle_since` is the time since when the server waits for the client.
+    - `received` is the number of bytes of the request's body, until the response is computed.
+    - `unsent` is the number of bytes of the response, until its last byte is sent.
+    - `handed_over` is True if asyncio has made a transport of the socket. Then asyncio closes the socket.
+    - `left` is True if the client has closed the connection, or its own half of the connection.
     """
 
     def __init__(self, plain: socket.socket, source: str, now: float) -> None:

@@ -40,7 +40,8 @@ class Request(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """A response. `headers` are sent in addition to Server, Content-Type and Content-Length.
 
-    The caller makes sure that they contain no control characters. With `last`, the connection ends after this response.
+    The caller makes sure that `headers` contain no control characters. With `last`, the connection ends after this
+    response.
     """
 
     body: bytes

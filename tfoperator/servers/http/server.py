@@ -40,8 +40,8 @@ _DRAIN_SECONDS = 5.0
 _GOODBYE_SECONDS = 1.0
 """The seconds that the server waits for a client's confirmation (`close_notify`) that its TLS connection ends."""
 _HASTY_GOODBYE_SECONDS = 0.1
-"""The maximum of this wait while the server stops. A client does not read from an idle connection in its pool, so it
-would never send the confirmation.
+"""The seconds that the server waits for the `close_notify` of a client while the server stops. A client does not read
+from an idle connection in its pool, so it would never send the `close_notify`.
 """
 
 AnyAnswer = Answer | StreamedAnswer | WebSocketAnswer
@@ -258,7 +258,7 @@ class HttpServer(ABC):
             acceptor.stop()
 
     def _let_in(self, plain: socket.socket, source: str) -> None:
-        """Serve a connection, or close it."""
+        """Serve a connection. Close it if the server is not ready, or can't make room for it."""
         if not (self.is_ready() and self._connections.make_room(source, self._loop.time())):
             self.refused("turned_away")
             plain.close()
@@ -444,7 +444,7 @@ class HttpServer(ABC):
     ) -> None:
         """Begin to send a response.
 
-        Until the client has read the response, the connection is not `busy`: a new connection may get its place.
+        While the client reads the response, the connection is not `busy`, so a new connection may get its place.
         """
         data = encode_head(answer, last=last) + (b"" if is_head else answer.body)
         connection.busy, connection.unsent, connection.idle_since = False, len(data), self._loop.time()

@@ -107,7 +107,7 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
 def _with_status(written: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
     """Return the reports, and the report in the status `written`, which another operator replica may have received.
 
-    If both have a report of the same training replica, use the newer report.
+    If `reports` and the status have a report of the same training replica, use the newer report.
     """
     by_replica = dict(reports)
     if written is None or not written.replica or written.report_time is None:

@@ -20,7 +20,7 @@ for all of them, and does not show which replica is slow.
 """
 
 _WINDOW, _MIN_SPAN, _MIN_GAP = 40.0, 30.0, 4.0
-"""Three times in seconds. Only intervals of the last `_WINDOW` seconds count. A pace is known only if its intervals
+"""Three durations in seconds. Only intervals of the last `_WINDOW` seconds count. A pace is known only if its intervals
 cover `_MIN_SPAN`. A report within `_MIN_GAP` after the last report is skipped: some programs report every step.
 """
 

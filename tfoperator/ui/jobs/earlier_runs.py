@@ -34,8 +34,8 @@ _MAX_RUNS = 20
 fails at its start may have had hundreds of runs.
 """
 _LINES = 2000
-"""A batch of lines from the API server has at most this many lines. A batch of lines from a file ends with the line
-after which the batch has 100 times this many bytes.
+"""A batch of lines from the API server has at most this many lines. A batch of lines from a file ends as soon as it has
+at least 100 times this many bytes.
 """
 _GONE = "gone"
 """If the UID of a deleted pod is unknown, this text replaces the UID."""
