@@ -57,7 +57,7 @@ _EARLY_SECONDS = 0.5
 """If a watch ends more than this many seconds before its time limit, the time limit was not the reason."""
 
 _PARALLEL_NAMESPACES = 8
-"""The number of namespaces that are read in parallel. One after the other, each would take a second or two."""
+"""The number of namespaces that are read in parallel. A read of one namespace takes a second or two."""
 
 _FRUITLESS_LIMIT = 3
 """If this number of watches of a collection end early in a row, the collection is listed instead for
@@ -73,10 +73,10 @@ rollout, and proxies during a drain.
 class Look(msgspec.Struct, frozen=True):
     """The differences that a look found.
 
-    `jobs` has them by key. `owned` has them by the resource's plural, the owner's UID, and the key. The state of the
-    namespaces in `closed` is unknown, because the operator has no right to read them, or no longer has it. If
-    `went_back` is true, the caches have versions that are later than the server's newest version, as after a restore of
-    the server from a backup.
+    `jobs` has the differences of TFJobs, by key. `owned` has the differences of other objects, by the resource's
+    plural, the owner's UID, and the key. The state of the namespaces in `closed` is unknown, because the operator has
+    no right to read these namespaces (any more). If `went_back` is true, the caches have versions that are later than
+    the server's newest version, as after a restore of the server from a backup.
     """
 
     jobs: Mapping[str, Difference]

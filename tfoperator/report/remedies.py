@@ -134,7 +134,7 @@ def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
 
 
 def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
-    """Return the names of a replica that was restarted, and of another replica that had already succeeded before.
+    """Return the names of a replica that was restarted, and of another replica that had succeeded before the restart.
 
     The first replica waits for the second forever, if both train together. Return None if there is no such pair, or if
     the job has parameter servers: then workers don't wait for each other.

@@ -181,7 +181,7 @@ def waiting_reason(
 ) -> str:
     """Return why the pod is not running, with a next step, in the same words as the job's conditions.
 
-    Return "" if it is running. `job` has the pod template, which names the images and volumes. With `now`, a pod that
+    Return "" for a running pod. `job` has the pod template, which names the images and volumes. With `now`, a pod that
     has been starting for a long time also has a reason. Pass `events` to include the reason why a volume is not
     mounted.
     """

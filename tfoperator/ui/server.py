@@ -50,7 +50,11 @@ _JSON = "application/json"
 
 
 class About(msgspec.Struct, frozen=True, rename="camel"):
-    """The response to `/api/about`: the cluster whose data the page shows, and the parts that the page has."""
+    """The response to `/api/about`: the cluster whose data the page shows, and the parts that the page has.
+
+    `archive` and `jobs` are True if the page shows the log archive and jobs. `pipelines` is the directory or URL of the
+    shown pipeline runs, or "". `commands` and `comparison` are as in `PageContent`.
+    """
 
     source: str
     namespaces: tuple[str, ...] = ()
@@ -65,17 +69,18 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
 class PageContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the page. `UiServer` gets the client for the API server separately.
 
-    `namespaces` are the namespaces whose jobs the page shows; `("",)` means all namespaces. The page shows `source` as
-    the name of the cluster. `archive_dir` is the directory of the log archive. `pipelines` is the home of pipeline
-    runs, a directory or a URL. The page shows the runs as soon as the home contains a run. If the server has no client,
-    the page shows only pipeline runs.
-
-    With `local`, the client's API server is the control plane of this machine, and the page may show the TensorBoard of
-    a job in a frame. For other clusters, the page shows TensorBoard in no frame, because other users of the cluster can
-    change the address of a TensorBoard. `attempts` returns the log files of containers that run on this machine. If the
-    client reads a recorded run, `run` is this run. `commands` are the options with which a `tfoperator` command reaches
-    the same cluster, or None if there are no such options. If `comparison` is set, the page shows only this comparison
-    of two runs.
+    - `namespaces` are the namespaces whose jobs the page shows. `("",)` means all namespaces.
+    - `source` is the name of the cluster that the page shows.
+    - `archive_dir` is the directory of the log archive.
+    - `pipelines` is the directory or the URL of the database that contains the records of pipeline runs. The page shows
+      pipeline runs as soon as there is a record. If the server has no client, the page shows only pipeline runs.
+    - `local` means that the client's API server is the control plane of this machine. Then the page may show the
+      TensorBoard of a job in a frame. In other clusters, other users can change the address of a TensorBoard.
+    - `attempts` returns the log files of containers that run on this machine.
+    - `run` is the recorded run that the client reads, if it reads a recorded run.
+    - `commands` are the options with which a `tfoperator` command reaches the same cluster, or None if there are no
+      such options.
+    - `comparison`: if it is set, the page shows only this comparison of two runs.
     """
 
     namespaces: Sequence[str] = ("",)

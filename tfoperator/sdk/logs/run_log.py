@@ -72,8 +72,8 @@ def is_running(pod: Pod, run: ContainerRun) -> bool:
 class RunLogReader:
     """Reads the log of one run of a container.
 
-    Call `read()` in a thread. Any thread can end it by calling `close()`. The reader calls `sink` with each line once,
-    even if connections break. There is an exception: if the server sends no time stamps and the caller has set
+    Call `read()` in a thread. Any other thread can end the call by `close()`. The reader calls `sink` with each line
+    once, even if connections break. There is an exception: if the server sends no time stamps and the caller has set
     `tail_lines`, lines are repeated after a broken connection.
     """
 

@@ -379,7 +379,10 @@ class HttpServer(ABC):
     async def _admit(
         self, connection: Connection, head: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, bytes]:
-        """Return the request with its `source`, and whether it is `trusted`. If it is trusted, also return its body."""
+        """Return the request with the fields `source` and `trusted` set, and its body.
+
+        If the request is not trusted, do not read the body, and return b"" in its place.
+        """
         trusted = self.trusts(head)
         head = msgspec.structs.replace(head, source=connection.source, trusted=trusted)
         if not trusted:

@@ -28,8 +28,8 @@ from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 MAX_RUNS = 1000
 """The page lists at most this many runs: the newest runs."""
 _READ_SECONDS = 10.0
-"""If a run is in progress, the server reads the store again after this many seconds, even if the store was not written.
-The reason: when the lease of a run expires, the page shows another state of the run, but the store was not written.
+"""If a run is in progress, the server reads the records of runs again after this many seconds, even if no record has
+changed. The reason: when the lease of a run expires, the state of the run changes, but its record does not.
 """
 _READERS = 4
 _LOG_PAUSE = 0.5
@@ -43,7 +43,9 @@ without line ends can't fill the memory.
 
 
 class PipelinePages:
-    """The pipeline runs of a home, for all browser tabs. `find_job` finds a TFJob by its UID, for links to its page.
+    """The pipeline runs of `home` (a directory or a database), for all browser tabs.
+
+    `find_job` finds a TFJob by its UID, for links to the TFJob's page.
 
     While tabs are open, a single thread looks for changes every few seconds. It reads the runs only if
     `Database.changes` returns another text than before. It also checks whether the runners of unfinished runs still
