@@ -60,8 +60,8 @@ def record_age(job: TFJob, now: datetime) -> float | None:
 def has_changed(old: TFJob, new: TFJob) -> bool:
     """Return whether a job has changed between these two versions, except in its lastReconcileTime, progress and usage.
 
-    Programs report their progress every few seconds. These changes must not make the comparisons of the job more
-    frequent.
+    Programs report their progress every few seconds. Changes of these three fields must not make the comparisons of
+    the job more frequent.
     """
     if old.metadata.generation != new.metadata.generation or old.spec != new.spec:
         return True

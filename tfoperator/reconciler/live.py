@@ -153,7 +153,7 @@ class Looker:
             watch.close()
 
     def look(self, jobs: InformerGroup[Any], owned: Mapping[Resource, InformerGroup[Any]]) -> Look | None:
-        """Read the live state of these collections, and compare it with the caches.
+        """Read the live state of the objects in the caches `jobs` and `owned`, and compare it with these caches.
 
         Return None if `close` was called meanwhile. Raises KubeError. If the operator may not read a namespace (for
         example because it was deleted, with the operator's Role in it), the other namespaces are still compared.
@@ -256,7 +256,7 @@ class Looker:
         return watch
 
     def _read(self, collection: _Collection, watch: WatchStream[PartialObject]) -> bool:
-        """Pass the events of the watch to the collation.
+        """Pass the events of the watch to `collection.collation`, which compares them with the cache.
 
         Return False if the watch does not end normally, because changes may then be missing.
         """

@@ -59,7 +59,7 @@ class Reconciler:
         clock: Clock | None = None,
         metrics: ReconcilerMetrics | None = None,
     ) -> None:
-        """Initialize; the base of the intervals is also the resync period of the informer."""
+        """Initialize; `intervals.base` is also the resync period of this event handler."""
         self._informers = informers
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:

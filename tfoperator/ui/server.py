@@ -137,8 +137,8 @@ class UiServer(HttpServer):
     def start(self) -> None:
         """Start to respond to requests, in another thread.
 
-        With `local`, also start to fill the caches now, and not only when a browser opens the page. So the curves of
-        metrics begin at the start of a job.
+        If `content.local` is True, also start to fill the caches now, and not only when a browser opens the page. So
+        the curves of metrics begin at the start of a job.
         """
         super().start()
         if self._cluster is not None and self._local:

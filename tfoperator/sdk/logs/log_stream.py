@@ -127,7 +127,10 @@ class JobLogStream:
             self._begin(pod)
 
     def _ended(self, run: ContainerRun | None, error: KubeError | None) -> None:
-        """Record that the thread of a reader has ended. `error` is set if the server refused the request."""
+        """Record that a thread has ended. `run` is None for a thread that watches the job or its pods.
+
+        `error` is set if the server refused the thread's request.
+        """
         if run is not None:
             self._active.pop(run, None)
         if error is not None:

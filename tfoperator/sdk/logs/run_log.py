@@ -50,7 +50,7 @@ class _State(Enum):
     RUNNING = "running"
     ENDED = "ended"
     STARTED_AGAIN = "started again"
-    """The container runs again. So the log of this run must now be read with `previous`."""
+    """The container has begun a later run. So the log of this run must now be read with `previous`."""
     GONE = "gone"
 
 

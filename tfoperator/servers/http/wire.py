@@ -176,9 +176,9 @@ async def send_stream(
 async def drained(writer: asyncio.StreamWriter, seconds: float | None) -> None:
     """Wait until all written bytes were sent to the client. Raises TimeoutError after `seconds`.
 
-    The call always gives the event loop a turn (`sleep(0)`). Otherwise a task whose chunks are always available would
-    block the loop. The loop could not notice that the connection is lost, and asyncio would log a line for each later
-    write.
+    The call always gives the event loop a turn (`sleep(0)`). Without this turn, a task whose chunks are always
+    available would block the loop. Then the loop would not notice that the connection is lost, and asyncio would log a
+    line for each later write.
     """
     await asyncio.sleep(0)
     if writer.transport.get_write_buffer_size() or writer.transport.is_closing():

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Attempts = Callable[[str, str, str], "Sequence[LogFile]"]
-"""A function `(namespace, pod, container)` that returns the log files of a container on this machine. Each run of the
-container has a log, in all pods that have had this name. The oldest log comes first.
+"""A function `(namespace, pod, container)` that returns the log files of a container on this machine: a file for each
+run of the container, in all pods that have had this name. The oldest file comes first.
 """
 
 _MAX_RUNS = 20

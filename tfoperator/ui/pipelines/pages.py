@@ -138,7 +138,10 @@ class PipelinePages:
         return pause if problem or store is None else store.database.wait(pause)
 
     def _read_runs(self) -> str:
-        """Read the runs if the store has changed. Return the message of an error, or "" if there is no error."""
+        """Read the runs if the metadata store has changed. While a run is in progress, also read them every 10 s.
+
+        Return the message of an error, or "" if there is no error.
+        """
         try:
             before, self._store = self._store, self._home.reading() if self._home.exists() else None
             mark = self._store.database.changes() if self._store is not None else ""
