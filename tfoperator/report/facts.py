@@ -128,8 +128,10 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a job and its replicas.
 
     - `outcome` is Running, Pending, Succeeded, Failed, TimedOut, Interrupted or Died.
-    - `message` is the message of the condition with this outcome.
-    - `stalled` is the message of the condition Stalled, if this condition is true.
+    - `message` is the message of the condition with this outcome. If the job has not ended, it is the reason why the
+      job has no running pods, or "".
+    - `stalled` is the message of the condition Stalled, if this condition is true, or of a failure because of
+      `progressDeadlineSeconds`.
     - `behind` are the replicas that the message in `stalled` names.
     - `overdue` is True if the job failed because of `activeDeadlineSeconds`.
     - `late` is True if the job failed because of `startDeadlineSeconds`.

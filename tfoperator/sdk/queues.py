@@ -67,7 +67,7 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
     - `cluster` is the name of the other cluster, or "" if Kueue has not chosen it yet.
     - `problem` is the reason why Kueue can't reach the other cluster, or "". While Kueue can't reach it, this cluster's
       data about the job may be old.
-    - `by_operator` is true if Kueue's built-in TFJob integration does not manage the job. Then users can suspend and
+    - `by_operator`: if it is true, Kueue's built-in TFJob integration does not manage the job, so users can suspend and
       resume the job.
     """
 

@@ -1,10 +1,10 @@
 """Packs a folder: chooses the files, and makes an archive of them.
 
-The bytes of the archive depend only on the files' names and contents. With git, the archive contains the files that git
-tracks, and the files that git neither tracks nor ignores. Without git, it contains all files. In both cases, it leaves
-out the files that `.tfoperatorignore` names by the rules of a .gitignore. The archive never contains git's own folder
-and tfoperator's runs. It contains `tfoperator.progress`, for programs that report their progress in images that lack
-this package.
+The bytes of the archive depend only on the files' names, contents and execute permissions. With git, the archive
+contains the files that git tracks, and the files that git neither tracks nor ignores. Without git, it contains all
+files. In both cases, it leaves out the files that `.tfoperatorignore` names by the rules of a .gitignore. The archive
+never contains git's own folder and tfoperator's runs. It contains `tfoperator.progress`, for programs that report their
+progress in images that lack this package.
 """
 
 from __future__ import annotations

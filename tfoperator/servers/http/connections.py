@@ -23,8 +23,8 @@ class Connection:
     """A connection of a client.
 
     - `busy` is True while the response is computed, after the request was received.
-    - `streaming` is True while the connection sends a StreamedAnswer or has a WebSocket. `HttpServer.stop` does not
-      wait for such a connection.
+    - `streaming` is True while the connection sends a StreamedAnswer or has a WebSocket. `HttpServer.stop` ends such a
+      connection after `end_streams`.
     - `idle_since` is the time since when the server waits for the client.
     - `received` is the number of bytes of the request's body, until the response is computed.
     - `unsent` is the number of bytes of the response, until its last byte is sent.
@@ -139,10 +139,11 @@ class PlacesBySource(Places):
     def make_room(self, source: str, now: float) -> bool:
         """Return whether this source may have another connection.
 
-        If the server is full, end the connection that has waited longest for its client: it is idle, still sends a
-        request, or its client does not read the response. A connection whose response is being computed or streamed is
-        never ended. A client that sends its request at once is served before its connection is the oldest
-        (see accepting.py).
+        If the source has `Limits.per_source` connections, end the connection of this source that has waited longest for
+        its client, if it has waited for a second. In a full server, end the connection of any source that has waited
+        longest for its client: it is idle, its client still sends a request, or its client does not read the response.
+        A connection whose response is being computed or streamed is never ended. A client that sends its request at
+        once is served before its connection is the oldest (see accepting.py).
 
         Known sources have had a successful response. While they have at most half of the places, only connections of
         unknown sources are ended. For example, an API server keeps an idle connection to the webhook. If this

@@ -238,7 +238,7 @@ class HttpServer(ABC):
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
 
     async def streams_ended(self, seconds: float) -> None:
-        """Wait until all streamed responses have ended, for at most this many seconds. Call it in the loop."""
+        """Wait until all streamed responses and WebSockets have ended, for at most `seconds`. Call it in the loop."""
         streaming = [
             connection.task for connection in self._connections if connection.streaming and connection.task is not None
         ]

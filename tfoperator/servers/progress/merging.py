@@ -201,7 +201,7 @@ def rank_of(name: str) -> tuple[int, int, str]:
     """Return the rank of a replica (`worker-3`); a smaller value is a higher rank.
 
     The chief has the highest rank, then come the workers by index, evaluators and parameter servers.
-    `status.progress` shows the progress of the replica with the highest rank.
+    `status.progress` shows the progress of the replica with the highest rank that is not silent (`_MAX_SILENCE`).
     """
     kind, index = parse_replica_name(name)
     if kind is None or index is None:

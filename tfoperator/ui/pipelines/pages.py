@@ -245,12 +245,12 @@ class StepLogTail:
         self._rest = 0  # the number of bytes after the position: the last line, which has no line end yet
 
     def read(self) -> tuple[list[str], bool]:
-        """Return the new lines since the last call, and whether another file has replaced the file.
+        """Return the new lines since the last call, and whether the file was replaced, shortened or removed since then.
 
-        A call returns at most 256 KiB, so call the method again for more lines. If the file was replaced, the page must
-        remove the earlier lines. A last line without a line end is returned only if it has not grown since the last
-        call. If the file does not exist, there are no lines. The method does not open symbolic links, devices and
-        pipes. Raises CannotRead.
+        In this case, the page must remove the earlier lines. A call returns at most 256 KiB, so call the method again
+        for more lines. A last line without a line end is returned only if it has not grown since the last call. If the
+        file does not exist, there are no lines. The method does not open symbolic links, devices and pipes. Raises
+        CannotRead.
         """
         before = self._file
         try:
