@@ -45,7 +45,7 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
     """Return advice for a program that was started in a wrong way, otherwise "".
 
     There are two cases: the program needs TF_CONFIG, which a job with a single replica does not have, or it did not
-    accept its command-line arguments.
+    accept its command-line arguments. `words` are the lines about the failures.
     """
     traceback = failed[0].traceback if failed else None
     code = next((frame.code for frame in reversed(traceback.user_frames)), "") if traceback is not None else ""
@@ -199,7 +199,7 @@ def about_a_kill(facts: JobFacts, killed: FailedRun) -> str:
 
 
 def about_a_crash(facts: JobFacts, words: Sequence[str]) -> str:
-    """Return the remedy for a segmentation fault."""
+    """Return the remedy for a segmentation fault. `words` are the lines about the failures."""
     if any(_FAULT in line for line in words):
         return "Native code crashed (SIGSEGV): the last lines show the line of Python that called the native code."
     how = {

@@ -1,7 +1,7 @@
 """The server of the page, on loopback (127.0.0.1).
 
 The server sends the files of the page to all clients, and data only to browsers with a session (`guard`). For requests
-to the API server, the page's server uses the user's credentials. It only reads, and changes nothing.
+to the API server, the page's server uses the user's credentials. The page's server only reads, and changes nothing.
 """
 
 from __future__ import annotations

@@ -293,8 +293,9 @@ def _archived_tail(record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ..
 def _ended_by_deletion(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:
     """Return whether a run ended because its pod was being deleted.
 
-    A run that ended before the deletion was requested does not count. Times have whole seconds. If both times are in
-    the same second, the exit code decides: an exit code that a signal causes means that the deletion ended the run.
+    A run that ended before the deletion was requested does not count. Times have whole seconds. If `requested` and
+    `ended` are in the same second, the exit code decides: an exit code that a signal causes means that the deletion
+    ended the run.
     """
     if requested is None or ended is None:
         return requested is not None

@@ -155,8 +155,8 @@ def _behind(
 def _slow(written: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
     """Return the slow replicas, the highest rank first.
 
-    Another operator replica may have received a newer report of a replica. Then use the status's result for this
-    replica.
+    If another operator replica has received a newer report of a training replica, use the result in the status for this
+    training replica.
     """
     slow = {} if written is None else {replica.name: replica for replica in written.slow}
     for name, factor in slow_replicas(reports, tuple(slow)).items():

@@ -41,8 +41,8 @@ _SETTLE_SECONDS = 5.0
 """This many seconds after a change of the CRD, all API servers use the changed CRD: they watch CRDs."""
 
 _FIRST_PACE, _LONGEST_PACE = 1.0, 60.0
-"""The minimum seconds between two writes to the CRD, and the maximum to which this pause grows. It doubles with each
-write. If two operators overwrite each other's entry in the CRD, both become slower.
+"""The minimum pause between two writes to the CRD, and the maximum to which this pause grows, in seconds. The pause
+doubles with each write. So if two operators overwrite each other's entry in the CRD, they become slower.
 """
 
 _QUIET_SECONDS = 600.0

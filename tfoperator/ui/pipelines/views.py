@@ -68,7 +68,8 @@ def step_rows(
 ) -> list[dict[str, Any]]:
     """Return the data of a run's steps in their order, with the inputs and outputs of each step.
 
-    `makers` contains the run and the step that made an artifact, by the id of the artifact.
+    `executions` and `launches` have the records of the steps, by the name of the step. `makers` contains the run and
+    the step that made an artifact, by the id of the artifact.
     """
     return [
         {
