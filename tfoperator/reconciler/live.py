@@ -228,7 +228,8 @@ class Looker:
     def _open(self, collection: _Collection) -> WatchStream[PartialObject] | None:
         """Return a watch of the changes since the last look.
 
-        Return None if it can't be opened, or if a whole look is due.
+        Return None if the watch can't be opened, or if the collection must be listed, for example because a whole look
+        is due.
         """
         now = self._clock.monotonic()
         old = now >= collection.listed_at + self._whole_every

@@ -1,4 +1,6 @@
-"""Decides the contents of a report: the failures, first the culprit's, all other replicas, restarts, and advice. Pure.
+"""Decides the contents of a report. Pure.
+
+The contents are: the failures (the culprit's failure first), the other replicas, the restarts, and the advice.
 
 The culprit is the replica whose failure caused the other failures (`blame`).
 """

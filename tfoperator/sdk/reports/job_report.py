@@ -124,7 +124,10 @@ def job_facts(
 
 
 def _without_pods(job: TFJob, present_names: Set[str]) -> Iterator[ReplicaFacts]:
-    """Yield the facts about replicas that have no pod and wait for a pod, if the job should have pods now."""
+    """Yield the facts about replicas that have no pod and wait for a pod, if the job should have pods now.
+
+    `present_names` are the names of replicas that have a pod, or runs in the archive.
+    """
     if is_multikueue(job) or final_condition(job) is not None or is_held(job):
         return
     reasons = reasons_without_pods(job)

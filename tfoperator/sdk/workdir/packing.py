@@ -272,5 +272,5 @@ def _archive(folder: Path, files: Mapping[str, _Entry]) -> bytes:
 
 
 def mebibytes(size: int) -> str:
-    """Return a number of bytes in MiB."""
+    """Return a number of bytes as a text in MiB, for example `1.5 MiB`."""
     return f"{size / (1 << 20):.1f} MiB"

@@ -1,4 +1,4 @@
-"""The open connections of a server, and the choice of the connection that ends when a new connection needs its place.
+"""The open connections of a server, and the choice of the connection that ends to make room for a new connection.
 
 Use all classes only in the thread of the event loop.
 """
@@ -70,8 +70,8 @@ class Connection:
 class Places:
     """The open connections of a server, the oldest first.
 
-    In this class, all connections may stay. A subclass can limit them, and ends a connection when another connection
-    needs its place.
+    In this class, all connections may stay. A subclass can limit the number of connections: then it ends a connection
+    to make room for a new connection.
     """
 
     def __init__(self) -> None:

@@ -25,15 +25,15 @@ before it has read it. Go's net/http does the same.
 
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t -~\x80-\xff]*)?\r\n")
 """A pattern for the line before a chunk: the chunk's size in hexadecimal digits, and extensions, which are ignored. The
-only control character that RFC 9112 allows in extensions is the tab. If the server accepted others, it and a proxy in
-front of it could disagree where a request ends (request smuggling).
+only control character that RFC 9112 allows in extensions is the tab. If the server accepted other control
+characters, the server and a proxy in front of it could disagree where a request ends (request smuggling).
 """
 _MOST_CHUNK_LINE = 256
 _MOST_TRAILER = 4096
 
 
 async def read_head(first: bytes, reader: asyncio.StreamReader) -> Request:
-    """Read the first line and the headers of the request that begins with the byte `first`. Return it without its body.
+    """Read the first line and the headers of the request that begins with the byte `first`. Return the request.
 
     Raises Refusal, and the errors in ENDED.
     """

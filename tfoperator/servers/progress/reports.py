@@ -138,7 +138,7 @@ def _whole_number(field: str, value: Any, maximum: int) -> int | None:
 
 
 def _metrics(value: Any) -> dict[str, str]:
-    """Return the values of `trainerStatus.metrics` by name. If two metrics have the same name, the last one wins.
+    """Return the values of `trainerStatus.metrics` by name. If two metrics have the same name, the last of them counts.
 
     Raises InvalidReport.
     """

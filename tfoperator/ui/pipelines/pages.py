@@ -160,7 +160,7 @@ class PipelinePages:
 
     @contextmanager
     def _opened(self) -> Iterator[MetadataStore]:
-        """Yield the home's store for reading. Raises NotThere if there are no runs yet, or CannotRead."""
+        """Yield the metadata store with the runs. Raises NotThere if there are no runs yet. Raises CannotRead."""
         try:
             if not self._home.exists():
                 raise NotThere("this page has no pipeline runs yet")
@@ -185,7 +185,7 @@ class PipelinePages:
         """Send the parts of a run with `put`, and each part again when it has changed.
 
         Set `has_step` as soon as the run has the step. Read a run in progress every second or two, because a change of
-        its launch records causes no notification.
+        its launch records (which name the pod or job of each step) causes no notification.
         """
         loop, sent = asyncio.get_running_loop(), dict[str, bytes]()
         with self._listeners.listening() as listener:
