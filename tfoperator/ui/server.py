@@ -75,7 +75,8 @@ class PageContent(msgspec.Struct, frozen=True, kw_only=True):
     - `pipelines` is the directory or the URL of the database that contains the records of pipeline runs. The page shows
       pipeline runs as soon as there is a record. If the server has no client, the page shows only pipeline runs.
     - `local` means that the client's API server is the control plane of this machine. Then the page may show the
-      TensorBoard of a job in a frame. In other clusters, other users can change the address of a TensorBoard.
+      TensorBoard of a job in a frame. TensorBoards of other clusters are never in a frame, because other users can
+      change the address of a TensorBoard there.
     - `attempts` returns the log files of containers that run on this machine.
     - `run` is the recorded run that the client reads, if it reads a recorded run.
     - `commands` are the options with which a `tfoperator` command reaches the same cluster, or None if there are no

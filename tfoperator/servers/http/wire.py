@@ -35,7 +35,7 @@ _MOST_TRAILER = 4096
 async def read_head(first: bytes, reader: asyncio.StreamReader) -> Request:
     """Read the first line and the headers of the request that begins with the byte `first`. Return the request.
 
-    Raises Refusal, and the errors in ENDED.
+    The returned request has no body. Raises Refusal, and the errors in ENDED.
     """
     try:
         head = first + await reader.readuntil(b"\r\n\r\n")

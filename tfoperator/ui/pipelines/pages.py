@@ -247,7 +247,7 @@ class StepLogTail:
     def read(self) -> tuple[list[str], bool]:
         """Return the new lines since the last call, and whether the file was replaced, shortened or removed since then.
 
-        In this case, the page must remove the earlier lines. A call returns at most 256 KiB, so call the method again
+        If so, the page must remove the earlier lines. A call returns at most 256 KiB, so call the method again
         for more lines. A last line without a line end is returned only if it has not grown since the last call. If the
         file does not exist, there are no lines. The method does not open symbolic links, devices and pipes. Raises
         CannotRead.
