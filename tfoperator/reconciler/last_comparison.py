@@ -1,13 +1,14 @@
 """Computes the time of a job's last comparison from the job's status.
 
 Another process may have made the comparison. The module does no I/O. `status.lastReconcileTime` records when the job
-was last compared. The other times in the status show when the job last changed. The interval until the next comparison
-is the time without a change before the last comparison, plus 15 s. So these times suffice, and the status needs no
-other field. A quiet job is compared 15, 45, 105, 225 ... s after its last change.
+was last compared. The other times in the status (for example of its conditions) show when the job last changed.
+The interval until the next comparison is the time without a change before the last comparison, plus 15 s. So the status
+needs no other field. A quiet job is compared 15, 45, 105, 225 ... s after its last change.
 
-The status has no time for some changes (an edit of the spec, a count). After a change of the leader, such a change is
-not known any more. Then the next comparison comes later than in the earlier process, but never later than the longest
-interval. This does no harm, because the caches of a new process begin with a list of all objects.
+The status has no time for some changes, such as an edit of the spec or a new number of active pods. After a change of
+the leader, such a change is not known any more. Then the next comparison comes later than in the earlier process, but
+never later than the longest interval. This does no harm, because the caches of a new process begin with a list of all
+objects.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def record_age(job: TFJob, now: datetime) -> float | None:
 def has_changed(old: TFJob, new: TFJob) -> bool:
     """Return whether a job has changed between these two versions, except in its lastReconcileTime, progress and usage.
 
-    Programs report their progress every few seconds. These changes must not make the comparisons of the job more
-    frequent.
+    Programs report their progress every few seconds. Changes of these three fields must not make the comparisons of
+    the job more frequent.
     """
     if old.metadata.generation != new.metadata.generation or old.spec != new.spec:
         return True

@@ -14,8 +14,8 @@ grows with the number of changes, and not with the number of objects. Each state
 look at the changes can't find objects that the cache lost without a change on the server, and it can't find changes
 that the server omits from a watch. The whole looks find both.
 
-If a list is older than the version that the cache had before the request, the server was restored from a backup.
-Otherwise a list is never older than the events of a watch. After a restore, the server's versions continue from the
+A list is never older than the events of an earlier watch. So if a list is older than the version that the cache had
+before the request, the server was restored from a backup. After a restore, the server's versions continue from the
 backup's version. The watches of the caches wait for versions that the server has not reached yet, and receive nothing
 until then.
 """
@@ -49,15 +49,15 @@ _SELECTIONS = {TFJOBS: EVERYTHING, WORKLOADS: OF_JOBS}
 """The selections for collections whose objects do not have the operator's label."""
 
 _WATCH_SECONDS = 3
-"""The time limit of a watch in seconds. The server sends changes for this time. The server sends a bookmark 2 s before
-the end, or no bookmark.
+"""The time limit of a watch in seconds. The server sends changes for this time. If the server has a newer version, it
+sends a bookmark about 2 s before the end.
 """
 
 _EARLY_SECONDS = 0.5
 """If a watch ends more than this many seconds before its time limit, the time limit was not the reason."""
 
 _PARALLEL_NAMESPACES = 8
-"""The number of namespaces that are read in parallel. One after the other, each would take a second or two."""
+"""The number of namespaces that are read in parallel. A read of one namespace takes a second or two."""
 
 _FRUITLESS_LIMIT = 3
 """If this number of watches of a collection end early in a row, the collection is listed instead for
@@ -73,10 +73,10 @@ rollout, and proxies during a drain.
 class Look(msgspec.Struct, frozen=True):
     """The differences that a look found.
 
-    `jobs` has them by key. `owned` has them by the resource's plural, the owner's UID, and the key. The state of the
-    namespaces in `closed` is unknown, because the operator has no right to read them, or no longer has it. If
-    `went_back` is true, the caches have versions that are later than the server's newest version, as after a restore of
-    the server from a backup.
+    `jobs` has the differences of TFJobs, by key. `owned` has the differences of other objects, by the resource's
+    plural, the owner's UID, and the key. The state of the namespaces in `closed` is unknown, because the operator has
+    no right to read these namespaces (any more). If `went_back` is true, the caches have versions that are later than
+    the server's newest version, as after a restore of the server from a backup.
     """
 
     jobs: Mapping[str, Difference]
@@ -145,7 +145,7 @@ class Looker:
         self._watches: set[WatchStream[PartialObject]] = set()
 
     def close(self) -> None:
-        """Make a running `look` end soon and return None. The call is idempotent and does not block."""
+        """Make a running `look` end soon: `look` then returns None. `close` is idempotent and does not block."""
         with self._lock:
             self._closed = True
             watches = list(self._watches)
@@ -153,7 +153,7 @@ class Looker:
             watch.close()
 
     def look(self, jobs: InformerGroup[Any], owned: Mapping[Resource, InformerGroup[Any]]) -> Look | None:
-        """Read the live state of these collections, and compare it with the caches.
+        """Read the live state of the objects in the caches `jobs` and `owned`, and compare it with these caches.
 
         Return None if `close` was called meanwhile. Raises KubeError. If the operator may not read a namespace (for
         example because it was deleted, with the operator's Role in it), the other namespaces are still compared.
@@ -228,7 +228,8 @@ class Looker:
     def _open(self, collection: _Collection) -> WatchStream[PartialObject] | None:
         """Return a watch of the changes since the last look.
 
-        Return None if it can't be opened, or if a whole look is due.
+        Return None if the watch can't be opened, or if the collection must be listed, for example because a whole look
+        is due.
         """
         now = self._clock.monotonic()
         old = now >= collection.listed_at + self._whole_every
@@ -256,7 +257,7 @@ class Looker:
         return watch
 
     def _read(self, collection: _Collection, watch: WatchStream[PartialObject]) -> bool:
-        """Pass the events of the watch to the collation.
+        """Pass the events of the watch to `collection.collation`, which compares them with the cache.
 
         Return False if the watch does not end normally, because changes may then be missing.
         """
@@ -307,7 +308,7 @@ class Looker:
 
 
 def _joined(parts: Sequence[Differences]) -> Differences:
-    """Return the differences of several namespaces in one mapping. Their keys are distinct."""
+    """Return the differences of several namespaces in one mapping. The keys of different namespaces differ."""
     if len(parts) == 1:
         return parts[0]
     joined: dict[str, dict[str, Difference]] = {}

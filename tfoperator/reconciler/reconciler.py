@@ -43,8 +43,8 @@ _DifferencesByResource = Mapping[str, Mapping[str, Difference]]
 class Reconciler:
     """Compares the caches with the live state, and repairs them.
 
-    The constructor registers the event handler. Call `start()` when this process becomes the leader. `stop()` waits for
-    the thread.
+    The constructor registers the event handler. Call `start()` when this process becomes the leader: it starts the
+    thread that compares. `stop()` waits for the end of this thread.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Reconciler:
         clock: Clock | None = None,
         metrics: ReconcilerMetrics | None = None,
     ) -> None:
-        """Initialize; the base of the intervals is also the resync period of the informer."""
+        """Initialize; `intervals.base` is also the resync period of this event handler."""
         self._informers = informers
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:
@@ -98,8 +98,8 @@ class Reconciler:
     def on_update(self, old: TFJob, new: TFJob) -> None:
         """Restart the interval of a job that has changed. On a resync, check whether the job is due.
 
-        A job is due when its interval has passed since the time in its `lastReconcileTime`, or since a later comparison
-        of this process that was not written.
+        A job is due when its interval has passed since the time in its `lastReconcileTime`. If this process has
+        compared the job later, without a record in the status, the interval begins at this later comparison.
         """
         now = self._clock.monotonic()
         uid = new.metadata.uid
@@ -263,7 +263,7 @@ class Reconciler:
     def _outliving(self) -> dict[Resource, InformerGroup[Any]]:
         """Return the cache of Workloads, which may exist longer than their jobs.
 
-        Return {} if the cache is not filled.
+        Return {} if the operator does not watch Kueue's objects, or if the cache is not filled yet.
         """
         kueue = self._informers.kueue
         return {} if kueue is None or not kueue.are_complete else {WORKLOADS: kueue.workloads}
@@ -271,8 +271,10 @@ class Reconciler:
     def _compare_jobs(self, look: Look, uids: Set[str], lost: Counter[str], *, outlived: bool) -> None:
         """Compare the set of all jobs with the live state. Only this comparison finds a job that the cache lacks.
 
-        It also finds differences of objects whose owner is not a job in the cache. `outlived` means that there are new
-        Workloads without a job. In this case, the next look comes after the shortest interval.
+        It also finds differences of objects whose owner is not a job in the cache. `uids` are the UIDs of the jobs in
+        the cache. The method adds to `lost`, by resource, the number of objects whose changes the cache missed.
+        `outlived` is True if there is a Workload without a job that the previous look did not find. In this case, the
+        next look comes after the shortest interval.
         """
         differences = {
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned

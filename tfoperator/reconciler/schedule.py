@@ -8,8 +8,9 @@ together, which saves looks.
 
 The time of a comparison is recorded in the job's `status.lastReconcileTime` in two cases: the job has no record yet, or
 its record would be older than the longest interval at the next comparison. At most five records a second are written,
-the oldest first. Jobs whose records have to wait are due again at the next look. So with more than 1,500 active jobs,
-all records become older to the same degree: 10,000 jobs are recorded every 2,000 s.
+the oldest first. Jobs whose records have to wait are due again at the next look. In the longest interval (300 s), 1,500
+records can be written. With more active jobs, all records become older to the same degree: 10,000 jobs are recorded
+every 2,000 s.
 """
 
 from __future__ import annotations
@@ -78,7 +79,10 @@ class Schedule:
         self._taken_at = -math.inf
 
     def track(self, uid: str, now: float, *, records: bool = True) -> None:
-        """Add a job that was never compared. Do nothing if the schedule already contains the job."""
+        """Add a job that was never compared. Do nothing if the schedule already contains the job.
+
+        `records` is False if the job's comparisons are not recorded in its status, for example for a finished job.
+        """
         if uid not in self._jobs:
             self._jobs[uid] = _Job(now, -math.inf, now + self._base, -math.inf if records else math.inf)
 
@@ -94,7 +98,7 @@ class Schedule:
         """Add a job, or replace its times. `last` is its last comparison, which another process may have made.
 
         `last` is None if the job was never compared. The job is due after at least the shortest interval, and after at
-        most `within` seconds (default: the longest interval).
+        most `within` seconds (default: the longest interval). `records` is as in `track`.
         """
         self.forget(uid)
         self.track(uid, now, records=records)
@@ -116,7 +120,7 @@ class Schedule:
             job.due = min(job.due, now + self._base)
 
     def recorded(self, uid: str, compared: float) -> None:
-        """Note that the job's status contains, or will contain, a comparison of the time `compared`.
+        """Note that the job's status contains, or will contain, `compared` as the time of its last comparison.
 
         The call changes nothing if a later comparison is known, or if the job needs no records.
         """

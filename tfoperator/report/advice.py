@@ -64,7 +64,8 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
 
     `failed` are the runs that failed, first the run of the culprit, the replica that caused the other failures.
     `repeated` is how many times in a row the culprit failed in the same way, if this is a pattern, otherwise 0. If
-    `all_known` is False, only the last of these failures are known to be equal.
+    `all_known` is False, earlier failures are unknown: `repeated` is the number of restarts, and only the known
+    failures are the same.
     """
     exit_codes, words = tuple(bad.run.exit_code for bad in failed), _words(failed)
     if facts.apart:
@@ -109,7 +110,11 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
 
 
 def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], *, repeated: bool) -> str:
-    """Return the remedy for a cause that the logs or the facts about the job show, such as a full disk, or ""."""
+    """Return the remedy for a cause, such as a full disk, that the logs or the facts about the job show.
+
+    Return "" if they show no such cause. `words` are the lines about the failures. `repeated` is whether the culprit
+    failed several times in a row in the same way.
+    """
     missing = missing_file(words, exit_codes)
     if facts.full_disk:
         return (
@@ -162,7 +167,10 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
 
 
 def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[str], repeated: int) -> str:
-    """Return the usual remedy for the exit codes of the failed runs. Return "" if there is no such remedy."""
+    """Return the usual remedy for the exit codes of the failed runs. Return "" if there is no such remedy.
+
+    `words` are the lines about the failures. `repeated` is as in `advice_for`.
+    """
     exit_codes = tuple(bad.run.exit_code for bad in failed)
     unstarted = any(code in _NOT_STARTED for code in exit_codes)
     if unstarted and (not words or any(map(_BAD_COMMAND.search, words))):

@@ -165,8 +165,9 @@ def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[Repli
 def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
     """Return the failed run of a replica that was restarted, if it may have caused the failure of `failed[0]`.
 
-    The error of `failed[0]` must be about a connection, and the run must have failed shortly before it. If there are
-    several such runs, prefer a replica that the error names, and then the run that ended last.
+    The error of `failed[0]` must be about a connection. The returned run must have ended after the previous run of the
+    replica of `failed[0]`, and at most `_SAME_MOMENT` after `failed[0]`. If there are several such runs, prefer a
+    replica that the error names, and then the run that ended last.
     """
     if not failed or not failed[0].is_consequence or failed[0].run.ended is None:
         return None

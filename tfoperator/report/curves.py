@@ -81,9 +81,9 @@ class Curves:
 
 
 def number_of(value: object) -> float | None:
-    """Return the value of a metric, a text or a number, as a float.
+    """Return the value of a metric, which is a text or a number, as a float.
 
-    Return None for NaN, infinity and other texts: these can't be points of a curve.
+    Return None for NaN, infinity and texts that contain no number: these can't be points of a curve.
     """
     try:
         number = float(str(value))

@@ -51,11 +51,14 @@ class FinalState(StrEnum):
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A run of a replica's training container.
 
-    `exit_code` is None while the container runs, or if its end was not observed. `reason` is the kubelet's reason for
-    the end, such as OOMKilled. `stopped` is True if the container was stopped from outside, so its exit code does not
-    count. `tail` is the last lines of its log, and `log` is the path or name of the whole log. `peak_memory` is in
-    bytes. `kernel` is the line in the kernel's log about the kill of the process. `kernel_silent` is True if the
-    kernel's log was read and has no such line.
+    - `exit_code` is None while the container runs, or if its end was not observed.
+    - `reason` is the kubelet's reason for the end, such as OOMKilled.
+    - `stopped` is True if the container was stopped from outside, so its exit code does not count.
+    - `tail` has the last lines of the container's log.
+    - `log` is the path or name of the whole log.
+    - `peak_memory` is in bytes.
+    - `kernel` is the line in the kernel's log about the kill of the process.
+    - `kernel_silent` is True if the kernel's log was read and has no such line.
     """
 
     exit_code: int | None = None
@@ -82,12 +85,16 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a replica.
 
-    `name` is a name such as worker-1. `runs` are in the order of time, with the last run at the end. `detail` is the
-    reason why the replica waits, and a next step. `restarts` is the number of all restarts, and `runs` may contain only
-    the last runs. `disruptions` is the number of restarts after a disruption, such as an eviction. `memory_limit` is in
-    bytes. `stacks` is the path or name of a file with the stacks of its Python threads. If the stacks were requested
-    and are missing, `no_stacks` is the reason (a sentence). `waits_at` is the line of the user's own code in which the
-    main thread was when the stacks were taken: `train.py, line 6, in wait`.
+    - `name` is a name such as worker-1.
+    - `detail` is the reason why the replica waits, and a next step.
+    - `restarts` is the number of all restarts.
+    - `disruptions` is the number of restarts after a disruption, such as an eviction.
+    - `memory_limit` is in bytes.
+    - `runs` are in the order of time, with the last run at the end. Older runs may be missing.
+    - `stacks` is the path or name of a file with the stacks of the replica's Python threads.
+    - `no_stacks` is the reason (a sentence) if the stacks were requested and are missing.
+    - `waits_at` is the line of the user's own code in which the main thread was when the stacks were taken:
+      `train.py, line 6, in wait`.
     """
 
     name: str
@@ -120,19 +127,27 @@ class TakenReplica(msgspec.Struct, frozen=True):
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a job and its replicas.
 
-    `outcome` is Running, Pending, Succeeded, Failed, TimedOut, Interrupted or Died. `message` is the message of the
-    condition with this outcome. `stalled` is the message of the condition Stalled, if this condition is true. `behind`
-    are the replicas that this message names. `overdue` is True if the job failed because of `activeDeadlineSeconds`,
-    and `late` if it failed because of `startDeadlineSeconds`. `backoff_limit` is `spec.runPolicy.backoffLimit`.
-
-    `full_disk` is a folder of the run on a disk that is full, or "" if the disk has space or this is unknown. `apart`
-    are the replicas that train, if none of them has opened the port that TF_CONFIG gives it. In this case no replica
-    can connect to another. If the job has ended, `usage` is a text about the time that it used, and `resized` has a
-    text about each of the last changes of its number of workers, with the cost of the change. `taken` are the replicas
-    that the job lost by disruptions. `together` is True for `restartScope: Job`. `evaluator_in_cluster` is True if the
-    cluster in TF_CONFIG contains an evaluator. `no_number` is the message of the condition Diverged: a reported loss is
-    NaN or infinite. `quiet_seconds` is the time since the last log line of any replica when the time limit was reached,
-    or None if it is unknown.
+    - `outcome` is Running, Pending, Succeeded, Failed, TimedOut, Interrupted or Died.
+    - `message` is the message of the condition with this outcome. If the job has not ended, it is the reason why the
+      job has no running pods, or "".
+    - `stalled` is the message of the condition Stalled, if this condition is true, or of a failure because of
+      `progressDeadlineSeconds`.
+    - `behind` are the replicas that the message in `stalled` names.
+    - `overdue` is True if the job failed because of `activeDeadlineSeconds`.
+    - `late` is True if the job failed because of `startDeadlineSeconds`.
+    - `backoff_limit` is `spec.runPolicy.backoffLimit`.
+    - `full_disk` is a folder of the run on a disk that is full, or "" if the disk has space or this is unknown.
+    - `apart` are the replicas that train, if none of them has opened the port that TF_CONFIG gives it. In this case no
+      replica can connect to another.
+    - `usage` is a text about the time that a job used, if the job has ended.
+    - `resized` has a text about each of the last changes of the number of workers, with the cost of the change (the
+      seconds without training), if the job has ended.
+    - `taken` are the replicas that the job lost by disruptions.
+    - `together` is True for `restartScope: Job`.
+    - `evaluator_in_cluster` is True if the cluster in TF_CONFIG contains an evaluator.
+    - `no_number` is the message of the condition Diverged: a reported loss is NaN or infinite.
+    - `quiet_seconds` is the time since the last log line of any replica when the time limit was reached, or None if
+      it is unknown.
     """
 
     namespace: str

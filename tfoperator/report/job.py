@@ -1,4 +1,4 @@
-"""Collects the facts for a report that a TFJob and its pods contain. Pure."""
+"""Takes the facts that a report needs from a TFJob and its pods. Pure."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ _DISRUPTION = re.compile(
 def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:
     """Yield the replicas that a job lost by disruptions.
 
-    The operator writes an event with the reason of a restart for each disruption. The message of this event names the
-    replicas, as in `worker-1 (node a was drained)`.
+    For each disruption, the operator writes an event with the reason TFJobRestarting. The message of this event names
+    the replicas, as in `worker-1 (node a was drained)`.
     """
     for event in events:
         match = _DISRUPTION.search(event.message) if event.reason == JobReason.RESTARTING else None

@@ -45,7 +45,7 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
     """Return advice for a program that was started in a wrong way, otherwise "".
 
     There are two cases: the program needs TF_CONFIG, which a job with a single replica does not have, or it did not
-    accept its command-line arguments.
+    accept its command-line arguments. `words` are the lines about the failures.
     """
     traceback = failed[0].traceback if failed else None
     code = next((frame.code for frame in reversed(traceback.user_frames)), "") if traceback is not None else ""
@@ -134,7 +134,7 @@ def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
 
 
 def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
-    """Return the names of a replica that was restarted, and of another replica that had already succeeded before.
+    """Return the names of a replica that was restarted, and of another replica that had succeeded before the restart.
 
     The first replica waits for the second forever, if both train together. Return None if there is no such pair, or if
     the job has parameter servers: then workers don't wait for each other.
@@ -177,7 +177,7 @@ def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
 
 
 def about_a_kill(facts: JobFacts, killed: FailedRun) -> str:
-    """Return the remedy for a process that SIGKILL has ended: for example, memory ran out."""
+    """Return the remedy for a process that was killed by SIGKILL, for example because memory ran out."""
     run, name, limit = killed.run, killed.replica.name, killed.replica.memory_limit
     is_full = limit is not None and run.peak_memory is not None and run.peak_memory >= _NEARLY * limit
     if run.kernel or run.reason == "OOMKilled" or is_full:
@@ -199,7 +199,7 @@ def about_a_kill(facts: JobFacts, killed: FailedRun) -> str:
 
 
 def about_a_crash(facts: JobFacts, words: Sequence[str]) -> str:
-    """Return the remedy for a segmentation fault."""
+    """Return the remedy for a segmentation fault. `words` are the lines about the failures."""
     if any(_FAULT in line for line in words):
         return "Native code crashed (SIGSEGV): the last lines show the line of Python that called the native code."
     how = {

@@ -1,4 +1,6 @@
-"""Decides the contents of a report: the failures, first the culprit's, all other replicas, restarts, and advice. Pure.
+"""Decides the contents of a report. Pure.
+
+The contents are: the failures (the culprit's failure first), the other replicas, the restarts, and the advice.
 
 The culprit is the replica whose failure caused the other failures (`blame`).
 """
@@ -25,13 +27,17 @@ OUTLASTED = "it did not end within its grace period, and was killed"
 
 
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
-    """The failure of a replica. `same` are the other replicas that failed in the same way.
+    """The failure of a replica.
 
-    `meaning` is the meaning of the exit code, such as ` (killed)`. `times` is the number of such failures in a row,
-    including this failure. `last_lines` are the last lines of the replica's log, if there is no `traceback`.
-    `peak_memory` and `memory_limit` are in bytes. `kernel` is the kernel's message about the kill of the process.
-    `lost_by` names the replicas that failed because they lost the connection to this replica while this replica was
-    restarted. `place` is a log line before the traceback that names the port to which the exception refers.
+    - `meaning` is the meaning of the exit code, such as ` (killed)`.
+    - `last_lines` are the last lines of the replica's log, if there is no `traceback`.
+    - `same` are the other replicas that failed in the same way.
+    - `times` is the number of such failures of this replica in a row, including this failure.
+    - `peak_memory` and `memory_limit` are in bytes.
+    - `kernel` is the kernel's message about the kill of the process.
+    - `lost_by` names the replicas that failed because they lost the connection to this replica while this replica was
+      restarted.
+    - `place` is a log line before the traceback that names the port to which the exception refers.
     """
 
     replica: str
@@ -76,11 +82,15 @@ class Restart(msgspec.Struct, frozen=True, rename="camel"):
 class Report(msgspec.Struct, frozen=True, rename="camel"):
     """The reasons why a job ended or does not continue.
 
-    `failures` begin with the culprit's failure. `advice` are next steps. `restarts` are the last restarts.
-    `restarts_in_all` is the number of all restarts. `stacks` has, by replica, the file with the stacks of its threads,
-    and `waits` has the line of the user's code in the newest stack. If a job has ended, `usage` is a text about the
-    time that it used, and `resized` has a text about each change of its number of workers. `no_number` is the message
-    about a loss that is NaN or infinite. The other fields are as in `JobFacts`.
+    The fields that this list does not contain are as in `JobFacts`:
+
+    - `failures` begin with the culprit's failure.
+    - `others` are the replicas that did not fail.
+    - `restarts` are the last restarts.
+    - `restarts_in_all` is the number of all restarts.
+    - `stacks` has the file with the stacks of the threads, by replica.
+    - `waits` has the line of the user's code in the newest stack, by replica.
+    - `advice` are next steps.
     """
 
     namespace: str
@@ -148,9 +158,9 @@ def make_report(facts: JobFacts) -> Report:
 
 
 def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
-    """Return the number of the culprit's restarts, if all its known failures are equal, otherwise 0.
+    """Return the number of the culprit's restarts if earlier runs are unknown and all known failures are the same.
 
-    A cluster keeps only the last runs of a replica, so earlier failures may be unknown.
+    In all other cases return 0. A cluster keeps only the last runs of a replica.
     """
     replica = next(replica for replica in replicas if replica.name == culprit.replica)
     failures = sum(run.failed for run in replica.runs)

@@ -1,7 +1,9 @@
 """The Python client: a program can create, watch and control TFJobs with it.
 
->>> from tfoperator.sdk import TFJobClient >>> with TFJobClient() as client: # doctest: +SKIP ...
-client.create_job("job.yaml") ... client.wait_for_job_conditions("mnist")
+>>> from tfoperator.sdk import TFJobClient
+>>> with TFJobClient() as client:  # doctest: +SKIP
+...     client.create_job("job.yaml")
+...     client.wait_for_job_conditions("mnist")
 
 The package imports a name from its module only when a program first uses the name. So a program loads only the modules
 that it needs.
@@ -124,7 +126,7 @@ _PLACES = {
     ),
 }
 """The module of each name, for `__getattr__`. Type checkers read the imports under TYPE_CHECKING instead. A test checks
-that both contain the same names.
+that these imports and `_PLACES` contain the same names.
 """
 
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

@@ -170,7 +170,7 @@ class WaitTimeout(_AboutJob, TimeoutError):
 
 @contextmanager
 def job_errors(namespace: str, name: str = "") -> Iterator[None]:
-    """Convert 404, 409 and 422 responses about a TFJob, which the block raises, into the errors of this module."""
+    """Convert errors about a TFJob (404, 409, 422) from the `with` block into the errors of this module."""
     try:
         yield
     except NotFoundError as error:

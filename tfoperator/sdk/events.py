@@ -18,8 +18,8 @@ _MAX_NAME = 253  # of an object
 def job_named(event: JobEvent) -> str:
     """Return the name of the job to which an event refers; "" if the event is not about a job or a part of a job.
 
-    The parts of a job (pods, services, PodGroup) are recognized by their names, for example `mnist-worker-0`. Their
-    labels are in no event, and can't be read after the part is deleted.
+    The parts of a job (pods, services, PodGroup) are recognized by their names, for example `mnist-worker-0`. Events do
+    not contain the labels of a part, and its labels can't be read after the part is deleted.
     """
     about = event.involved_object
     if about.kind in ("TFJob", "PodGroup"):

@@ -1,8 +1,9 @@
 """Makes a TFJob from a Python function. The function's source becomes a script that every replica runs.
 
-Only source text is sent, and no objects. A pickle would need the same Python and the same libraries on both sides. So
-the function must be self-contained: it must not use names from outside of the function. This module checks this before
-the job is created, because otherwise the function would fail in the cluster.
+Only source text is sent, and no pickled objects: a pickle would need the same Python and the same libraries on this
+machine and in the image. So the function must be self-contained: it must not use names from outside of the function.
+This module checks this before the job is created, because a function that is not self-contained would fail in the
+cluster.
 """
 
 from __future__ import annotations

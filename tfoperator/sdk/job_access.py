@@ -190,11 +190,13 @@ class JobAccess:
         """Return the same logs as `get_job_logs`, with their pods and sources.
 
         There is a `ReplicaLog` for each replica, with its pod and the source of the log. `archive_dir` (or
-        `$TFOPERATOR_ARCHIVE_DIR`) is the operator's log archive. With it, the method also finds the logs of deleted
-        pods. If a replica has no pod, it returns the replica's last archived log. With `previous`, it can return the
-        log of the replica's earlier pod. For a deleted job, it returns the logs of the latest archived job with this
-        name. The archive has no times of lines. So with `since_seconds`, the method returns the whole log of a pod that
-        was archived since then. With `tail_bytes`, only this number of bytes at the end of each pod's log is kept.
+        `$TFOPERATOR_ARCHIVE_DIR`) is the operator's log archive. With an archive, the method also finds the logs of
+        deleted pods. If a replica has no pod, the result contains the replica's last archived log. With `previous`, it
+        can contain the log of the replica's earlier pod. For a deleted job, the result contains the logs of the latest
+        archived job with this name.
+
+        The archive has no times of lines. So with `since_seconds`, the result contains the whole log of each pod that
+        was archived in this time. With `tail_bytes`, only this number of bytes at the end of each pod's log is kept.
 
         Raises JobNotFound if the requested logs don't exist; the error names the available logs. Raises JobElsewhere if
         MultiKueue runs the job on another cluster, and OSError if the archive can't be read.

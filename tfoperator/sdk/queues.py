@@ -59,12 +59,16 @@ class QueueState(StrEnum):
 class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
     """The state of a job in its queue.
 
-    `name` is the name of the LocalQueue, or "" if the job names only MultiKueue. `message` is Kueue's reason for the
-    state. `workload` is the name of the Workload, or "" if there is no Workload. `cluster_queue` is the ClusterQueue
-    that has the quota. If `multikueue` is true, the job runs on another cluster, and the operator of this cluster
-    ignores the job. When Kueue has chosen the other cluster, `cluster` is its name. `problem` is the reason why Kueue
-    can't reach the other cluster. In this case, this cluster's data about the job may be old. If `by_operator` is true,
-    users can suspend and resume the job, because Kueue's built-in TFJob integration does not manage it.
+    - `name` is the name of the LocalQueue, or "" if the job names only MultiKueue.
+    - `message` is Kueue's reason for the state.
+    - `workload` is the name of the Workload, or "" if there is no Workload.
+    - `cluster_queue` is the ClusterQueue that has the quota.
+    - `multikueue` is true if the job runs on another cluster. Then the operator of this cluster ignores the job.
+    - `cluster` is the name of the other cluster, or "" if Kueue has not chosen it yet.
+    - `problem` is the reason why Kueue can't reach the other cluster, or "". While Kueue can't reach it, this cluster's
+      data about the job may be old.
+    - `by_operator`: if it is true, Kueue's built-in TFJob integration does not manage the job, so users can suspend and
+      resume the job.
     """
 
     name: str

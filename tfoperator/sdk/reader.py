@@ -43,10 +43,10 @@ class JobReader(JobAccess):
     def get_job_conditions(
         self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None
     ) -> list[JobCondition]:
-        """Return the conditions of a job that the Go operator also has.
+        """Return the job's conditions, without the condition types that only tfoperator has.
 
-        The latest condition is the last. If `job` is given, they come from this object without a request. Conditions
-        that only tfoperator has are in `job.status.operator_conditions`.
+        The latest condition is the last. If `job` is given, the conditions come from this object without a request. The
+        conditions that only tfoperator has are in `job.status.operator_conditions`.
         """
         return list((job or self.get_job(name, namespace)).status.conditions)
 

@@ -134,7 +134,8 @@ def was_stopped(pod: Pod) -> bool:
 def replica_state(pod: Pod) -> str:
     """Return a pod's state as a word, for example `Running`, `Stopping` or `ImagePullBackOff`.
 
-    The word is `Stopped` or `Stopping`, or the reason for which a container waits, or else the pod's phase.
+    If the job's end has stopped the pod, or the pod is being deleted, the word is `Stopped` or `Stopping`. If a
+    container waits, the word is the container's reason. In all other cases, the word is the pod's phase.
     """
     phase = replica_phase(pod) or "Pending"
     if was_stopped(pod) and phase != "Succeeded":
@@ -180,7 +181,7 @@ def waiting_reason(
 ) -> str:
     """Return why the pod is not running, with a next step, in the same words as the job's conditions.
 
-    Return "" if it is running. `job` has the pod template, which names the images and volumes. With `now`, a pod that
+    Return "" for a running pod. `job` has the pod template, which names the images and volumes. With `now`, a pod that
     has been starting for a long time also has a reason. Pass `events` to include the reason why a volume is not
     mounted.
     """

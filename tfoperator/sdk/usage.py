@@ -1,8 +1,8 @@
 """The present usage of CPUs, memory and GPUs by pods.
 
-The data come from the API `metrics.k8s.io`, which metrics-server serves in a cluster, and the local control plane on
-one machine. Many clusters have no such API, and many users have no right to read it. So values that are not available
-are left out without an error.
+The data come from the API `metrics.k8s.io`. In a cluster, metrics-server serves this API. On one machine, the local
+control plane serves it. Many clusters have no such API, and many users have no right to read it. So values that are not
+available are left out without an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GPU, _GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"
 class PodUsage(msgspec.Struct, frozen=True, rename="camel"):
     """The usage of a pod.
 
-    `cpu` is the average number of CPUs in the last measurement interval, `memory` and `gpu_memory` are in bytes. `gpu`
+    `cpu` is the average number of CPUs in the last measurement interval. `memory` and `gpu_memory` are in bytes. `gpu`
     is the average number of busy GPUs, for example 1.5 of 2. Only `tfoperator run` and `local up` report the use of
     GPUs.
     """

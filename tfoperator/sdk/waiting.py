@@ -1,6 +1,7 @@
 """Decides when a wait for a condition of a job ends.
 
-The condition is true, or it can't become true any more, or the time limit is over. The module does no I/O.
+A wait ends when the condition is true, when it can't become true any more, or when the time limit is over. The module
+does no I/O.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
 def is_reached(job: TFJob, expected: frozenset[ConditionType]) -> bool:
     """Return whether one of these conditions is true, or was true before.
 
-    Raises JobFailed, unless the caller waits for Failed. Raises JobEnded if the job has ended, so that none of the
-    conditions can become true any more.
+    Raises JobFailed if the job has failed, and the caller does not wait for Failed. Raises JobEnded if the job has
+    succeeded, so that none of the conditions can become true any more.
     """
     if any(has_condition(job, condition) for condition in expected):
         return True

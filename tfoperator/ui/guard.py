@@ -53,8 +53,8 @@ class BrowserSession(msgspec.Struct, frozen=True):
 class Sessions:
     """The sessions of a server, and the token of the current link. Thread-safe.
 
-    The token of a link can be exchanged for a session only once. So nobody can use a token again that is in a browser's
-    history or in the arguments of a process. After each exchange, the current link has a new token, for another
+    The token of a link can be exchanged for a session only once. So a token that is in a browser's history or in the
+    arguments of a process can't be used again. After each exchange, the current link has a new token, for another
     browser. The constructor and `exchange` call `on_link(token)` with the token of each new link.
     """
 

@@ -1,7 +1,7 @@
 """The server of the page, on loopback (127.0.0.1).
 
 The server sends the files of the page to all clients, and data only to browsers with a session (`guard`). For requests
-to the API server, the page's server uses the user's credentials. It only reads, and changes nothing.
+to the API server, the page's server uses the user's credentials. The page's server only reads, and changes nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ _JSON = "application/json"
 
 
 class About(msgspec.Struct, frozen=True, rename="camel"):
-    """The response to `/api/about`: the cluster whose data the page shows, and the parts that the page has."""
+    """The response to `/api/about`: the cluster whose data the page shows, and the parts that the page has.
+
+    `archive` and `jobs` are True if the page shows the log archive and jobs. `pipelines` is the directory or URL of the
+    shown pipeline runs, or "". `commands` and `comparison` are as in `PageContent`.
+    """
 
     source: str
     namespaces: tuple[str, ...] = ()
@@ -65,17 +69,19 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
 class PageContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the page. `UiServer` gets the client for the API server separately.
 
-    `namespaces` are the namespaces whose jobs the page shows; `("",)` means all namespaces. The page shows `source` as
-    the name of the cluster. `archive_dir` is the directory of the log archive. `pipelines` is the home of pipeline
-    runs, a directory or a URL. The page shows the runs as soon as the home contains a run. If the server has no client,
-    the page shows only pipeline runs.
-
-    With `local`, the client's API server is the control plane of this machine, and the page may show the TensorBoard of
-    a job in a frame. For other clusters, the page shows TensorBoard in no frame, because other users of the cluster can
-    change the address of a TensorBoard. `attempts` returns the log files of containers that run on this machine. If the
-    client reads a recorded run, `run` is this run. `commands` are the options with which a `tfoperator` command reaches
-    the same cluster, or None if there are no such options. If `comparison` is set, the page shows only this comparison
-    of two runs.
+    - `namespaces` are the namespaces whose jobs the page shows. `("",)` means all namespaces.
+    - `source` is the name of the cluster that the page shows.
+    - `archive_dir` is the directory of the log archive.
+    - `pipelines` is the directory or the URL of the database that contains the records of pipeline runs. The page shows
+      pipeline runs as soon as there is a record. If the server has no client, the page shows only pipeline runs.
+    - `local` means that the client's API server is the control plane of this machine. Then the page may show the
+      TensorBoard of a job in a frame. TensorBoards of other clusters are never in a frame, because other users can
+      change the address of a TensorBoard there.
+    - `attempts` returns the log files of containers that run on this machine.
+    - `run` is the recorded run that the client reads, if it reads a recorded run.
+    - `commands` are the options with which a `tfoperator` command reaches the same cluster, or None if there are no
+      such options.
+    - `comparison`: if it is set, the page shows only this comparison of two runs.
     """
 
     namespaces: Sequence[str] = ("",)
@@ -132,8 +138,8 @@ class UiServer(HttpServer):
     def start(self) -> None:
         """Start to respond to requests, in another thread.
 
-        With `local`, also start to fill the caches now, and not only when a browser opens the page. So the curves of
-        metrics begin at the start of a job.
+        If `content.local` is True, also start to fill the caches now, and not only when a browser opens the page. So
+        the curves of metrics begin at the start of a job.
         """
         super().start()
         if self._cluster is not None and self._local:

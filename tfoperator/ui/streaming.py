@@ -30,7 +30,7 @@ _GATHER_SECONDS = 0.2
 async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
     """Run several producers, and yield the lines that they send.
 
-    When the first producer ends, cancel the other producers, and end the stream. If the first producer has ended with
+    As soon as any of the producers ends, cancel the other producers, and end the stream. If the producer has ended with
     an error, raise this error.
     """
     loop = asyncio.get_running_loop()

@@ -12,8 +12,9 @@ from prometheus_client import CollectorRegistry
 from tfoperator.base.metrics import Makers
 
 DURATION_BUCKETS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-6, 4))
-"""The upper bounds of the buckets, in seconds, for both histograms of durations. There are ten buckets. The first bound
-is 1 microsecond, and each bound is ten times the bound before.
+"""The upper bounds, in seconds, of the buckets of `workqueue_queue_duration_seconds` and
+`workqueue_work_duration_seconds`. There are ten buckets. The first bound is 1 microsecond, and each bound is ten times
+the bound before.
 
 The bounds of client-go's component-base begin at 10 ns, which is too short for any step in Python, and end at 10 s.
 With client-go's bounds, the alert about keys that wait for more than 10 s could never fire.

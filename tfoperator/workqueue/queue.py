@@ -181,7 +181,7 @@ class Workers(Generic[T]):
     def stop(self, timeout: float | None = None) -> bool:
         """Take no more items, and wait up to `timeout` seconds of real time for the items in processing.
 
-        Return False if some remain. The call shuts the queue down.
+        Return False if some of these items are not done. The call shuts the queue down.
         """
         self._stopping.set()
         finished = self._queue.shut_down(timeout)

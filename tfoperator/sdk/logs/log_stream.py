@@ -127,7 +127,10 @@ class JobLogStream:
             self._begin(pod)
 
     def _ended(self, run: ContainerRun | None, error: KubeError | None) -> None:
-        """Record that the thread of a reader has ended. `error` is set if the server refused the request."""
+        """Record that a thread has ended. `run` is None for a thread that watches the job or its pods.
+
+        `error` is set if the server refused the thread's request.
+        """
         if run is not None:
             self._active.pop(run, None)
         if error is not None:
@@ -223,7 +226,7 @@ class JobLogStream:
         return pod.metadata.is_controlled_by(self._job.metadata.uid) and self._which.matches(pod)
 
     def _put(self, item: _Item) -> None:
-        """Pass a change to the iterating thread. Block while the queue of this thread is full."""
+        """Pass a change, or log lines, to the iterating thread. Block while the queue of this thread is full."""
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=0.2)

@@ -40,7 +40,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[str, str]:
-    """Return the logs of pods that the API server has, by the pod's name. Pods without a log are left out."""
+    """Return the log of each pod from the API server, by the pod's name. Pods without a log are left out."""
 
     def read(pod: Pod) -> str | None:
         status = container_status(pod, wanted.container)

@@ -50,7 +50,7 @@ class _State(Enum):
     RUNNING = "running"
     ENDED = "ended"
     STARTED_AGAIN = "started again"
-    """The container runs again. So the log of this run must now be read with `previous`."""
+    """The container has begun a later run. So the log of this run must now be read with `previous`."""
     GONE = "gone"
 
 
@@ -72,8 +72,8 @@ def is_running(pod: Pod, run: ContainerRun) -> bool:
 class RunLogReader:
     """Reads the log of one run of a container.
 
-    Call `read()` in a thread. Any thread can end it by calling `close()`. The reader calls `sink` with each line once,
-    even if connections break. There is an exception: if the server sends no time stamps and the caller has set
+    Call `read()` in a thread. Any other thread can end the call by `close()`. The reader calls `sink` with each line
+    once, even if connections break. There is an exception: if the server sends no time stamps and the caller has set
     `tail_lines`, lines are repeated after a broken connection.
     """
 
@@ -145,7 +145,7 @@ class RunLogReader:
         return log
 
     def _read(self) -> bool:
-        """Read one response. Return False if it broke off or the server refused it, and a retry may succeed."""
+        """Read one response. Return False if it broke off, or the request was refused, and a retry may succeed."""
         name = self._pod.metadata.name
         try:
             self._log.read()

@@ -124,7 +124,10 @@ def job_facts(
 
 
 def _without_pods(job: TFJob, present_names: Set[str]) -> Iterator[ReplicaFacts]:
-    """Yield the facts about replicas that have no pod and wait for a pod, if the job should have pods now."""
+    """Yield the facts about replicas that have no pod and wait for a pod, if the job should have pods now.
+
+    `present_names` are the names of replicas that have a pod, or runs in the archive.
+    """
     if is_multikueue(job) or final_condition(job) is not None or is_held(job):
         return
     reasons = reasons_without_pods(job)
@@ -293,8 +296,9 @@ def _archived_tail(record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ..
 def _ended_by_deletion(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:
     """Return whether a run ended because its pod was being deleted.
 
-    A run that ended before the deletion was requested does not count. Times have whole seconds. If both times are in
-    the same second, the exit code decides: an exit code that a signal causes means that the deletion ended the run.
+    A run that ended before the deletion was requested does not count. Times have whole seconds. If `requested` and
+    `ended` are in the same second, the exit code decides: an exit code that a signal causes means that the deletion
+    ended the run.
     """
     if requested is None or ended is None:
         return requested is not None
@@ -306,7 +310,7 @@ def _archived_runs(
 ) -> Iterator[RunFacts]:
     """Yield the runs of pods in the archive, the oldest first.
 
-    Of each pod, yield only the runs with a number `below`.
+    Yield only runs before which the container had restarted less than `below` times, and only the newest of these runs.
     """
     containers = [(record, _archived_container(record)) for record in records]
     runs = [

@@ -4,7 +4,7 @@ The folder is in a ConfigMap. A larger folder is in an object store, and a Secre
 first. Its pods wait for the ConfigMap or the Secret, which this module then creates. The job is an owner of this
 object. So if the client dies at any moment, Kubernetes later deletes the ConfigMap or Secret together with the last job
 that owns it. `sweep` removes a folder from the object store when no job with its hash exists any more. Jobs with the
-same folder (the same hash) share these objects.
+same folder (the same hash) share the ConfigMap or Secret, and the folder in the object store.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _IN_CONFIG_MAP = (1 << 20) - 1024  # bytes; API servers take 1 MiB
 _LINK_DAYS = 7  # the longest lifetime of a link that object stores allow
 _ATTEMPTS = 30  # an attempt fails if another job with the same folder changes the object at the same time
 _KEY = LABEL_WORKDIR + "-key"
-"""An annotation of a Secret with a link. Its value is the key of the object below the namespace's URL."""
+"""An annotation of a Secret with a link. Its value is the key of the packed folder in the object store."""
 
 
 class Folder:
@@ -53,7 +53,7 @@ class Folder:
     ) -> None:
         """`requirements` and `program` are files in the folder.
 
-        Raises WorkdirError. Raises OSError with the name of the file.
+        Raises WorkdirError. Raises OSError with the name of a file that can't be read.
         """
         self.package = pack(Path(path), max_bytes)
         self.name = f"workdir-{self.package.digest[:20]}"

@@ -1,10 +1,10 @@
 """Packs a folder: chooses the files, and makes an archive of them.
 
-The bytes of the archive depend only on the files' names and contents. With git, the archive contains the files that git
-tracks, and the files that git neither tracks nor ignores. Without git, it contains all files. In both cases, it leaves
-out the files that `.tfoperatorignore` names by the rules of a .gitignore. The archive never contains git's own folder
-and tfoperator's runs. It contains `tfoperator.progress`, for programs that report their progress in images that lack
-this package.
+The bytes of the archive depend only on the files' names, contents and execute permissions. With git, the archive
+contains the files that git tracks, and the files that git neither tracks nor ignores. Without git, it contains all
+files. In both cases, it leaves out the files that `.tfoperatorignore` names by the rules of a .gitignore. The archive
+never contains git's own folder and tfoperator's runs. It contains `tfoperator.progress`, for programs that report their
+progress in images that lack this package.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class _Entry(NamedTuple):
 def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
     """Pack a folder. The archive contains all files as they were at one moment.
 
-    Raises WorkdirError. Raises OSError with the name of the file. A file is read only if its parent folders are real
-    folders below `folder`, and not symbolic links.
+    Raises WorkdirError. Raises OSError with the name of a file that can't be read. A file is read only if its parent
+    folders are real folders below `folder`, and not symbolic links.
 
     If the folder changes meanwhile, it is packed a second time. If the folder changes again, the function raises
     WorkdirError.
@@ -148,8 +148,8 @@ that fetches.
 """
 
 _GIT_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
-"""These options keep git from running programs that the settings of a foreign repository name. The last option is for a
-bare repository that consists of files which another repository tracks.
+"""These options keep git from running programs that the settings of a foreign repository name. Because of the last
+option, git refuses a bare repository inside another repository, whose files may contain such settings.
 """
 
 
@@ -272,5 +272,5 @@ def _archive(folder: Path, files: Mapping[str, _Entry]) -> bytes:
 
 
 def mebibytes(size: int) -> str:
-    """Return a number of bytes in MiB."""
+    """Return a number of bytes as a text in MiB, for example `1.5 MiB`."""
     return f"{size / (1 << 20):.1f} MiB"

@@ -3,7 +3,8 @@
 The operator sends the token of a scraper to the API server in a TokenReview, and then asks in a SubjectAccessReview
 whether the token's user may `get` the nonResourceURL `/metrics`. controller-runtime's filter
 `WithAuthenticationAndAuthorization` does the same. The results are cached for a short time. Clients with unknown tokens
-can cause only a few reviews a second, because the API server counts reviews as requests of the operator.
+can cause only a few reviews a second: the API server counts reviews as requests of the operator, so many reviews could
+delay the operator's other requests.
 
 If the API server does not respond in time, the client gets 503.
 """

@@ -20,7 +20,7 @@ makes one request.
 class _Page:
     """Makes the content of a path, such as `/metrics`, in a separate thread, so that other paths do not wait for it.
 
-    The thread makes the content only once at a time. All requests that arrive meanwhile get the next content. So many
+    While the thread makes the content, further requests wait, and then all of them get the next content. So many
     clients cause no more work than a single client that repeats its request.
     """
 

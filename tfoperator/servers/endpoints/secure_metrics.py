@@ -34,9 +34,9 @@ _REFUSED = {
 class SecureEndpoint(TlsServer, Endpoint):
     """An endpoint over TLS, whose clients need a bearer token and the right to `get` the path in Kubernetes.
 
-    Call `start()` once, then `stop()`. With `cert_dir`, it uses `tls.crt` and `tls.key` in this directory, and reads
-    them again when they change. Until these files exist, it closes each connection. Without `cert_dir`, it generates a
-    certificate. `stop()` closes `client`.
+    Call `start()` once, then `stop()`. With `cert_dir`, the endpoint uses `tls.crt` and `tls.key` in this directory,
+    and reads them again when they change. Until these files exist, the endpoint closes each connection. Without
+    `cert_dir`, the endpoint generates a certificate. `stop()` closes `client`.
     """
 
     def __init__(

@@ -23,15 +23,15 @@ _PAUSE_SECONDS = 0.005
 """The acceptor passes at most `_LET_IN_PER_TURN` connections to the server each `_PAUSE_SECONDS`: 1,600 a second. All
 other connections wait in the acceptor.
 
-The reason: in a full server, a new connection ends the oldest connection. With this rate, 128 connections are replaced
-in 80 ms at the earliest, which are 16 turns of the event loop. So if a client sends its request at once, the server
-reads the request before the connection is the oldest. A quarter of the 1,600 connections may come from unknown sources,
-which have had no successful response yet, even if no other connection waits. Each of them may cost the server a
-millisecond for the TLS handshake.
+The reason: in a full server, a new connection ends the oldest connection. A server with 128 connections (the default of
+`Limits.connections`) then replaces all of them in 80 ms at the earliest, which are 16 turns of the event loop. So if a
+client sends its request at once, the server reads the request before the connection is the oldest. At most a quarter of
+the 1,600 connections come from unknown sources (sources that have had no successful response yet), even if no other
+connection waits. The TLS handshake of each of these connections may cost the server a millisecond.
 """
 _MOST_WAITING = 1024
-"""The maximum number of connections that wait in the acceptor. The others stay in the kernel's queue, which has no
-priorities: there, a kubelet's probe can wait for seconds behind 1,000 connections of unknown sources.
+"""The maximum number of connections that wait in the acceptor. Further connections wait in the kernel's queue, which
+has no priorities: there, a kubelet's probe can wait for seconds behind 1,000 connections of unknown sources.
 """
 
 

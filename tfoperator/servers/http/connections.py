@@ -1,4 +1,4 @@
-"""The open connections of a server, and the choice of the connection that ends when a new connection needs its place.
+"""The open connections of a server, and the choice of the connection that ends to make room for a new connection.
 
 Use all classes only in the thread of the event loop.
 """
@@ -22,12 +22,14 @@ _MAX_KNOWN = 1024
 class Connection:
     """A connection of a client.
 
-    `busy` is True while the response is computed, after the request was received. `streaming` is True while it sends a
-    StreamedAnswer or has a WebSocket: `HttpServer.stop` does not wait for it. `idle_since` is the time since when the
-    server waits for the client. `received` is the number of bytes of the request's body, until the response is
-    computed. `unsent` is the number of bytes of the response, until its last byte is sent. `handed_over` is True if
-    asyncio has made a transport of the socket; then asyncio closes the socket. `left` is True if the client has closed
-    the connection, or its own half of the connection.
+    - `busy` is True while the response is computed, after the request was received.
+    - `streaming` is True while the connection sends a StreamedAnswer or has a WebSocket. `HttpServer.stop` ends such a
+      connection after `end_streams`.
+    - `idle_since` is the time since when the server waits for the client.
+    - `received` is the number of bytes of the request's body, until the response is computed.
+    - `unsent` is the number of bytes of the response, until its last byte is sent.
+    - `handed_over` is True if asyncio has made a transport of the socket. Then asyncio closes the socket.
+    - `left` is True if the client has closed the connection, or its own half of the connection.
     """
 
     def __init__(self, plain: socket.socket, source: str, now: float) -> None:
@@ -68,8 +70,8 @@ class Connection:
 class Places:
     """The open connections of a server, the oldest first.
 
-    In this class, all connections may stay. A subclass can limit them, and ends a connection when another connection
-    needs its place.
+    In this class, all connections may stay. A subclass can limit the number of connections: then it ends a connection
+    to make room for a new connection.
     """
 
     def __init__(self) -> None:
@@ -137,10 +139,11 @@ class PlacesBySource(Places):
     def make_room(self, source: str, now: float) -> bool:
         """Return whether this source may have another connection.
 
-        If the server is full, end the connection that has waited longest for its client: it is idle, still sends a
-        request, or its client does not read the response. A connection whose response is being computed or streamed is
-        never ended. A client that sends its request at once is served before its connection is the oldest
-        (see accepting.py).
+        If the source has `Limits.per_source` connections, end the connection of this source that has waited longest for
+        its client, if it has waited for a second. In a full server, end the connection of any source that has waited
+        longest for its client: it is idle, its client still sends a request, or its client does not read the response.
+        A connection whose response is being computed or streamed is never ended. A client that sends its request at
+        once is served before its connection is the oldest (see accepting.py).
 
         Known sources have had a successful response. While they have at most half of the places, only connections of
         unknown sources are ended. For example, an API server keeps an idle connection to the webhook. If this

@@ -31,12 +31,17 @@ class ListenError(OSError):
 class Limits(msgspec.Struct, frozen=True):
     """The limits for clients. Sizes are in bytes, and times are in seconds.
 
-    `per_source` limits the connections from a single IPv4 address, or from an IPv6 network of 64 bits. `head` limits a
-    request's first line and headers, and `body` limits its body. `received` limits the bodies of all requests that are
-    not answered yet, together. `unsent` limits all bytes of responses that clients have not read yet, together.
-    `request_seconds` is the time for sending a request, and for reading a response. `idle_seconds` is the time for
-    which a connection may be idle after a request; 0 means that each connection has only one request. With
-    `waits_for_readers`, a client has unlimited time to read a response, because a user may read a log slowly.
+    - `connections` limits the connections of all clients together.
+    - `per_source` limits the connections from a single IPv4 address, or from an IPv6 network of 64 bits.
+    - `head` limits a request's first line and headers.
+    - `body` limits a request's body.
+    - `received` limits the bodies of all requests that are not answered yet, together.
+    - `unsent` limits all bytes of responses that clients have not read yet, together.
+    - `handshake_seconds` is the time for the TLS handshake.
+    - `request_seconds` is the time for sending a request, and for reading a response.
+    - `idle_seconds` is the time for which a connection may be idle after a request. With 0, each connection has only
+      one request.
+    - `waits_for_readers` means that a client has unlimited time to read a response: a user may read a log slowly.
     """
 
     connections: int = 128

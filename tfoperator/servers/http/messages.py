@@ -13,12 +13,16 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A complete request. `path` does not contain the query. `query` is not decoded. `source` identifies the sender.
+    """A complete request.
 
-    The names of `headers` are in lower case. If a name occurs several times, its values are joined by commas. `last` is
-    True if the client sends no more requests on this connection. `takes_chunks` is True for HTTP/1.1, which has chunked
-    bodies, and False for HTTP/1.0. `trusted` is the value that `HttpServer.trusts` returned. If it is False, the server
-    has not read the request's body, and `body` is empty.
+    - `path` does not contain the query.
+    - `headers` have names in lower case. If a name occurs several times, its values are joined by commas.
+    - `query` is not decoded.
+    - `source` identifies the sender (`limits.source_of`).
+    - `last` is True if the client sends no more requests on this connection.
+    - `takes_chunks` is True for HTTP/1.1, which has chunked bodies, and False for HTTP/1.0.
+    - `trusted` is the value that `HttpServer.trusts` returned. If `trusted` is False, the server has not read the
+      request's body, and `body` is empty.
     """
 
     method: str
@@ -40,7 +44,8 @@ class Request(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """A response. `headers` are sent in addition to Server, Content-Type and Content-Length.
 
-    The caller makes sure that they contain no control characters. With `last`, the connection ends after this response.
+    The caller makes sure that `headers` contain no control characters. With `last`, the connection ends after this
+    response.
     """
 
     body: bytes

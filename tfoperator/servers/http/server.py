@@ -40,8 +40,8 @@ _DRAIN_SECONDS = 5.0
 _GOODBYE_SECONDS = 1.0
 """The seconds that the server waits for a client's confirmation (`close_notify`) that its TLS connection ends."""
 _HASTY_GOODBYE_SECONDS = 0.1
-"""The maximum of this wait while the server stops. A client does not read from an idle connection in its pool, so it
-would never send the confirmation.
+"""The seconds that the server waits for the `close_notify` of a client while the server stops. A client does not read
+from an idle connection in its pool, so it would never send the `close_notify`.
 """
 
 AnyAnswer = Answer | StreamedAnswer | WebSocketAnswer
@@ -238,7 +238,7 @@ class HttpServer(ABC):
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
 
     async def streams_ended(self, seconds: float) -> None:
-        """Wait until all streamed responses have ended, for at most this many seconds. Call it in the loop."""
+        """Wait until all streamed responses and WebSockets have ended, for at most `seconds`. Call it in the loop."""
         streaming = [
             connection.task for connection in self._connections if connection.streaming and connection.task is not None
         ]
@@ -258,7 +258,7 @@ class HttpServer(ABC):
             acceptor.stop()
 
     def _let_in(self, plain: socket.socket, source: str) -> None:
-        """Serve a connection, or close it."""
+        """Serve a connection. Close it if the server is not ready, or can't make room for it."""
         if not (self.is_ready() and self._connections.make_room(source, self._loop.time())):
             self.refused("turned_away")
             plain.close()
@@ -379,7 +379,10 @@ class HttpServer(ABC):
     async def _admit(
         self, connection: Connection, head: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, bytes]:
-        """Return the request with its `source`, and whether it is `trusted`. If it is trusted, also return its body."""
+        """Return the request with the fields `source` and `trusted` set, and its body.
+
+        If the request is not trusted, do not read the body, and return b"" in its place.
+        """
         trusted = self.trusts(head)
         head = msgspec.structs.replace(head, source=connection.source, trusted=trusted)
         if not trusted:
@@ -444,7 +447,7 @@ class HttpServer(ABC):
     ) -> None:
         """Begin to send a response.
 
-        Until the client has read the response, the connection is not `busy`: a new connection may get its place.
+        While the client reads the response, the connection is not `busy`, so a new connection may get its place.
         """
         data = encode_head(answer, last=last) + (b"" if is_head else answer.body)
         connection.busy, connection.unsent, connection.idle_since = False, len(data), self._loop.time()

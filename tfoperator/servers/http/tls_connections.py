@@ -1,9 +1,9 @@
 """TLS for accepted connections, with small buffers.
 
-asyncio gives each TLS connection a buffer of 256 KiB. If both TLS servers of the operator were full of clients that
-send nothing, these buffers would need 160 MiB. A TLS record has at most 16 KiB, so 32 KiB are enough. asyncio has no
-option for the size of the buffer. So the servers use a subclass of asyncio's protocol class, and other connections of
-this process are not changed.
+asyncio gives each TLS connection a buffer of 256 KiB. If the webhook (128 connections) and the progress server (512)
+were full of clients that send nothing, these buffers would need 160 MiB. A TLS record has at most 16 KiB, so 32 KiB are
+enough. asyncio has no option for the size of the buffer. So the servers use a subclass of asyncio's protocol class, and
+other connections of this process are not changed.
 """
 
 from __future__ import annotations

@@ -25,17 +25,17 @@ before it has read it. Go's net/http does the same.
 
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t -~\x80-\xff]*)?\r\n")
 """A pattern for the line before a chunk: the chunk's size in hexadecimal digits, and extensions, which are ignored. The
-only control character that RFC 9112 allows in extensions is the tab. If the server accepted others, it and a proxy in
-front of it could disagree where a request ends (request smuggling).
+only control character that RFC 9112 allows in extensions is the tab. If the server accepted other control
+characters, the server and a proxy in front of it could disagree where a request ends (request smuggling).
 """
 _MOST_CHUNK_LINE = 256
 _MOST_TRAILER = 4096
 
 
 async def read_head(first: bytes, reader: asyncio.StreamReader) -> Request:
-    """Read the first line and the headers of the request that begins with the byte `first`. Return it without its body.
+    """Read the first line and the headers of the request that begins with the byte `first`. Return the request.
 
-    Raises Refusal, and the errors in ENDED.
+    The returned request has no body. Raises Refusal, and the errors in ENDED.
     """
     try:
         head = first + await reader.readuntil(b"\r\n\r\n")
@@ -176,9 +176,9 @@ async def send_stream(
 async def drained(writer: asyncio.StreamWriter, seconds: float | None) -> None:
     """Wait until all written bytes were sent to the client. Raises TimeoutError after `seconds`.
 
-    The call always gives the event loop a turn (`sleep(0)`). Otherwise a task whose chunks are always available would
-    block the loop. The loop could not notice that the connection is lost, and asyncio would log a line for each later
-    write.
+    The call always gives the event loop a turn (`sleep(0)`). Without this turn, a task whose chunks are always
+    available would block the loop. Then the loop would not notice that the connection is lost, and asyncio would log a
+    line for each later write.
     """
     await asyncio.sleep(0)
     if writer.transport.get_write_buffer_size() or writer.transport.is_closing():

@@ -2,8 +2,8 @@
 
 A Secret contains the keyring (certificate, key and authorities) of all replicas. Each replica has a keeper. A keeper
 makes the Secret if it is missing, and renews the certificate in time. The replicas need no leader for this, because the
-API server accepts only the first of two simultaneous writes (`secret`). The authority of the next certificate is
-published a whole period before it signs that certificate (`keyring`).
+API server accepts only the first of two simultaneous writes (`secret`). Each renewal publishes the authority that signs
+the certificate of the next renewal (`keyring`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 def server_names(url: str, service: str, namespace: str, domain: str) -> Collection[str]:
     """Return the host names that the certificate must contain: the host of the URL.
 
-    Without a URL, return the DNS names of the Service: `SERVICE.NAMESPACE.svc`, and the same with the cluster's domain.
+    Without a URL, return the DNS names of the Service: `SERVICE.NAMESPACE.svc` and `SERVICE.NAMESPACE.svc.DOMAIN`.
     """
     if url:
         return [urlsplit(url).hostname or ""]
@@ -76,7 +76,7 @@ class KeyringKeeper(Repetition):
     def publish(self, keyring: Keyring) -> float:  # noqa: ARG002 - for subclasses
         """Publish the authorities of a keyring to clients; return the seconds until the next call.
 
-        This class does nothing. A subclass writes, for example, the `caBundle` of a CRD.
+        In this class, the method does nothing. A subclass writes, for example, the `caBundle` of a CRD.
         """
         return LOOK_SECONDS
 

@@ -27,7 +27,7 @@ _ATTEMPTS = 5
 
 
 class ForeignSecret(Exception):
-    """The operator did not create the Secret with this name. The message contains what the user can do."""
+    """The Secret that should contain the keyring was not created by the operator. The message proposes a next step."""
 
 
 class _Secret(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ _decode = decoder(_Secret)
 
 
 class KeyringSecret:
-    """Reads and writes the Secret. Thread-safe. Raises ForeignSecret, and the client's KubeError."""
+    """Reads and writes the Secret with the keyring. Thread-safe. Raises ForeignSecret, and the client's KubeError."""
 
     def __init__(self, client: ApiClient, namespace: str, name: str, *, option: str = "--webhook-secret") -> None:
         """`option` is the name of the option that sets the Secret's name. Messages contain it."""

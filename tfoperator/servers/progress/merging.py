@@ -107,7 +107,7 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
 def _with_status(written: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
     """Return the reports, and the report in the status `written`, which another operator replica may have received.
 
-    If both have a report of the same training replica, use the newer report.
+    If `reports` and the status have a report of the same training replica, use the newer report.
     """
     by_replica = dict(reports)
     if written is None or not written.replica or written.report_time is None:
@@ -155,8 +155,8 @@ def _behind(
 def _slow(written: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
     """Return the slow replicas, the highest rank first.
 
-    Another operator replica may have received a newer report of a replica. Then use the status's result for this
-    replica.
+    If another operator replica has received a newer report of a training replica, use the result in the status for this
+    training replica.
     """
     slow = {} if written is None else {replica.name: replica for replica in written.slow}
     for name, factor in slow_replicas(reports, tuple(slow)).items():
@@ -201,7 +201,7 @@ def rank_of(name: str) -> tuple[int, int, str]:
     """Return the rank of a replica (`worker-3`); a smaller value is a higher rank.
 
     The chief has the highest rank, then come the workers by index, evaluators and parameter servers.
-    `status.progress` shows the progress of the replica with the highest rank.
+    `status.progress` shows the progress of the replica with the highest rank that is not silent (`_MAX_SILENCE`).
     """
     kind, index = parse_replica_name(name)
     if kind is None or index is None:

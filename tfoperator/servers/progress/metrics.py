@@ -28,7 +28,7 @@ class ProgressMetrics(Collector):
     the label `reason` of a failed write is the name of the error's class.
 
     Only the leader of the operator's replicas exposes the progress of jobs. All replicas have the same data, so the
-    others would only duplicate the time series.
+    other replicas would only duplicate the time series.
     """
 
     def __init__(

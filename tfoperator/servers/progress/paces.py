@@ -20,7 +20,7 @@ for all of them, and does not show which replica is slow.
 """
 
 _WINDOW, _MIN_SPAN, _MIN_GAP = 40.0, 30.0, 4.0
-"""Three times in seconds. Only intervals of the last `_WINDOW` seconds count. A pace is known only if its intervals
+"""Three durations in seconds. Only intervals of the last `_WINDOW` seconds count. A pace is known only if its intervals
 cover `_MIN_SPAN`. A report within `_MIN_GAP` after the last report is skipped: some programs report every step.
 """
 
@@ -43,8 +43,9 @@ replica is no longer slow if its pace is below `_SLOW_NO_MORE` times the median.
 def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | None:
     """Return the pace of a replica after a report, which was received at the time `at` (monotonic seconds).
 
-    `before` is the pace before the report. If the replica has reported no step yet, return None. If the report comes
-    from another pod than the last report, or its step is lower than the last step, a new pace begins.
+    `before` is the pace before the report. If the replica has reported no step yet, return None. A new pace begins if
+    the report comes from another pod than the last report, if its step is lower than the last step, or after a pause
+    (`_PAUSE`).
     """
     step = report.step
     if step is None:

@@ -20,8 +20,8 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 MAX_BODY = 64 << 10
 MAX_METRICS = 256
 MAX_TEXT = 64
-"""Trainer's own limits: the bytes of a body, the number of metrics in it, and the characters of a metric's name and of
-its value.
+"""The limits of Kubeflow Trainer: `MAX_BODY` bytes of a body, `MAX_METRICS` metrics in a body, and `MAX_TEXT`
+characters of a metric's name and of a metric's value.
 """
 
 _STEP, _TOTAL_STEPS = "current_step", "total_steps"
@@ -72,7 +72,7 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
 
 
 def reports_without_a_number(before: ProgressReport | None, report: ProgressReport) -> int:
-    """Return how many reports of a replica in a row, up to this report, had a loss that is not a number (NaN).
+    """Return how many reports of a replica in a row, up to this report, had a loss that is NaN or infinite.
 
     A report without a loss does not change the count. `before` is the replica's last report.
     """
@@ -111,7 +111,10 @@ def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> Pro
 
 
 def encode_report(report: ProgressReport) -> bytes:
-    """Return the report as JSON in the form of the protocol: `{"trainerStatus": {...}}`, without ignored members."""
+    """Return the report as JSON in the form of the protocol: `{"trainerStatus": {...}}`.
+
+    The result does not contain members of the request that `parse_report` has ignored.
+    """
     status: dict[str, Any] = {"lastUpdatedTime": report.time}
     if report.percentage is not None:
         status["progressPercentage"] = report.percentage
@@ -135,7 +138,7 @@ def _whole_number(field: str, value: Any, maximum: int) -> int | None:
 
 
 def _metrics(value: Any) -> dict[str, str]:
-    """Return the values of `trainerStatus.metrics` by name. If two metrics have the same name, the last one wins.
+    """Return the values of `trainerStatus.metrics` by name. If two metrics have the same name, the last of them counts.
 
     Raises InvalidReport.
     """

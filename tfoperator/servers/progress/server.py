@@ -64,7 +64,7 @@ TakeReport = Callable[[TFJob, ProgressReport], None]
 class ProgressEndpoint(TlsServer):
     """Receives reports over HTTPS, as soon as it has a certificate. Call `start()` once, then `stop()`. Thread-safe.
 
-    It passes each valid report to `take`.
+    The endpoint passes each valid report to `take`.
     """
 
     def __init__(

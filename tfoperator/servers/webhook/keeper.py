@@ -38,11 +38,11 @@ from tfoperator.servers.webhook.registration import (
 logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 5.0
-"""The seconds after a change of the CRD after which all API servers use it. API servers watch CRDs."""
+"""This many seconds after a change of the CRD, all API servers use the changed CRD: they watch CRDs."""
 
 _FIRST_PACE, _LONGEST_PACE = 1.0, 60.0
-"""The minimum seconds between two writes to the CRD, and the maximum to which this pause grows. It doubles with each
-write. If two operators overwrite each other's entry in the CRD, both become slower.
+"""The minimum pause between two writes to the CRD, and the maximum to which this pause grows, in seconds. The pause
+doubles with each write. So if two operators overwrite each other's entry in the CRD, they become slower.
 """
 
 _QUIET_SECONDS = 600.0
@@ -92,7 +92,10 @@ class CertificateKeeper(KeyringKeeper):
         super().start()
 
     def stop(self, timeout: float | None = None) -> None:
-        """End both threads. Idempotent. A pending request ends only when the caller closes the client."""
+        """End the keeper's thread and the thread that watches the CRD. Idempotent.
+
+        A pending request ends only when the caller closes the client.
+        """
         self._reflector.stop()
         super().stop(timeout)
         if self._reflecting.ident is not None:
@@ -107,9 +110,9 @@ class CertificateKeeper(KeyringKeeper):
     # The keeper's thread calls the following methods.
 
     def publish(self, keyring: Keyring) -> float:
-        """Write the webhook's address and the keyring's authorities to the CRD, if they differ and the pause is over.
+        """Write the webhook's address and the keyring's authorities to the CRD, if the CRD contains other values.
 
-        Return the seconds until the next call.
+        If the pause since the last write is not over yet, write nothing. Return the seconds until the next call.
         """
         crd = self._crd
         if crd is None or self._is_read_only:

@@ -43,7 +43,7 @@ _LEVELS_ABOVE = 3
 
 _MAX_EXPLAINED = 2 << 20
 """The maximum size in bytes of a review in which the module looks for the name of an object that is nested too deeply.
-This takes up to half a second. A review with an object that an API server has stored is never larger.
+This search takes up to half a second. A review with an object that an API server has stored is never larger.
 """
 
 _MAX_SHOWN_PROBLEM = 300

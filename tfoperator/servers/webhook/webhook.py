@@ -99,7 +99,7 @@ class ConversionWebhook:
         self._stops_at = time.monotonic() + self._delay
 
     def stop(self) -> None:
-        """Wait until `shutdown_delay` after `drain` is over, respond to the current requests, and end all threads.
+        """Wait until `shutdown_delay` seconds have passed since `drain`, answer current requests, and end all threads.
 
         Idempotent.
         """

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Attempts = Callable[[str, str, str], "Sequence[LogFile]"]
-"""A function `(namespace, pod, container)` that returns the log files of a container on this machine. Each run of the
-container has a log, in all pods that have had this name. The oldest log comes first.
+"""A function `(namespace, pod, container)` that returns the log files of a container on this machine: a file for each
+run of the container, in all pods that have had this name. The oldest file comes first.
 """
 
 _MAX_RUNS = 20
@@ -34,8 +34,8 @@ _MAX_RUNS = 20
 fails at its start may have had hundreds of runs.
 """
 _LINES = 2000
-"""A batch of lines from the API server has at most this many lines. A batch of lines from a file ends with the line
-after which the batch has 100 times this many bytes.
+"""A batch of lines from the API server has at most this many lines. A batch of lines from a file ends as soon as it has
+at least 100 times this many bytes.
 """
 _GONE = "gone"
 """If the UID of a deleted pod is unknown, this text replaces the UID."""

@@ -91,8 +91,8 @@ class LogFeed:
     ) -> None:
         """Store the settings. A feed begins with the last `tail_lines` lines of each log.
 
-        `attempts` returns the log files of containers that run on this machine. It is None if the containers run in
-        another cluster.
+        `attempts` returns the log files of containers that run on this machine. It is None if the containers do not run
+        on this machine.
         """
         self._client = client
         self._attempts = attempts

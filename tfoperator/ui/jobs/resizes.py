@@ -11,8 +11,9 @@ from tfoperator.ui.streaming import seconds, short
 class ResizeMark(msgspec.Struct, frozen=True, omit_defaults=True):
     """A change of the number of workers from `before` to `workers`. Times are in seconds since 1970.
 
-    `cost` and `why` are texts for people. `end` is the time at which the job trained again, was suspended or ended;
-    None if the job does not train yet. `time` is None only if the status has no time of the change.
+    `cost` is a text about the time without training, and `why` is a text with the reason. `end` is the time at which
+    the job trained again, was suspended or ended; None if the job does not train yet. `time` is None only if the status
+    has no time of the change.
     """
 
     time: float | None

@@ -28,8 +28,8 @@ from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 MAX_RUNS = 1000
 """The page lists at most this many runs: the newest runs."""
 _READ_SECONDS = 10.0
-"""If a run is in progress, the server reads the store again after this many seconds, even if the store was not written.
-The reason: when the lease of a run expires, the page shows another state of the run, but the store was not written.
+"""If a run is in progress, the server reads the records of runs again after this many seconds, even if no record has
+changed. The reason: when the lease of a run expires, the state of the run changes, but its record does not.
 """
 _READERS = 4
 _LOG_PAUSE = 0.5
@@ -43,7 +43,9 @@ without line ends can't fill the memory.
 
 
 class PipelinePages:
-    """The pipeline runs of a home, for all browser tabs. `find_job` finds a TFJob by its UID, for links to its page.
+    """The pipeline runs of `home` (a directory or a database), for all browser tabs.
+
+    `find_job` finds a TFJob by its UID, for links to the TFJob's page.
 
     While tabs are open, a single thread looks for changes every few seconds. It reads the runs only if
     `Database.changes` returns another text than before. It also checks whether the runners of unfinished runs still
@@ -136,7 +138,10 @@ class PipelinePages:
         return pause if problem or store is None else store.database.wait(pause)
 
     def _read_runs(self) -> str:
-        """Read the runs if the store has changed. Return the message of an error, or "" if there is no error."""
+        """Read the runs if the metadata store has changed. While a run is in progress, also read them every 10 s.
+
+        Return the message of an error, or "" if there is no error.
+        """
         try:
             before, self._store = self._store, self._home.reading() if self._home.exists() else None
             mark = self._store.database.changes() if self._store is not None else ""
@@ -155,7 +160,7 @@ class PipelinePages:
 
     @contextmanager
     def _opened(self) -> Iterator[MetadataStore]:
-        """Yield the home's store for reading. Raises NotThere if there are no runs yet, or CannotRead."""
+        """Yield the metadata store with the runs. Raises NotThere if there are no runs yet. Raises CannotRead."""
         try:
             if not self._home.exists():
                 raise NotThere("this page has no pipeline runs yet")
@@ -180,7 +185,7 @@ class PipelinePages:
         """Send the parts of a run with `put`, and each part again when it has changed.
 
         Set `has_step` as soon as the run has the step. Read a run in progress every second or two, because a change of
-        its launch records causes no notification.
+        its launch records (which name the pod or job of each step) causes no notification.
         """
         loop, sent = asyncio.get_running_loop(), dict[str, bytes]()
         with self._listeners.listening() as listener:
@@ -240,12 +245,12 @@ class StepLogTail:
         self._rest = 0  # the number of bytes after the position: the last line, which has no line end yet
 
     def read(self) -> tuple[list[str], bool]:
-        """Return the new lines since the last call, and whether another file has replaced the file.
+        """Return the new lines since the last call, and whether the file was replaced, shortened or removed since then.
 
-        A call returns at most 256 KiB, so call the method again for more lines. If the file was replaced, the page must
-        remove the earlier lines. A last line without a line end is returned only if it has not grown since the last
-        call. If the file does not exist, there are no lines. The method does not open symbolic links, devices and
-        pipes. Raises CannotRead.
+        If so, the page must remove the earlier lines. A call returns at most 256 KiB, so call the method again
+        for more lines. A last line without a line end is returned only if it has not grown since the last call. If the
+        file does not exist, there are no lines. The method does not open symbolic links, devices and pipes. Raises
+        CannotRead.
         """
         before = self._file
         try:

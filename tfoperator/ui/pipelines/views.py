@@ -14,8 +14,9 @@ from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, E
 from tfoperator.ui.streaming import seconds, short
 
 MAX_VALUES = 200
-"""The page shows at most this many properties of an artifact, and this many steps that made or used it. For each step,
-it shows at most this many parameters, inputs and outputs, and this many artifacts of each input or output.
+"""The page shows at most this many properties of an artifact, and this many steps that made or used the artifact. For
+each step, the page shows at most this many parameters, inputs and outputs, and this many artifacts of each input or
+output.
 """
 MAX_DRAWN = 500
 """The page draws the graph of a run only if the run has at most this many steps."""
@@ -48,7 +49,7 @@ def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | Execution
 def run_detail(run: RunRecord, executions: Mapping[str, ExecutionRecord]) -> dict[str, Any]:
     """Return the data of a run that the run's own page shows: the data of `run_row`, and more details.
 
-    `picture` contains the position of each step in the graph, in pixels.
+    In the result, `picture` contains the position of each step in the graph, in pixels.
     """
     return run_row(run, executions) | {
         "message": short(run.message),
@@ -68,7 +69,8 @@ def step_rows(
 ) -> list[dict[str, Any]]:
     """Return the data of a run's steps in their order, with the inputs and outputs of each step.
 
-    `makers` contains the run and the step that made an artifact, by the id of the artifact.
+    `executions` and `launches` have the records of the steps, by the name of the step. `makers` contains the run and
+    the step that made an artifact, by the id of the artifact.
     """
     return [
         {
