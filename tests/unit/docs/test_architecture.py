@@ -1,7 +1,7 @@
 """The picture of the floors in ARCHITECTURE.md is the contract in setup.cfg that import-linter checks.
 
-Everything that this page, two pages beside it and the notes of decisions name exists. The files of an event's path are compared in
-tests/unit/controller/test_event_path.py.
+The files and packages exist that this page, the pages of an event's way and of the invariants, and the notes of
+decisions name. tests/unit/controller/test_event_path.py compares the files of an event's way.
 """
 
 import re
