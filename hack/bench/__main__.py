@@ -38,7 +38,7 @@ class _Written(msgspec.Struct):
 
 
 _DEFAULT_LOADS = [name for name, load in LOADS.items() if not load.on_request]
-_EVERYBODY = [name for name, one in CONTESTANTS.items() if not one.on_request]
+_EVERYBODY = [name for name, contestant in CONTESTANTS.items() if not contestant.on_request]
 _QUICK_CONTESTANTS = [name for name in _EVERYBODY if not CONTESTANTS[name].rate_limited]
 _LOADS_HELP = (
     f"{', '.join(_DEFAULT_LOADS)}; and only if named: {', '.join(x for x in LOADS if x not in _DEFAULT_LOADS)}"
@@ -59,9 +59,11 @@ def schedule(
                 contestant for contestant in contestants if all_of_them or not (load.heavy and contestant.rate_limited)
             ]
             if load.reports_seconds:
-                able = [one for one in able if one.name == OURS]  # only our operator takes reports for TFJobs
+                able = [
+                    contestant for contestant in able if contestant.name == OURS
+                ]  # only our operator takes reports for TFJobs
             shift = repetition % max(len(able), 1)
-            order += [(repetition, load, one) for one in (*able[shift:], *able[:shift])]
+            order += [(repetition, load, contestant) for contestant in (*able[shift:], *able[:shift])]
     return order
 
 
@@ -74,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     contestants = [CONTESTANTS[name] for name in CONTESTANTS if name in options.contestants]
     chosen = options.contestants != _EVERYBODY
     try:
-        peer = [gobuild.PEER_PROGRAM.name] if any(one.name.startswith("peer") for one in contestants) else []
+        peer = (
+            [gobuild.PEER_PROGRAM.name] if any(candidate.name.startswith("peer") for candidate in contestants) else []
+        )
         gobuild.build(*controlplane.PROGRAMS, "kwok", *peer)
     except gobuild.BuildError as error:
         print(f"error: {error}", file=sys.stderr)
