@@ -39,25 +39,25 @@ def judge(journal: Journal, *, finished: bool = False) -> tuple[list[Violation],
 
 def _ownerless(journal: Journal, jobs: dict[str, str]) -> list[Violation]:
     """Find objects that belong to none of these jobs (names by UID). A TensorBoard's pod belongs to its Deployment."""
-    there: dict[str, Json] = {}
+    objects: dict[str, Json] = {}
     for entry in journal.entries:
         if entry.kind != "TFJob":
             if entry.what == "DELETED":
-                there.pop(entry.uid, None)
+                objects.pop(entry.uid, None)
             else:
-                there[entry.uid] = entry.obj
+                objects[entry.uid] = entry.obj
     names = set(jobs.values())
-    deployments = {uid for uid, obj in there.items() if obj["kind"] == "Deployment"}
-    found = []
-    for uid, obj in there.items():
+    deployments = {uid for uid, obj in objects.items() if obj["kind"] == "Deployment"}
+    violations = []
+    for uid, obj in objects.items():
         # An object that a user has taken from a job that is gone by now waits for another job of that name.
         if uid in journal.foreign_objects or (uid in journal.orphaned and _job_name(obj) not in names):
             continue
         owners = {reference["uid"] for reference in obj["metadata"].get("ownerReferences") or ()}
         if not owners & (jobs.keys() | deployments):
             name = str(obj["metadata"]["name"])
-            found.append(Violation("stuck", "-", f"{str(obj['kind']).lower()} {name} belongs to no job"))
-    return found
+            violations.append(Violation("stuck", "-", f"{str(obj['kind']).lower()} {name} belongs to no job"))
+    return violations
 
 
 def _job_name(obj: Json) -> str:
@@ -87,9 +87,9 @@ class _End:
     def _say(self, kind: str, text: str) -> None:
         self._found.append(Violation(kind, self._job.name, text))
 
-    def _expect(self, what: str, found: object, expected: object, kind: str = "wrong") -> None:
-        if found != expected:
-            self._say(kind, f"{what} is {found!r} and should be {expected!r}")
+    def _expect(self, name: str, actual: object, expected: object, kind: str = "wrong") -> None:
+        if actual != expected:
+            self._say(kind, f"{name} is {actual!r} and should be {expected!r}")
 
     def _check_foreign(self) -> None:
         if self._job.living() or any(not service.gone for service in self._job.services.values()):
@@ -106,8 +106,8 @@ class _End:
                 self._say("stuck", f"pod {pod.name} has ended but for its sidecar, which runs on")
         if not job.holds("Created"):
             self._say("lost", "it has no condition Created")
-        for what, text in check_record(job):
-            self._say(what, text)
+        for category, text in check_record(job):
+            self._say(category, text)
         for text in () if self._journal.clock_stepped else check_usage(job, self._journal):
             self._say("wrong", text)
         self._expect("observedGeneration", job.status.get("observedGeneration"), job.obj["metadata"]["generation"])
@@ -160,8 +160,8 @@ class _End:
 
     def _check_cleaned_up(self) -> None:
         job = self._job
-        there = [service for service in job.services.values() if not service.gone]
-        services = sorted(one.name for one in there)
+        remaining = [service for service in job.services.values() if not service.gone]
+        services = sorted(service.name for service in remaining)
         if job.clean_policy == "All":
             for pod in job.living():
                 self._say("stuck", f"pod {pod.name} is left of a job that cleans up all")
@@ -172,7 +172,11 @@ class _End:
             for pod in job.living():
                 if pod.phase not in ("Succeeded", "Failed"):
                     self._say("stuck", f"pod {pod.name} is left {pod.phase} of a job that has {job.verdict}")
-            useless = [one.name for one in there if not (left if one.replica is None else one.replica in left)]
+            useless = [
+                service.name
+                for service in remaining
+                if not (left if service.replica is None else service.replica in left)
+            ]
             if useless:
                 self._say("stuck", f"services are left without pods: {useless}")
         elif job.stops_programs:
@@ -234,8 +238,8 @@ class _End:
         job, key = self._job, (kind, index)
         pods = [pod for pod in job.living(key) if not pod.deleting]
         over = key in job.completed() or self._has_failed_for_good(key)
-        for what, text in check_services(job, key, len(pods), needed=not over):
-            self._say(what, text)
+        for category, text in check_services(job, key, len(pods), needed=not over):
+            self._say(category, text)
         if any(pod.phase == "Succeeded" for pod in pods) and key not in job.completed():
             self._say("lost", f"{kind}-{index} has succeeded, and the status does not say so")
         if key in job.completed():
@@ -290,10 +294,10 @@ class _End:
             text = f"{job.job_restarts} restarts of all replicas, there were at least {job.fewest_job_restarts()}"
             self._say("lost", f"it counts {text}")
         for key in sorted({pod.replica for pod in job.pods.values()} | counts.keys()):
-            found, name = counts.get(key, 0), f"{key[0]}-{key[1]}"
+            counted, name = counts.get(key, 0), f"{key[0]}-{key[1]}"
             fewest = job.fewest_restarts(key)
-            if found < fewest:
-                self._say("lost", f"{name} counts {found} restarts, there were at least {fewest}")
+            if counted < fewest:
+                self._say("lost", f"{name} counts {counted} restarts, there were at least {fewest}")
             for pod in job.living(key):
                 if pod.phase == "Running" and not pod.deleting and key[1] < job.size(key[0]):
-                    self._expect(f"the count of {name}'s restarts", found, pod.base + pod.in_place)
+                    self._expect(f"the count of {name}'s restarts", counted, pod.base + pod.in_place)
