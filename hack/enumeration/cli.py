@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     quick = QUICK_SHARE, QUICK_OLD_LISTS, QUICK_DELETIONS
     share, old_lists, deletions = quick if arguments.quick else (1, arguments.old_lists, arguments.deletions)
     shares = {"share": share, "old_lists": old_lists, "deletions": deletions}
-    recorded = run(scenarios, results, jobs=arguments.jobs, progress=_say, **shares)
+    recorded = run(scenarios, results, jobs=arguments.jobs, progress=_log, **shares)
     shown = table(recorded, results)
     (arguments.results / "sieve.md").write_text(shown)
     print(shown)
@@ -104,7 +104,7 @@ def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path)
     with quiet_processes(jobs) as pool:
         for setting in settings:
             if time.monotonic() < end:
-                explored.append(explore(setting, pool, seconds=end - time.monotonic(), say=_say))
+                explored.append(explore(setting, pool, seconds=end - time.monotonic(), say=_log))
                 path.write_text(states_table(explored))
                 print("\n".join(counterexamples(explored[-1])))
     print(states_table(explored))
@@ -115,14 +115,14 @@ def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path)
 def _change_fields(jobs: int) -> int:
     bad = []
     for subject in (V1, ELASTIC, V1ALPHA2):
-        done = change_all(tuple(Life), jobs=jobs, say=_say, subject=subject)
+        done = change_all(tuple(Life), jobs=jobs, say=_log, subject=subject)
         wrong = [tried for tried in done if tried.changed.outcome not in GOOD]
         print(f"{subject.version}, {len(fields(subject))} fields\n", fields_table(done), *wrong, sep="\n")
         bad += wrong
     return 1 if bad else 0
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

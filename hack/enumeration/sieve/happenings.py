@@ -147,9 +147,7 @@ def says(condition: str, *texts: str, status: str = "") -> Happening:
         if not world.is_prompt:
             return "not looked"
         [job] = world.recorder.current("TFJob")
-        current = {candidate["type"]: candidate for candidate in conditions_in(job["status"])}.get(condition) or {
-            "message": ""
-        }
+        current = {item["type"]: item for item in conditions_in(job["status"])}.get(condition) or {"message": ""}
         if missing := [text for text in texts if text not in current["message"]]:
             raise RuntimeError(f"{condition} does not say {missing}: {current['message']!r}")
         if status and current.get("status") != status:

@@ -147,10 +147,10 @@ def run(
         if (scenario.name, NO_FAULT) not in results.tried:
             results.add([without_fault])
     missing = [
-        (of_scenario.scenario, fault)
-        for of_scenario in recorded
-        for fault in of_scenario.chosen
-        if (of_scenario.scenario, fault) not in results.tried
+        (scenario_points.scenario, fault)
+        for scenario_points in recorded
+        for fault in scenario_points.chosen
+        if (scenario_points.scenario, fault) not in results.tried
     ]
     missing.sort(key=lambda point: point[1].how is How.OLD_LIST)  # most of all, and last
     began, done = time.monotonic(), 0

@@ -94,14 +94,14 @@ class ToldClient(DirectClient):
         try:
             done = super()._create(request, decode)
         except AlreadyExistsError:
-            metadata = self._there(resource, namespace, request)
+            metadata = self._metadata_of(resource, namespace, request)
             if metadata["uid"] in self._made and not metadata.get("deletionTimestamp"):
                 self._again(f"{resource.kind} {metadata['name']} was asked for again by the process that had made it")
             raise
-        self._made.add(self._there(resource, namespace, request)["uid"])
+        self._made.add(self._metadata_of(resource, namespace, request)["uid"])
         return done
 
-    def _there(self, resource: Resource, namespace: str, request: Creation) -> dict[str, Any]:
+    def _metadata_of(self, resource: Resource, namespace: str, request: Creation) -> dict[str, Any]:
         """The metadata of the object that was asked for."""
         body = request.body
         name = (msgspec.json.decode(body) if isinstance(body, bytes | bytearray) else body)["metadata"]["name"]

@@ -35,12 +35,12 @@ def check_conditions(job: JobHistory, before: Json | None) -> Iterator[str]:
     if last["status"] != "True" or last["type"] not in _STATES:
         yield f"its last condition, {last['type']}={last['status']}, is no state that it is in"
     for condition in every:
-        for text in _check_one(condition, old.get(condition["type"])):
+        for text in _check_condition(condition, old.get(condition["type"])):
             yield f"its condition {condition['type']} {text}"
     yield from _check_texts(job)
 
 
-def _check_one(condition: Json, old: Json | None) -> Iterator[str]:
+def _check_condition(condition: Json, old: Json | None) -> Iterator[str]:
     if missing := [name for name in _ALWAYS if not condition.get(name)]:
         yield f"lacks {' and '.join(missing)}"
         return

@@ -222,7 +222,7 @@ def _check(job: JobHistory) -> Iterator[tuple[str, str]]:
             yield "stuck", f"it has {job.verdict}, and its Workload can't be deleted"
         return
     yield from _check_asked(job, workload)
-    yield from _check_told(job, workload, admitted or {})
+    yield from _check_admitted(job, workload, admitted or {})
 
 
 def _check_asked(job: JobHistory, workload: AttachmentHistory) -> Iterator[tuple[str, str]]:
@@ -266,7 +266,7 @@ def _is_short(job: JobHistory, workload: AttachmentHistory) -> bool:
     return any(count > ended[name] for name, count in _reclaimed(workload).items())
 
 
-def _check_told(job: JobHistory, workload: AttachmentHistory, admitted: Json) -> Iterator[tuple[str, str]]:
+def _check_admitted(job: JobHistory, workload: AttachmentHistory, admitted: Json) -> Iterator[tuple[str, str]]:
     status, message = admitted.get("status"), str(admitted.get("message"))
     if status != str(_is_admitted(workload)):
         yield "wrong", f"its Workload is admitted: {_is_admitted(workload)}, and the job's Admitted is {status}"

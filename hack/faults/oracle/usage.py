@@ -26,10 +26,8 @@ def check_usage(job: JobHistory, journal: Journal) -> Iterator[str]:
     spent, passed = sum((usage.get("seconds") or {}).values()), (since - created).total_seconds()
     if abs(spent - passed) > _INEXACT:
         yield f"its usage has {spent} seconds of {passed:.0f}"
-    phase, held = (
-        usage.get("phase"),
-        {name: amounts.get("inUse") for name, amounts in (usage.get("resources") or {}).items()},
-    )
+    phase = usage.get("phase")
+    held = {name: amounts.get("inUse") for name, amounts in (usage.get("resources") or {}).items()}
     if job.verdict and phase:
         yield f"it has ended, and its usage is {phase}"
     if job.verdict:

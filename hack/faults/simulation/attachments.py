@@ -124,7 +124,7 @@ class AttachmentSimulator:
                 change = {"status": {"phase": "Running"}}
                 name = pod["metadata"]["name"]
                 self._namespace.patch(PODS, name, change, "status")
-        self._tell(deployment, 1)
+        self._set_available(deployment, 1)
         return f"{meta['name']} runs"
 
     def _make_pod(self, deployment: Json) -> Json:
@@ -138,7 +138,7 @@ class AttachmentSimulator:
         body = {"metadata": metadata, "spec": template["spec"]}
         return self._namespace.create(PODS, body)
 
-    def _tell(self, deployment: Json, available: int) -> None:
+    def _set_available(self, deployment: Json, available: int) -> None:
         if ((deployment.get("status") or {}).get("availableReplicas") or 0) == available:
             return
         name, counts = deployment["metadata"]["name"], ("replicas", "readyReplicas", "availableReplicas")
@@ -161,7 +161,7 @@ class AttachmentSimulator:
             status = {"phase": "Failed", "reason": "Evicted" if how == "evict" else None}
             name = pod["metadata"]["name"]
             self._namespace.patch_unrecorded(PODS, name, {"status": status}, "status")
-        self._tell(deployment, 0)
+        self._set_available(deployment, 0)
         return f"{pod['metadata']['name']} {how}"
 
     # PodGroups.

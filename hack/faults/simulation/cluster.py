@@ -307,24 +307,19 @@ class ClusterSimulator:
             self._try(self._run, pod)
         for pod in self._pods("", _LIVING):
             if pod["spec"].get("activeDeadlineSeconds") is not None and uid_of(pod) not in self._pods_on_lost_nodes:
-                self._try(lambda expired: self._report(expired, "Failed", code=143, reason="DeadlineExceeded"), pod)
+                self._try(lambda obj: self._report(obj, "Failed", code=143, reason="DeadlineExceeded"), pod)
         for pod in (*self._ending(""), *self._without_job()):
             self._try(self._end, pod)
         if succeed:
             for pod in self._pods("", ("Running",)):
                 if program_end(pod) is None:
-                    self._try(lambda running: self._report(running, "Succeeded", code=0), pod)
+                    self._try(lambda obj: self._report(obj, "Succeeded", code=0), pod)
 
     def resume_all(self) -> None:
         """End the suspension of every job."""
         for job in self._recorder.current("TFJob"):
             if (job["spec"].get("runPolicy") or {}).get("suspend"):
-                self._try(
-                    lambda suspended: self._patch_spec(
-                        suspended["metadata"]["name"], {"runPolicy": {"suspend": False}}
-                    ),
-                    job,
-                )
+                self._try(lambda obj: self._patch_spec(obj["metadata"]["name"], {"runPolicy": {"suspend": False}}), job)
 
     @staticmethod
     def _try(action: Callable[[Json], object], obj: Json) -> None:
