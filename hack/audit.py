@@ -47,16 +47,16 @@ class Audit(msgspec.Struct, frozen=True):
 
 def read(report: dict[str, Any]) -> Audit:
     """Read pip-audit's JSON."""
-    known, vulnerable, unknown = 0, [], []
+    known_count, vulnerable, unknown = 0, [], []
     for dependency in report["dependencies"]:
         if "skip_reason" in dependency:
             unknown.append(str(dependency["name"]))
             continue
-        known += 1
-        for found in dependency["vulns"]:
-            fixed = ", ".join(found["fix_versions"]) or "no version"
-            vulnerable.append(f"{dependency['name']} {dependency['version']}: {found['id']}, fixed in {fixed}")
-    return Audit(known, tuple(vulnerable), tuple(sorted(unknown)))
+        known_count += 1
+        for vulnerability in dependency["vulns"]:
+            fixed = ", ".join(vulnerability["fix_versions"]) or "no version"
+            vulnerable.append(f"{dependency['name']} {dependency['version']}: {vulnerability['id']}, fixed in {fixed}")
+    return Audit(known_count, tuple(vulnerable), tuple(sorted(unknown)))
 
 
 def ask(arguments: Sequence[str]) -> Audit | str:

@@ -61,16 +61,16 @@ def digest_of(reference: Reference, *, scheme: str = "https") -> str:
     headers = {"Accept": ", ".join(ACCEPTED)}
     try:
         try:
-            body, said = _get(url, headers)
+            body, reported_digest = _get(url, headers)
         except urllib.error.HTTPError as error:
             if error.code != 401:
                 raise
-            body, said = _get(url, {**headers, "Authorization": f"Bearer {_token(error, scheme)}"})
+            body, reported_digest = _get(url, {**headers, "Authorization": f"Bearer {_token(error, scheme)}"})
     except (OSError, ValueError) as error:
         raise BaseImageError(f"{reference.registry} doesn't say what {reference.tag} is: {error}") from error
     digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
-    if said not in ("", digest):
-        raise BaseImageError(f"{reference.registry} says {said}, but what it sent is {digest}")
+    if reported_digest not in ("", digest):
+        raise BaseImageError(f"{reference.registry} says {reported_digest}, but what it sent is {digest}")
     return digest
 
 
@@ -85,18 +85,18 @@ def _get(url: str, headers: dict[str, str]) -> tuple[bytes, str]:
 
 def _token(refusal: urllib.error.HTTPError, scheme: str) -> str:
     """Get the token that anybody can request at the place that the refusal names."""
-    asked = dict(re.findall(r'(\w+)="([^"]*)"', refusal.headers.get("WWW-Authenticate", "")))
-    realm = asked.pop("realm", "")
+    challenge = dict(re.findall(r'(\w+)="([^"]*)"', refusal.headers.get("WWW-Authenticate", "")))
+    realm = challenge.pop("realm", "")
     if not realm.startswith(f"{scheme}://"):
         raise ValueError("it asks for credentials in a way that is not known here")
-    body, _ = _get(f"{realm}?{urllib.parse.urlencode(asked)}", {})
+    body, _ = _get(f"{realm}?{urllib.parse.urlencode(challenge)}", {})
     answer = json.loads(body)
     return str(answer.get("token") or answer["access_token"])
 
 
 def with_digest(dockerfile: str, digest: str) -> str:
     """The Dockerfile's text with this digest behind the base's name. Raises BaseImageError."""
-    text, changed = _BASE.subn(lambda found: f"ARG BASE={found[1].partition('@')[0]}@{digest}", dockerfile)
+    text, changed = _BASE.subn(lambda match: f"ARG BASE={match[1].partition('@')[0]}@{digest}", dockerfile)
     if changed != 1:
         raise BaseImageError("the Dockerfile has no line ARG BASE=...")
     return text
@@ -104,10 +104,10 @@ def with_digest(dockerfile: str, digest: str) -> str:
 
 def base_of(dockerfile: str) -> str:
     """The base that a Dockerfile names. Raises BaseImageError."""
-    found = _BASE.search(dockerfile)
-    if not found:
+    match = _BASE.search(dockerfile)
+    if not match:
         raise BaseImageError("the Dockerfile has no line ARG BASE=...")
-    return found[1]
+    return match[1]
 
 
 def main() -> int:

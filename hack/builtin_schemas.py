@@ -27,12 +27,15 @@ CORE = "io.k8s.api.core.v1."
 
 def published(folder: Path) -> dict[str, Any]:
     """All schemas of the documents that describe the groups of the built-in kinds."""
-    groups = {f"apis__{one.group}__{one.version}" if one.group else f"api__{one.version}" for one in BUILTIN}
-    found: dict[str, Any] = {}
+    groups = {
+        f"apis__{resource.group}__{resource.version}" if resource.group else f"api__{resource.version}"
+        for resource in BUILTIN
+    }
+    schemas: dict[str, Any] = {}
     for group in sorted(groups):
         document = json.loads((folder / f"{group}_openapi.json").read_text())
-        found |= document["components"]["schemas"]
-    return found
+        schemas |= document["components"]["schemas"]
+    return schemas
 
 
 def kinds(schemas: dict[str, Any]) -> str:
@@ -50,12 +53,12 @@ _PLAIN = {
 
 def pod_template_types(schemas: dict[str, Any]) -> str:
     """All types of a pod template: the type of each field, and the names of those that must be there."""
-    found = reachable(schemas, [CORE + TEMPLATE])
+    reached = reachable(schemas, [CORE + TEMPLATE])
     types = {
-        name.rpartition(".")[2]: {"fields": {field: type_of(of) for field, of in one["properties"].items()}}
-        | ({"required": sorted(one["required"])} if one.get("required") else {})
-        for name, one in found.items()
-        if "properties" in one
+        name.rpartition(".")[2]: {"fields": {field: type_of(of) for field, of in schema["properties"].items()}}
+        | ({"required": sorted(schema["required"])} if schema.get("required") else {})
+        for name, schema in reached.items()
+        if "properties" in schema
     }
     return document(types)
 
@@ -77,8 +80,8 @@ def type_of(field: dict[str, Any]) -> str:
 def document(members: dict[str, Any]) -> str:
     """One member per line."""
     written = (
-        json.dumps({name: one}, separators=(",", ":"), sort_keys=True, ensure_ascii=False)[1:-1]
-        for name, one in sorted(members.items())
+        json.dumps({name: member}, separators=(",", ":"), sort_keys=True, ensure_ascii=False)[1:-1]
+        for name, member in sorted(members.items())
     )
     return "{\n" + ",\n".join(written) + "\n}\n"
 
@@ -86,10 +89,10 @@ def document(members: dict[str, Any]) -> str:
 def without_texts(value: Any) -> Any:
     """Without descriptions, which are sentences of others. A field of that name has a schema, and stays."""
     if isinstance(value, list):
-        return [without_texts(one) for one in value]
+        return [without_texts(item) for item in value]
     if isinstance(value, dict):
-        kept = {key: one for key, one in value.items() if not (key == "description" and isinstance(one, str))}
-        return {key: without_texts(one) for key, one in kept.items()}
+        kept = {key: member for key, member in value.items() if not (key == "description" and isinstance(member, str))}
+        return {key: without_texts(member) for key, member in kept.items()}
     return value
 
 

@@ -66,18 +66,18 @@ def _open_specs() -> dict[str, Any]:
 
 def roles() -> dict[str, list[dict[str, Any]]]:
     """The rules of each role, by the name that the chart's templates know it by."""
-    found = {name: _rules(*where) for name, where in ROLES.items()}
+    rules_by_role = {name: _rules(*where) for name, where in ROLES.items()}
     for name in ADDED:
         component = yaml.safe_load((MANIFESTS / "components" / name / "kustomization.yaml").read_text())
-        (patch,) = (one["patch"] for one in component["patches"] if "Role" in one["target"]["kind"])
-        found[name] = [operation["value"] for operation in yaml.safe_load(patch)]
-    return found
+        (patch,) = (entry["patch"] for entry in component["patches"] if "Role" in entry["target"]["kind"])
+        rules_by_role[name] = [operation["value"] for operation in yaml.safe_load(patch)]
+    return rules_by_role
 
 
 def _rules(file: str, kind: str, name: str) -> list[dict[str, Any]]:
-    for found in yaml.safe_load_all((MANIFESTS / file).read_text()):
-        if (found["kind"], found["metadata"]["name"]) == (kind, name):
-            return list(found["rules"])
+    for document in yaml.safe_load_all((MANIFESTS / file).read_text()):
+        if (document["kind"], document["metadata"]["name"]) == (kind, name):
+            return list(document["rules"])
     raise LookupError(f"manifests/{file} has no {kind} {name}: hack/chart.py names where the chart's rules come from")
 
 

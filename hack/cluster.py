@@ -72,12 +72,12 @@ class Cluster:
         require_root()
         node.require_no_other()
         machine = self._machine = Machine.start(node.NODE_NAME)
-        known = {"machine": [machine.pid, machine.init_pid], "sysctls": node.read_sysctls(), "pids": {}}
+        state = {"machine": [machine.pid, machine.init_pid], "sysctls": node.read_sysctls(), "pids": {}}
         try:
-            self._remember(known)
+            self._remember(state)
             self._progress("starting etcd and kube-apiserver")
             self.plane.start()
-            self._remember({**known, "pids": self.plane.pids, "kubeconfig": str(self.kubeconfig)})
+            self._remember({**state, "pids": self.plane.pids, "kubeconfig": str(self.kubeconfig)})
             self._progress("starting containerd, kubelet, kube-proxy and CoreDNS")
             self._node = node.Node(machine, self.folder / "node", self.kubeconfig)
             self._node.start()
@@ -100,22 +100,22 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop everything and remove its folder. Idempotent."""
-        known = recall(self.folder)
-        if known is not None:
-            (self._machine or Machine(*known["machine"])).stop()
+        state = recall(self.folder)
+        if state is not None:
+            (self._machine or Machine(*state["machine"])).stop()
             if self._node is not None:
                 self._node.join()
             if self.plane.pids:
                 self.plane.kill()
             else:  # another process started them
-                for pid in known["pids"].values():
+                for pid in state["pids"].values():
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-            node.remove_traces(known["sysctls"])
+            node.remove_traces(state["sysctls"])
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _remember(self, known: Mapping[str, object]) -> None:
-        (self.folder / "cluster.json").write_text(json.dumps(known))
+    def _remember(self, state: Mapping[str, object]) -> None:
+        (self.folder / "cluster.json").write_text(json.dumps(state))
 
 
 def recall(folder: Path) -> dict[str, Any] | None:
@@ -128,27 +128,27 @@ def recall(folder: Path) -> dict[str, Any] | None:
 
 def running_machine(folder: Path) -> Machine:
     """The machine that the node of this folder's cluster runs in. Raises MachineError if there is none."""
-    known = recall(folder)
-    if known is None or not Path("/proc", str(known["machine"][1])).exists():
+    state = recall(folder)
+    if state is None or not Path("/proc", str(state["machine"][1])).exists():
         raise MachineError("no cluster is up; start one with: python hack/cluster.py up")
-    return Machine(*known["machine"])
+    return Machine(*state["machine"])
 
 
 def _up(folder: Path) -> None:
-    known = recall(folder)
-    if known is None or not Path("/proc", str(known["machine"][1])).exists():
+    state = recall(folder)
+    if state is None or not Path("/proc", str(state["machine"][1])).exists():
         gobuild.build(*PROGRAMS, "kube-scheduler", "kubectl", *node.PROGRAMS)
         debian.unpack(debian.NODE)
         Cluster(folder).stop()  # the remains of a cluster that crashed
-        cluster = Cluster(folder, progress=_say)
+        cluster = Cluster(folder, progress=_log)
         started = time.monotonic()
         cluster.start()
         _await_node(cluster.kubeconfig)
-        _say(f"ready after {time.monotonic() - started:.0f} s; `kubectl get nodes` works with this kubeconfig:")
+        _log(f"ready after {time.monotonic() - started:.0f} s; `kubectl get nodes` works with this kubeconfig:")
         print(cluster.kubeconfig)
     else:
-        _say("a cluster is up already:")
-        print(known["kubeconfig"])
+        _log("a cluster is up already:")
+        print(state["kubeconfig"])
 
 
 def _await_node(kubeconfig: Path) -> None:
@@ -161,7 +161,7 @@ def _await_node(kubeconfig: Path) -> None:
             raise MachineError(f"the node does not get ready: {done.stderr.strip()}")
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

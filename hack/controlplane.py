@@ -293,11 +293,11 @@ def _status(state: Path) -> int:
     if not state.exists():
         print("not running")
         return 1
-    known = json.loads(state.read_text())
-    for name, pid in known["pids"].items():
+    recorded = json.loads(state.read_text())
+    for name, pid in recorded["pids"].items():
         print(f"{name}: {'running' if is_alive(pid) else 'ended'} (pid {pid})")
-    print(f"KUBECONFIG={known['kubeconfig']}")
-    return 0 if all(is_alive(pid) for pid in known["pids"].values()) else 1
+    print(f"KUBECONFIG={recorded['kubeconfig']}")
+    return 0 if all(is_alive(pid) for pid in recorded["pids"].values()) else 1
 
 
 def _unpack_packages() -> list[Path]:

@@ -98,11 +98,11 @@ def _free_port() -> int:
 def service(tf: Any, workers: int, *, journal: bool = False) -> Iterator[Service]:
     """Serve within the `with` block."""
     with tempfile.TemporaryDirectory() as folder:
-        found = Service(tf, workers, folder if journal else "")
+        data_service = Service(tf, workers, folder if journal else "")
         try:
-            yield found
+            yield data_service
         finally:
-            found.close()
+            data_service.close()
 
 
 def steps_per_second(tf: Any, pipeline: Any, workers: int) -> float:

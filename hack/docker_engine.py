@@ -82,9 +82,9 @@ class DockerEngine:
                 break
             time.sleep(0.05)
         if problem:
-            said = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+            output = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
             self.stop()
-            raise EngineError(f"the Docker engine at {self.url} does not answer: {problem}\n{said}")
+            raise EngineError(f"the Docker engine at {self.url} does not answer: {problem}\n{output}")
 
     def stop(self) -> None:
         """End it, every container, and all that it has made. Idempotent. An engine of DOCKER_HOST stays."""

@@ -54,7 +54,7 @@ def picture(possible: Sequence[float], elastic: Course, fixed: Course, capacity:
     def line(values: Sequence[float], highest: float) -> str:
         step = inner[0] / (len(values) - 1)
         points = (
-            f"{_LEFT + at * step:.1f},{_TOP + inner[1] * (1 - one / highest):.1f}" for at, one in enumerate(values)
+            f"{_LEFT + at * step:.1f},{_TOP + inner[1] * (1 - value / highest):.1f}" for at, value in enumerate(values)
         )
         return " ".join(points)
 

@@ -72,23 +72,23 @@ class EventPath(msgspec.Struct, frozen=True):
     @property
     def files(self) -> dict[str, int]:
         """Each file once, with its number of lines."""
-        names = dict.fromkeys(one.file for one in self.entered)
+        names = dict.fromkeys(entry.file for entry in self.entered)
         return {name: len((ROOT / name).read_bytes().splitlines()) for name in names}
 
     @property
     def threads(self) -> tuple[str, ...]:
         """The threads that worked on it, without their numbers."""
-        return tuple(dict.fromkeys(one.thread for one in self.entered))
+        return tuple(dict.fromkeys(entry.thread for entry in self.entered))
 
     def __str__(self) -> str:
         files = self.files
         shown = []
         for thread in self.threads:
             shown.append(f"{thread}:")
-            for one in self.entered:
-                if one.thread == thread:
-                    what = ", ".join(one.functions)
-                    shown.append(f"  {one.file} ({one.lines} of {files[one.file]} lines): {what}")
+            for entry in self.entered:
+                if entry.thread == thread:
+                    functions = ", ".join(entry.functions)
+                    shown.append(f"  {entry.file} ({entry.lines} of {files[entry.file]} lines): {functions}")
         changes = len(self.threads) - 1
         return "\n".join([*shown, f"{len(files)} files, {sum(files.values())} lines, {changes} changes of threads"])
 
@@ -151,7 +151,7 @@ class _OperatorClient(Client):
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
         """Send them as they are."""
         answers = super().send(chains)
-        requests = [one for chain in chains for one in chain]
+        requests = [request for chain in chains for request in chain]
         with self._count:
             self._latest = time.monotonic()
             self._pods += sum(isinstance(request, Creation) and request.resource == PODS for request in requests)

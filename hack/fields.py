@@ -61,8 +61,8 @@ def fields_markdown() -> str:
 def _ages(struct: type[msgspec.Struct], path: str, above: str) -> Iterator[tuple[str, str]]:
     """Yield since when each field exists, by path: as a part of a newer field it is no older than that."""
     types = members(struct)
-    for name, one in declared(struct).items():
-        below, age = f"{path}.{name}", max(above, one.field.since, key=_release)
+    for name, declaration in declared(struct).items():
+        below, age = f"{path}.{name}", max(above, declaration.field.since, key=_release)
         yield below, age
         for part, place in _structs(types[name].type, below):
             yield from _ages(part, place, age)

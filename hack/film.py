@@ -114,7 +114,7 @@ class Film:
     def write(self, path: Path, title: str) -> None:
         """Write the film. Raises FilmError if it shows where this checkout is."""
         head = {"version": 2, "width": COLUMNS, "height": LINES, "title": title, "idle_time_limit": 2}
-        text = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in (head, *self.events))
+        text = "".join(f"{json.dumps(event, ensure_ascii=False)}\n" for event in (head, *self.events))
         text = re.sub(r"#token=[\w-]+", "#token=...", text)
         if str(ROOT) in text:
             raise FilmError(f"the film shows {ROOT}")
@@ -127,14 +127,16 @@ class Film:
         """Type a line, and return when the shell waits for the next. Raises FilmError."""
         self._add("i", f"{line}\n")
         os.write(self._terminal, f"{line}\n".encode())
-        said, deadline = b"", time.monotonic() + SECONDS
-        while (ready := _READY.search(said)) is None:
+        output, deadline = b"", time.monotonic() + SECONDS
+        while (ready := _READY.search(output)) is None:
             readable, _, _ = select.select([self._terminal], [], [], max(deadline - time.monotonic(), 0))
             if not readable:
-                raise FilmError(f"{line.strip()} has not ended after {SECONDS:.0f} s:\n{said.decode(errors='replace')}")
-            said += self._read()
+                raise FilmError(
+                    f"{line.strip()} has not ended after {SECONDS:.0f} s:\n{output.decode(errors='replace')}"
+                )
+            output += self._read()
         if ready[1] not in (None, b"0"):
-            raise FilmError(f"{line.strip()} ended with {ready[1].decode()}:\n{said.decode(errors='replace')}")
+            raise FilmError(f"{line.strip()} ended with {ready[1].decode()}:\n{output.decode(errors='replace')}")
 
     def _read(self) -> bytes:
         data = os.read(self._terminal, 1 << 16)

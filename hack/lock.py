@@ -89,8 +89,8 @@ def entries(text: str) -> list[str]:
 
 def versions(text: str) -> dict[str, str]:
     """The versions in a lock or in constraints, by canonical name."""
-    found = (re.match(r"([A-Za-z0-9._-]+)==([^ ;]+)", entry) for entry in entries(text))
-    return {canonical(match[1]): match[2] for match in found if match}
+    matches = (re.match(r"([A-Za-z0-9._-]+)==([^ ;]+)", entry) for entry in entries(text))
+    return {canonical(match[1]): match[2] for match in matches if match}
 
 
 def canonical(name: str) -> str:

@@ -109,10 +109,10 @@ def _await_init(keeper: subprocess.Popen[bytes]) -> int:
     children = Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children")
     end = time.monotonic() + START_SECONDS
     while keeper.poll() is None and time.monotonic() < end:
-        found = children.read_text().split()
+        pids = children.read_text().split()
         # The child is still `unshare` until it has mounted its /proc and becomes INIT.
-        if found and Path(f"/proc/{found[0]}/cmdline").read_bytes().startswith(os.fsencode(sys.executable)):
-            return int(found[0])
+        if pids and Path(f"/proc/{pids[0]}/cmdline").read_bytes().startswith(os.fsencode(sys.executable)):
+            return int(pids[0])
         time.sleep(0.02)
     keeper.kill()
     keeper.wait()

@@ -73,7 +73,9 @@ class Node:
     def without_kubelet(self) -> Iterator[None]:
         """Stop the kubelet for a while: for the cluster the node is lost. Containers run on."""
         first = psutil.Process(self._processes["kubelet"].pid)
-        [kubelet] = [one for one in (first, *first.children(recursive=True)) if one.name() == "kubelet"]
+        [kubelet] = [
+            candidate for candidate in (first, *first.children(recursive=True)) if candidate.name() == "kubelet"
+        ]
         kubelet.suspend()
         try:
             yield

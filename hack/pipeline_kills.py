@@ -90,9 +90,9 @@ def pipeline(folder: Path) -> Pipeline:
     script = SCRIPT.replace("JOURNAL", str(folder / "journal"))
 
     def step(name: str, **inputs: Any) -> BaseComponent:
-        words = [f"{{{{ inputs.{one}.uri }}}}" for one in inputs]
+        words = [f"{{{{ inputs.{input_name}.uri }}}}" for input_name in inputs]
         spec = make_spec_class(
-            inputs={one: ChannelParameter(type="Data") for one in inputs},
+            inputs={input_name: ChannelParameter(type="Data") for input_name in inputs},
             outputs={"data": ChannelParameter(type="Data")},
         )
         container = ExecutorContainerSpec(IMAGE, ["sh", "-c", script, "step"], ["{{ outputs.data.uri }}", *words])
@@ -129,9 +129,9 @@ def child(folder: Path, kubeconfig: str, *, resume: bool) -> int:
         return pid
     code = 1
     try:
-        with (folder / "said").open("a") as said:
-            os.dup2(said.fileno(), 1)
-            os.dup2(said.fileno(), 2)
+        with (folder / "said").open("a") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
         run(folder, kubeconfig, resume=resume)
         code = 0
     except LauncherError as error:
@@ -164,9 +164,9 @@ def stop_left(folder: Path, kubeconfig: str) -> None:
         return
     context = LaunchContext(kube=lambda: Client(load_config(kubeconfig)))
     with closing(Home(home_of(folder))) as home, home.store() as store:
-        for one in store.runs():
-            if one.state in ("running", "interrupted"):
-                stop_run(home, store, one, context, wait=True)
+        for record in store.runs():
+            if record.state in ("running", "interrupted"):
+                stop_run(home, store, record, context, wait=True)
 
 
 def known_runs(folder: Path) -> int:
@@ -174,38 +174,38 @@ def known_runs(folder: Path) -> int:
     if "://" not in home_of(folder) and not (folder / "home" / "metadata.db").exists():
         return 0
     try:
-        found = rows(
+        counts = rows(
             folder, "SELECT count(*) FROM context JOIN type ON type.id = type_id WHERE type.name = 'pipeline_run'"
         )
     except Exception as error:
         if "context" not in str(error):
             raise
         return 0
-    return int(found[0][0])
+    return int(counts[0][0])
 
 
 def problems(folder: Path, kubeconfig: str) -> list[str]:
     """Find everything that is wrong, now that the last runner has succeeded."""
     stop_left(folder, kubeconfig)
-    found: list[str] = []
+    wrong: list[str] = []
     counts = Counter(line for line in (folder / "journal").read_text().splitlines() if line.startswith("end "))
-    found += [f"came to its end {number} times: {line}" for line, number in counts.items() if number > 1]
+    wrong += [f"came to its end {number} times: {line}" for line, number in counts.items() if number > 1]
     for name, state in rows(folder, f"SELECT step, last_known_state {EXECUTIONS}"):
         if state == RUNNING:
-            found.append(f"{name} is recorded as running")
+            wrong.append(f"{name} is recorded as running")
     made = f"SELECT step, last_known_state, uri {EXECUTIONS} {OUTPUTS} ORDER BY execution.id"
     last = {name: (state, uri) for name, state, uri in rows(folder, made)}
     for name, replicas in STEPS.items():
         state, uri = last.get(name, (0, ""))
         times = sum(counts[f"end {uri} {index}"] for index in range(replicas))
         if state not in SUCCESSES or times != replicas:
-            found.append(f"{name} is {state}, and came to its end {times} times of {replicas}")
+            wrong.append(f"{name} is {state}, and came to its end {times} times of {replicas}")
     records = [path.read_text() for path in (folder / "home" / "runs").rglob("launch.json")]
-    records += [one for (one,) in rows(folder, "SELECT record FROM tfoperator_launch")]
+    records += [text for (text,) in rows(folder, "SELECT record FROM tfoperator_launch")]
     for record in records:
         if (state := json.loads(record)["state"]) not in ("succeeded", "cancelled"):
-            found.append(f"{record} says {state}")
-    return [*found, *left_over(kubeconfig)]
+            wrong.append(f"{record} says {state}")
+    return [*wrong, *left_over(kubeconfig)]
 
 
 def left_over(kubeconfig: str) -> list[str]:
@@ -213,13 +213,13 @@ def left_over(kubeconfig: str) -> list[str]:
     end = time.monotonic() + GONE_SECONDS
     with Client(load_config(kubeconfig)) as client:
         while True:
-            there = [
+            left = [
                 f"{resource.kind} {item['metadata']['name']} is left"
                 for resource in (TFJOBS, PODS)
                 for item in client.list(resource, "default", json.loads, ListOptions()).items
             ]
-            if not there or time.monotonic() > end:
-                return there
+            if not left or time.monotonic() > end:
+                return left
             time.sleep(0.1)
 
 
@@ -270,8 +270,10 @@ def control_plane(folder: Path) -> Iterator[str]:
     """`tfoperator local up` with a state of its own; the path of its kubeconfig."""
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
     command = [sys.executable, "-m", "tfoperator.cli", "local"]
-    said = subprocess.run([*command, "up"], env=environment, cwd=folder, check=True, capture_output=True, text=True)
-    words = shlex.split(said.stdout.removeprefix("export "))
+    completed = subprocess.run(
+        [*command, "up"], env=environment, cwd=folder, check=True, capture_output=True, text=True
+    )
+    words = shlex.split(completed.stdout.removeprefix("export "))
     try:
         yield dict(word.split("=", 1) for word in words)["KUBECONFIG"]
     finally:
@@ -303,16 +305,16 @@ def judged(moments: int, seed: int, server: PostgresServer | None) -> int:
             print((folder / "whole" / "said").read_text(), f"without a kill it ended with {code}")
             return 1
         seconds = time.monotonic() - began
-        found = problems(folder / "whole", kubeconfig)
-        print(f"without a kill: {seconds:.1f} s; {'; '.join(found) or 'all is right'}", flush=True)
-        bad += bool(found)
+        wrong = problems(folder / "whole", kubeconfig)
+        print(f"without a kill: {seconds:.1f} s; {'; '.join(wrong) or 'all is right'}", flush=True)
+        bad += bool(wrong)
         for number in range(moments):
             random = Random(seed * 1000 + number)
             place = folder / f"moment-{number}"
             done = moment(place, kubeconfig, seconds, random, server, kills=number % SERVER_KILLS == 0)
-            found = problems(place, kubeconfig)
-            print(f"{number}: {done}: {'; '.join(found) or 'all is right'}", flush=True)
-            bad += bool(found)
+            wrong = problems(place, kubeconfig)
+            print(f"{number}: {done}: {'; '.join(wrong) or 'all is right'}", flush=True)
+            bad += bool(wrong)
     print(f"{moments} moments, {bad} with problems")
     return 1 if bad else 0
 

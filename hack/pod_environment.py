@@ -17,14 +17,16 @@ def variables(container: Mapping[str, Any]) -> dict[str, str]:
 
     `$(NAME)` in one stands for the value of another that comes before it, `$$` for a dollar sign.
     """
-    found: dict[str, str] = {}
-    for one in container.get("env") or ():
-        if "valueFrom" in one:
-            found.pop(one["name"], None)
+    values: dict[str, str] = {}
+    for variable in container.get("env") or ():
+        if "valueFrom" in variable:
+            values.pop(variable["name"], None)
         else:
-            found[one["name"]] = _REFERENCE.sub(lambda match: _meaning(match, found), one.get("value") or "")
-    return found
+            values[variable["name"]] = _REFERENCE.sub(
+                lambda match: _meaning(match, values), variable.get("value") or ""
+            )
+    return values
 
 
-def _meaning(match: re.Match[str], found: Mapping[str, str]) -> str:
-    return "$" if match[0] == "$$" else found.get(match[1], match[0])
+def _meaning(match: re.Match[str], values: Mapping[str, str]) -> str:
+    return "$" if match[0] == "$$" else values.get(match[1], match[0])

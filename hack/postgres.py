@@ -34,8 +34,8 @@ def is_installed() -> bool:
 
 def _installed() -> list[Path]:
     """Return the folders of the installed servers' programs, the newest last."""
-    found = Path("/usr/lib/postgresql").glob("*/bin/postgres")
-    return [path.parent for path in sorted(found, key=lambda path: int(path.parts[4]))]
+    binaries = Path("/usr/lib/postgresql").glob("*/bin/postgres")
+    return [path.parent for path in sorted(binaries, key=lambda path: int(path.parts[4]))]
 
 
 def programs() -> Path:

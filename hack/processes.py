@@ -103,16 +103,16 @@ def free_ports(count: int) -> list[int]:
     """
     ports: list[int] = []
     while len(ports) < count:
-        one = socket.socket()
+        reserved = socket.socket()
         try:
-            one.bind(("127.0.0.1", random.randrange(*_LISTENING)))
+            reserved.bind(("127.0.0.1", random.randrange(*_LISTENING)))
         except OSError:  # a server listens there, or another call has reserved it
-            one.close()
+            reserved.close()
             continue
         # Only from here on, so that the next `bind` above is refused; a server sets it, too, and may listen.
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        ports.append(one.getsockname()[1])
-        _kept.append(one.detach())
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        ports.append(reserved.getsockname()[1])
+        _kept.append(reserved.detach())
     return ports
 
 

@@ -96,7 +96,7 @@ def without_times(archive: bytes, epoch: int) -> bytes:
         gzip.GzipFile(fileobj=buffer, mode="wb", filename="", mtime=epoch) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as target,
     ):
-        for member in sorted(source, key=lambda one: one.name):
+        for member in sorted(source, key=lambda entry: entry.name):
             member.mtime, member.uid, member.gid, member.uname, member.gname = epoch, 0, 0, "", ""
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
             member.pax_headers = {}
@@ -143,7 +143,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _whole(lock: Lock) -> str:
     """A lock with those that it extends: the tool reads one file."""
-    extended = "".join(_whole(one) for one in LOCKS if one.name == lock.extends)
+    extended = "".join(_whole(other) for other in LOCKS if other.name == lock.extends)
     return extended + "".join(
         f"{line}\n" for line in lock.path.read_text().splitlines() if not line.startswith(("#", "-r "))
     )

@@ -48,13 +48,13 @@ def s3_server(host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
         try:
             if not becomes_ready(process, lambda: answers(f"{endpoint}/moto-api/"), START_SECONDS):
                 raise RuntimeError(f"the S3 server does not start: {log.read_text()}")
-            found = environment(endpoint)
+            variables = environment(endpoint)
             boto3.session.Session(
-                aws_access_key_id=found["AWS_ACCESS_KEY_ID"],
-                aws_secret_access_key=found["AWS_SECRET_ACCESS_KEY"],
-                region_name=found["AWS_REGION"],
+                aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+                aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+                region_name=variables["AWS_REGION"],
             ).client("s3", endpoint_url=endpoint).create_bucket(Bucket=BUCKET)
-            yield found
+            yield variables
         finally:
             process.kill()
             process.wait()

@@ -121,8 +121,8 @@ class Job:
             if replica.now + PERIOD > self.now:
                 continue  # it saves
             at, step = replica.report()
-            known = self.reports[replica.name].pace
-            self.reports[replica.name] = reported(replica.name, step, known, at + next(self.latency))
+            pace = self.reports[replica.name].pace
+            self.reports[replica.name] = reported(replica.name, step, pace, at + next(self.latency))
         self.slow = frozenset(name for name, factor in slow_replicas(self.reports, self.slow).items() if factor)
         return self.now
 
@@ -164,7 +164,7 @@ def false_alarms(rng: np.random.Generator, hours: int, *, apart: bool = False) -
 
 def seconds_to_find(rng: np.random.Generator, trials: int, *, apart: bool = False) -> Numbers:
     """Return for each trial after how many seconds the replica at half speed was named."""
-    found = []
+    delays = []
     for _ in range(trials):
         began = 300.0 + float(rng.random()) * PERIOD
         job = Job(rng, 400, step_seconds=min(_step_seconds(rng), _LONG_STEP), apart=apart, slow=began)
@@ -172,8 +172,8 @@ def seconds_to_find(rng: np.random.Generator, trials: int, *, apart: bool = Fals
             now = job.turn()
             if now > began + PERIOD and job.replicas[-1].name in job.slow:
                 break
-        found.append(now + _WRITE_SECONDS - began)
-    return np.array(found)
+        delays.append(now + _WRITE_SECONDS - began)
+    return np.array(delays)
 
 
 def _step_seconds(rng: np.random.Generator) -> float:
@@ -189,16 +189,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--apart", action="store_true", help="as if each replica had such a busy machine of its own")
     options = parser.parse_args(arguments)
     rng, began = np.random.default_rng(options.seed), time.monotonic()
-    found = seconds_to_find(rng, options.trials, apart=options.apart)
-    late = int((found > MOST_SECONDS).sum())
+    delays = seconds_to_find(rng, options.trials, apart=options.apart)
+    late = int((delays > MOST_SECONDS).sum())
     print(
-        f"found after {np.median(found):.0f} s (median), {np.quantile(found, 0.99):.0f} s (99 of 100), "
-        f"{found.max():.0f} s (last); {late} of {len(found)} after more than {MOST_SECONDS:.0f} s"
+        f"found after {np.median(delays):.0f} s (median), {np.quantile(delays, 0.99):.0f} s (99 of 100), "
+        f"{delays.max():.0f} s (last); {late} of {len(delays)} after more than {MOST_SECONDS:.0f} s"
     )
     wrong, hours = false_alarms(rng, options.hours, apart=options.apart)
     print(f"{wrong} of {hours} hours with a false alarm ({100 * wrong / hours:.2f} %)")
     print(f"{time.monotonic() - began:.0f} s")
-    return int(late > MOST_LATE * len(found) or wrong > MOST_FALSE * hours)
+    return int(late > MOST_LATE * len(delays) or wrong > MOST_FALSE * hours)
 
 
 if __name__ == "__main__":

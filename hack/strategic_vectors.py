@@ -182,14 +182,14 @@ class _Pods:
         return pod if self._chance(0.95) else {"spec": spec}
 
     def _container(self, patch: bool) -> Json:
-        one: Json = {}
-        self._maybe(one, "image", ("i:1", "i:2", *([None] if patch else [])))
-        self._maybe(one, "args", (["1"], ["2", "3"], []))
-        self._maybe_list(one, "env", "name", _NAMES[:3], self._variable, patch)
-        self._maybe_list(one, "ports", "containerPort", (80, 81), self._port, patch)
-        self._maybe_list(one, "volumeMounts", "mountPath", ("/a", "/b"), lambda _: {"name": self._name()}, patch)
-        self._maybe(one, "resources", ({"limits": {"cpu": "1"}}, {"limits": {"memory": "1Gi"}, "requests": {}}))
-        return one
+        container: Json = {}
+        self._maybe(container, "image", ("i:1", "i:2", *([None] if patch else [])))
+        self._maybe(container, "args", (["1"], ["2", "3"], []))
+        self._maybe_list(container, "env", "name", _NAMES[:3], self._variable, patch)
+        self._maybe_list(container, "ports", "containerPort", (80, 81), self._port, patch)
+        self._maybe_list(container, "volumeMounts", "mountPath", ("/a", "/b"), lambda _: {"name": self._name()}, patch)
+        self._maybe(container, "resources", ({"limits": {"cpu": "1"}}, {"limits": {"memory": "1Gi"}, "requests": {}}))
+        return container
 
     def _variable(self, _: bool) -> Json:
         return self._random.choice([{"value": self._name()}, {"valueFrom": {"fieldRef": {"fieldPath": "x"}}}, {}])
@@ -199,10 +199,10 @@ class _Pods:
 
     def _volume(self, patch: bool) -> Json:
         source = self._random.choice(["emptyDir", "configMap"])
-        one: Json = {source: {"name": "c"} if source == "configMap" else {}}
+        volume: Json = {source: {"name": "c"} if source == "configMap" else {}}
         if patch and self._chance(0.3):
-            one["$retainKeys"] = ["name", source] if self._chance(0.9) else ["name"]
-        return one
+            volume["$retainKeys"] = ["name", source] if self._chance(0.9) else ["name"]
+        return volume
 
     def _finalizers(self, metadata: Json, patch: bool) -> None:
         values = self._random.sample(_NAMES, self._random.randint(0, 3))

@@ -74,13 +74,13 @@ def _frames(page: Page, selector: str, pixels: int = 0, seconds: float = 5.0) ->
 
 def _busy() -> float:
     """Seconds of CPU that the processes which run pages have used so far: on a busy machine the measure to look at."""
-    found = 0.0
+    seconds = 0.0
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             if "--type=renderer" in process.cmdline():
                 times = process.cpu_times()
-                found += times.user + times.system
-    return found
+                seconds += times.user + times.system
+    return seconds
 
 
 def _fill(stage: Stage) -> None:
@@ -103,10 +103,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder, running_chromium(Path(folder)) as browser:
             _paint(browser, links)  # the server's caches are filled by the first page
             paints = [_paint(browser, links) for _ in range(_PAINTS)]
-            print(f"first paint          {statistics.median(one for one, _ in paints):.0f} ms (median of {_PAINTS})")
-            print(
-                f"jobs in the list     {statistics.median(one for _, one in paints):.0f} ms after the link was opened"
-            )
+            print(f"first paint          {statistics.median(ms for ms, _ in paints):.0f} ms (median of {_PAINTS})")
+            print(f"jobs in the list     {statistics.median(ms for _, ms in paints):.0f} ms after the link was opened")
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.goto(links[-1])
             table = page.get_by_role("table", name="Jobs")

@@ -240,18 +240,18 @@ class World(SimulatedObjects):
         elif running:
             self._lose(self.pods[self.dice.choice(running)], what)
 
-    def _lose(self, pod: Pod, what: str) -> None:
+    def _lose(self, pod: Pod, how: str) -> None:
         self._losses += 1
         status = pod.status.container_statuses[0]
         began = None if status.state is None or status.state.running is None else status.state.running.started_at
         ended = ContainerStateTerminated(137, "Error", "", self.now, began)
-        if what == "in place" and not self.shape.together and self.shape.policy != "ExitCode":
+        if how == "in place" and not self.shape.together and self.shape.policy != "ExitCode":
             again = self._runs(status.restart_count + 1, ContainerState(terminated=ended))
             self._status(pod, container_statuses=(again,))
             self._warm_since = None
-        elif what == "evict":
+        elif how == "evict":
             self._status(pod, phase="Failed", reason="Evicted", container_statuses=())
-        elif what == "delete":
+        elif how == "delete":
             self._terminate(pod.metadata.name)
         else:
             state = ContainerState(terminated=ended)
@@ -314,40 +314,44 @@ class World(SimulatedObjects):
 
 def oracle(seconds: list[Second]) -> tuple[Counter[str], float, float]:
     """Return what docs/usage.md promises for these seconds: seconds of each phase, CPU seconds held and trained."""
-    reports = any(one.report is not None for one in seconds)
+    reports = any(second.report is not None for second in seconds)
     phases: Counter[str] = Counter()
     held = trained = 0.0
     before, most, lost_at, losses, ran = "queued", -1, -99, 0, False
-    for at, one in enumerate(seconds):
-        if not one.seen:
+    for at, second in enumerate(seconds):
+        if not second.seen:
             phase = "queued"
-        elif one.suspended:
+        elif second.suspended:
             phase = "suspended"
         elif before in ("training", "lost"):
             phase = before
-            if one.losses > losses:
+            if second.losses > losses:
                 phase, lost_at = "lost", at
             if not reports:
-                phase = "training" if one.running else phase
-            elif one.report is not None:
+                phase = "training" if second.running else phase
+            elif second.report is not None:
                 words = phase == "lost" and at < lost_at + 10
                 if not words:
-                    phase = "training" if one.report > most or (phase == "training" and one.report == most) else "lost"
-                most = max(most, one.report)
-        elif reports and one.report is not None:
-            phase = "training" if one.report >= most else "lost"
-            most = max(most, one.report)
+                    phase = (
+                        "training"
+                        if second.report > most or (phase == "training" and second.report == most)
+                        else "lost"
+                    )
+                most = max(most, second.report)
+        elif reports and second.report is not None:
+            phase = "training" if second.report >= most else "lost"
+            most = max(most, second.report)
             lost_at = -99
-        elif not reports and one.running:
+        elif not reports and second.running:
             phase = "training"
         else:
             # Once everything has run without a report, the rest of the time until the first report is the start.
-            ran |= one.running
-            phase = "starting" if one.bound or (reports and ran and most < 0) else "scheduling"
-        losses = one.losses
+            ran |= second.running
+            phase = "starting" if second.bound or (reports and ran and most < 0) else "scheduling"
+        losses = second.losses
         phases[phase] += 1
-        held += one.cpus
-        trained += one.cpus if phase == "training" else 0
+        held += second.cpus
+        trained += second.cpus if phase == "training" else 0
         before = phase
     return phases, held, trained
 
@@ -378,8 +382,8 @@ def play(seed: int) -> Outcome:
     if dice.random() < 0.2:
         world.down_until = dice.randint(1, 30)
     for at in range(shape.length):
-        if what := happenings.get(at):
-            world.happen(what)
+        if happening := happenings.get(at):
+            world.happen(happening)
         world.second()
     truth, held, trained = oracle(world.seconds)
     world.down_until = -1
@@ -390,18 +394,18 @@ def play(seed: int) -> Outcome:
     usage = world.job.status.usage if world._ended() else world._memory
     assert usage is not None
     end: datetime = NOW + timedelta(seconds=shape.length)
-    found = usage.until(end)
+    phases = usage.until(end)
     cpu = usage.resources_until(end).get("cpu")
-    error = max((abs(found.get(phase, 0) - truth[phase]) for phase in {*found, *truth}), default=0)
+    error = max((abs(phases.get(phase, 0) - truth[phase]) for phase in {*phases, *truth}), default=0)
     cpus = _CPUS * (shape.workers + shape.servers)
     off_held = abs((0.0 if cpu is None else cpu.requested_seconds) - held) / cpus
     off_trained = abs((0.0 if cpu is None else cpu.trained_seconds) - trained) / cpus
-    told = f"operator {found}, truth {dict(truth)}; {happenings}; {shape}"
-    return Outcome(seed, shape.length, error, off_held, off_trained, told)
+    details = f"operator {phases}, truth {dict(truth)}; {happenings}; {shape}"
+    return Outcome(seed, shape.length, error, off_held, off_trained, details)
 
 
 def _happenings(dice: random.Random, shape: Shape) -> Iterator[tuple[int, str]]:
-    what = ("in place", "fail", "fail", "evict", "delete", "kill", "kill")
+    kinds = ("in place", "fail", "fail", "evict", "delete", "kill", "kill")
     at, suspended = 0, False
     while True:
         at += dice.randint(20, 600)
@@ -411,7 +415,7 @@ def _happenings(dice: random.Random, shape: Shape) -> Iterator[tuple[int, str]]:
             suspended = not suspended
             yield at, "suspend" if suspended else "resume"
         else:
-            yield at, dice.choice(what)
+            yield at, dice.choice(kinds)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -422,8 +426,11 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     outcomes = [play(seed) for seed in range(arguments.seed, arguments.seed + arguments.count)]
     wrong = [outcome for outcome in outcomes if not outcome.agrees]
-    for one in wrong[:10]:
-        print(f"seed {one.seed}: off by {one.error:.0f}, {one.held:.0f}, {one.trained:.0f} s: {one.told}")
+    for outcome in wrong[:10]:
+        print(
+            f"seed {outcome.seed}: off by {outcome.error:.0f}, {outcome.held:.0f}, {outcome.trained:.0f} s: "
+            f"{outcome.told}"
+        )
     for name in ("error", "held", "trained"):
         values = sorted(getattr(outcome, name) for outcome in outcomes)
         median, most = values[len(values) // 2], values[len(values) * 99 // 100]

@@ -130,19 +130,19 @@ def sentences_of(passage: Passage) -> Iterator[Sentence]:
     """Split a passage into its sentences; texts of fewer than three words are left out."""
     # The addresses of links contain no line breaks, so the number of lines stays.
     text = _LINK.sub(r"\1", "\n".join(" ".join(line.split()) for _, line in passage.lines))
-    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
     text = text.replace("\n", " ")
     plain = _QUOTATION.sub(_masked, _CODE.sub(_masked, text)).replace("*", " ")
-    ends = [0, *(found.end() for found in _END.finditer(plain)), len(plain)]
+    ends = [0, *(match.end() for match in _END.finditer(plain)), len(plain)]
     for start, end in pairwise(ends):
         if len(_WORD.findall(plain[start:end])) >= MIN_WORDS:
             line = passage.lines[bisect_right(starts, start) - 1][0]
             yield Sentence(passage.source, line, text[start:end].strip(" *"), plain[start:end].strip())
 
 
-def _masked(found: re.Match[str]) -> str:
+def _masked(match: re.Match[str]) -> str:
     """Return a word of as many characters, which is a thing."""
-    return "X" * len(found[0])
+    return "X" * len(match[0])
 
 
 # Patterns -------------------------------------------------------------------------------------------------------------
@@ -323,26 +323,26 @@ def python(text: str, *, messages: bool) -> Iterator[Passage]:
 
     Strings that stand side by side are one text.
     """
-    newlines = [found.start() for found in re.finditer("\n", text)]
+    newlines = [match.start() for match in re.finditer("\n", text)]
     comment: list[tuple[int, str]] = []
     message: list[tuple[int, str]] = []
     ended = 0
-    for found in _PYTHON.finditer(text):
-        number = bisect_right(newlines, found.start() - 1) + 1
-        between, ended = text[ended : found.start()], found.end()
+    for match in _PYTHON.finditer(text):
+        number = bisect_right(newlines, match.start() - 1) + 1
+        between, ended = text[ended : match.start()], match.end()
         goes_on = not between.strip()
-        if comment and not (goes_on and between.count("\n") <= 1 and found["comment"]):
+        if comment and not (goes_on and between.count("\n") <= 1 and match["comment"]):
             yield Passage(Source.COMMENTS, tuple(comment))
             comment = []
-        if message and (not goes_on or found["comment"]):
+        if message and (not goes_on or match["comment"]):
             yield Passage(Source.MESSAGES, tuple(message))
             message = []
-        if found["comment"]:
-            if not _DIRECTIVE.match(found["comment"]):
-                comment.append((number, found["comment"].lstrip("#: ")))
-        elif found["long"]:
-            before = text[: found.start()].rstrip()[-1:]
-            if text[found.start() - 1 : found.start()] in ("", "\n", " ") and before not in (
+        if match["comment"]:
+            if not _DIRECTIVE.match(match["comment"]):
+                comment.append((number, match["comment"].lstrip("#: ")))
+        elif match["long"]:
+            before = text[: match.start()].rstrip()[-1:]
+            if text[match.start() - 1 : match.start()] in ("", "\n", " ") and before not in (
                 "(",
                 ",",
                 "=",
@@ -350,9 +350,9 @@ def python(text: str, *, messages: bool) -> Iterator[Passage]:
                 "+",
                 "%",
             ):
-                yield from _docstring(number, found["words"])
+                yield from _docstring(number, match["words"])
         elif messages:
-            words = found["double"] if found["double"] is not None else found["single"]
+            words = match["double"] if match["double"] is not None else match["single"]
             message.append((number, re.sub(r"\\[nt]", " ", re.sub(r"\{[^{}]*\}", "X", words))))
     if comment:
         yield Passage(Source.COMMENTS, tuple(comment))
@@ -388,12 +388,12 @@ _TOML = re.compile(r"^[\w\"-]+ = \"(?P<text>[^\"\n]*)\"$", re.MULTILINE)
 def other(text: str, suffix: str) -> Iterator[Passage]:
     """Find the texts and comments of the page's files, and the descriptions of a TOML file."""
     pattern = {".js": _SCRIPT, ".html": _HTML, ".toml": _TOML}[suffix]
-    for found in pattern.finditer(text):
-        parts = {name: part for name, part in found.groupdict().items() if part is not None}
+    for match in pattern.finditer(text):
+        parts = {name: part for name, part in match.groupdict().items() if part is not None}
         [(name, words)] = parts.items()
         source = Source.COMMENTS if name in ("block", "line") else Source.MESSAGES
         words = re.sub(r"\$\{[^{}]*\}", "X", words).lstrip("* ")
-        yield Passage(source, ((text.count("\n", 0, found.start()) + 1, words),))
+        yield Passage(source, ((text.count("\n", 0, match.start()) + 1, words),))
 
 
 def read(path: str, text: str) -> Iterator[Sentence]:
@@ -467,7 +467,7 @@ def files_of(root: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """Read the files of a tree that have prose; `only` limits them to these files and folders."""
     for path in sorted({path for pattern in PATTERNS for path in root.glob(pattern)}):
         name = path.relative_to(root).as_posix()
-        if not only or any(name == one or name.startswith(f"{one}/") for one in only):
+        if not only or any(name == prefix or name.startswith(f"{prefix}/") for prefix in only):
             yield name, path.read_text(encoding="utf-8")
 
 

@@ -38,7 +38,7 @@ class _Written(msgspec.Struct):
 
 
 _DEFAULT_LOADS = [name for name, load in LOADS.items() if not load.on_request]
-_EVERYBODY = [name for name, one in CONTESTANTS.items() if not one.on_request]
+_EVERYBODY = [name for name, contestant in CONTESTANTS.items() if not contestant.on_request]
 _QUICK_CONTESTANTS = [name for name in _EVERYBODY if not CONTESTANTS[name].rate_limited]
 _LOADS_HELP = (
     f"{', '.join(_DEFAULT_LOADS)}; and only if named: {', '.join(x for x in LOADS if x not in _DEFAULT_LOADS)}"
@@ -58,10 +58,10 @@ def schedule(
             able = [
                 contestant for contestant in contestants if all_of_them or not (load.heavy and contestant.rate_limited)
             ]
-            if load.reports_seconds:
-                able = [one for one in able if one.name == OURS]  # only our operator takes reports for TFJobs
+            if load.reports_seconds:  # only our operator takes reports for TFJobs
+                able = [contestant for contestant in able if contestant.name == OURS]
             shift = repetition % max(len(able), 1)
-            order += [(repetition, load, one) for one in (*able[shift:], *able[:shift])]
+            order += [(repetition, load, contestant) for contestant in (*able[shift:], *able[:shift])]
     return order
 
 
@@ -74,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     contestants = [CONTESTANTS[name] for name in CONTESTANTS if name in options.contestants]
     chosen = options.contestants != _EVERYBODY
     try:
-        peer = [gobuild.PEER_PROGRAM.name] if any(one.name.startswith("peer") for one in contestants) else []
+        peer = (
+            [gobuild.PEER_PROGRAM.name] if any(candidate.name.startswith("peer") for candidate in contestants) else []
+        )
         gobuild.build(*controlplane.PROGRAMS, "kwok", *peer)
     except gobuild.BuildError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -87,10 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number, (repetition, load, contestant, exempt) in enumerate(runs, 1):
         name = f"{load.name}{EXEMPT if exempt else ''}"
         where = f"[{number}/{len(runs)} {time.monotonic() - began:4.0f} s] {contestant.name}, {name}"
-        _tell(where, load.title)
-        result = run(contestant, load, repetition, partial(_tell, where), exempt=exempt, profiles=profiles)
+        _report_progress(where, load.title)
+        result = run(contestant, load, repetition, partial(_report_progress, where), exempt=exempt, profiles=profiles)
         results.append(result)
-        _tell(where, _summary(result))
+        _report_progress(where, _summary(result))
         _write(options.out, results, circumstances)
     return _publish(results, options)
 
@@ -113,7 +115,7 @@ def _publish(results: Sequence[Result], options: argparse.Namespace) -> int:
         from hack.bench.plot import draw
 
         draw(results, options.out / "bench.png")
-    _say(f"written to {options.out}")
+    _log(f"written to {options.out}")
     return 1 if refused(results) else 0
 
 
@@ -196,11 +198,11 @@ def _write(folder: Path, results: Sequence[Result], circumstances: dict[str, Any
     (folder / "bench.md").write_text(table(results))
 
 
-def _tell(where: str, text: str) -> None:
-    _say(f"{where}: {text}")
+def _report_progress(where: str, text: str) -> None:
+    _log(f"{where}: {text}")
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

@@ -39,7 +39,7 @@ def churn(
             with watcher.lock:
                 watcher.seen.kill(name, time.monotonic())
             _kill(environment, name)
-    watcher.wait("all pods run again", lambda seen: seen.running == load.pods and not seen.killed, timeout)
+    watcher.wait("all pods run again", lambda observed: observed.running == load.pods and not observed.killed, timeout)
     with watcher.lock:
         ended, healed = watcher.seen.last_healed, list(watcher.seen.healed)
     watcher.wait("all statuses tell of all pods", all_reported(load), timeout)

@@ -179,7 +179,7 @@ def _peer(environment: Environment, flags: tuple[str, ...], log: Path) -> Operat
 
 def _prepare_peer(environment: Environment) -> None:
     secrets = f"/api/v1/namespaces/{_PEER_NAMESPACE}/secrets"
-    if any(one["metadata"]["name"] == _PEER_NAMESPACE for one in environment.list("/api/v1/namespaces")):
+    if any(namespace["metadata"]["name"] == _PEER_NAMESPACE for namespace in environment.list("/api/v1/namespaces")):
         return
     environment.create("/api/v1/namespaces", {"metadata": {"name": _PEER_NAMESPACE}})
     environment.create(secrets, {"metadata": {"name": _PEER_SECRET}})
@@ -221,8 +221,8 @@ def _mount(environment: Environment, over: threading.Event) -> None:
 
 
 CONTESTANTS = {
-    one.name: one
-    for one in (
+    contestant.name: contestant
+    for contestant in (
         Contestant(
             TUNED_PEER,
             "Go operator, tuned",

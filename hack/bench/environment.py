@@ -109,7 +109,7 @@ def environment(*, exempt: bool = False) -> Iterator[Environment]:
     """
     groups = f"{_EXEMPT_GROUP},{_GROUPS}" if exempt else _GROUPS
     with control_plane(users={CONTESTANT_USER: groups}, audit_policy=AUDIT_POLICY) as plane:
-        one = Environment(plane)
-        one.prepare()
-        with kwok(plane), closing(one):
-            yield one
+        new_environment = Environment(plane)
+        new_environment.prepare()
+        with kwok(plane), closing(new_environment):
+            yield new_environment

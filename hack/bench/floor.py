@@ -68,12 +68,12 @@ def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: 
         def make(name: str) -> str:
             answer = environment.client.request("POST", tfjobs_path(NAMESPACE), _encode(job_manifest(load, name)))
             uid = str(msgspec.json.decode(answer, type=dict[str, Any])["metadata"]["uid"])
-            ones = replicas(load, name)
+            job_replicas = replicas(load, name)
             if load.per_job:
                 services = [job_service_manifest(name, uid)]
             else:
-                services = [service_manifest(one, uid) for one in ones]
-            pods = [_encode(pod_manifest(load, one, uid)) for one in ones]
+                services = [service_manifest(replica, uid) for replica in job_replicas]
+            pods = [_encode(pod_manifest(load, replica, uid)) for replica in job_replicas]
             all_of([_post(environment, services_path(NAMESPACE), _encode(service)) for service in services])
             all_of([_post(environment, pods_path(NAMESPACE), pod) for pod in pods])
             if not load.finishes:
@@ -110,8 +110,8 @@ def _finish(environment: Environment, load: Load, watcher: Watcher, pool: Thread
     _results(futures)
 
 
-def _succeeded(seen: Observations, workers: set[str]) -> bool:
-    return all(seen.phases.get(worker) == "Succeeded" for worker in workers)
+def _succeeded(observed: Observations, workers: set[str]) -> bool:
+    return all(observed.phases.get(worker) == "Succeeded" for worker in workers)
 
 
 def _post(environment: Environment, path: str, body: bytes) -> Callable[[], object]:
@@ -170,24 +170,24 @@ def pod_manifest(load: Load, one: Replica, uid: str) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _tf_config(load: Load, one: Replica) -> list[Json]:
-    task = {"type": one.kind.lower(), "index": one.index}
-    told = cluster(load, one)
-    value = json.dumps({"cluster": told, "task": task, "environment": "cloud"})
+def _tf_config(load: Load, replica: Replica) -> list[Json]:
+    task = {"type": replica.kind.lower(), "index": replica.index}
+    cluster_spec = cluster(load, replica)
+    value = json.dumps({"cluster": cluster_spec, "task": task, "environment": "cloud"})
     env: list[Json] = []
     for kind in ("PS", "Worker") if load.per_job and not load.dynamic else ():
-        if len('","'.join(told.get(kind.lower(), ()))) > _LONG:
+        if len('","'.join(cluster_spec.get(kind.lower(), ()))) > _LONG:
             # The text between the numbers of two replicas is a variable, as our operator writes it.
-            between = f'{_around(load, one, kind, 0)[1]}", "{_around(load, one, kind, 1)[0]}'
+            between = f'{_around(load, replica, kind, 0)[1]}", "{_around(load, replica, kind, 1)[0]}'
             name = "_" * (len(env) + 1)
             env.append({"name": name, "value": between})
             value = value.replace(between, f"$({name})")
     return [*env, {"name": "TF_CONFIG", "value": value}]
 
 
-def _around(load: Load, one: Replica, kind: str, index: int) -> tuple[str, str]:
+def _around(load: Load, replica: Replica, kind: str, index: int) -> tuple[str, str]:
     """Return the parts of a replica's host name before and after its number."""
-    name = Replica(one.job, kind, index)
+    name = Replica(replica.job, kind, index)
     before, number, after = host(load, name).partition(f"-{kind.lower()}-{index}")
     return before + number.removesuffix(str(index)), after
 

@@ -159,11 +159,11 @@ def measure(
     folder: Path, *, jobs: int, size: int = JOB_BYTES, tell: Callable[[str], object] = print
 ) -> dict[str, float]:
     """The peaks in MiB, by what was measured. Raises TimeoutError."""
-    found: dict[str, float] = {}
+    peaks: dict[str, float] = {}
 
-    def note(what: str, operator: Operator) -> None:
-        found[what] = operator.peak()
-        tell(f"{what}: {found[what]:.1f} MiB at the peak, {operator.now():.1f} MiB now")
+    def note(title: str, operator: Operator) -> None:
+        peaks[title] = operator.peak()
+        tell(f"{title}: {peaks[title]:.1f} MiB at the peak, {operator.now():.1f} MiB now")
 
     server = Server(folder)
     with server.running() as client, ExitStack() as stack:
@@ -190,16 +190,16 @@ def measure(
             server.streams_lists = streams
             with Operator(server, folder, f"services {streams}") as beside:
                 note(f"services, {'as a stream' if streams else 'in pages'}", beside)
-    return found
+    return peaks
 
 
 def _count(client: Client, resource: Resource) -> int:
     return len(client.list(resource, "default", decode_metadata).items)
 
 
-def _wait(condition: Callable[[], bool], what: str) -> None:
+def _wait(condition: Callable[[], bool], description: str) -> None:
     if not comes_true(condition, WAIT):
-        raise TimeoutError(f"not in time: {what}")
+        raise TimeoutError(f"not in time: {description}")
 
 
 def main() -> None:

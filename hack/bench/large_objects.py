@@ -165,9 +165,9 @@ def _definitions() -> Iterator[Json]:
         kueue / "kueue.x-k8s.io_workloads.yaml",
         kueue / "kueue.x-k8s.io_resourceflavors.yaml",
     ):
-        found = yaml.safe_load(path.read_text())
-        found["spec"].pop("conversion", None)
-        yield found
+        definition = yaml.safe_load(path.read_text())
+        definition["spec"].pop("conversion", None)
+        yield definition
 
 
 class Operator:
@@ -224,11 +224,11 @@ def measure(kind: Kind, codes: dict[str, Path], count: int, folder: Path) -> Non
 
 @contextmanager
 def _operators(
-    plane: ControlPlane, kind: Kind, codes: dict[str, Path], folder: Path, what: str
+    plane: ControlPlane, kind: Kind, codes: dict[str, Path], folder: Path, phase: str
 ) -> Iterator[dict[str, Operator]]:
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(Operator(plane, code, kind.flags, folder / f"{what}-{name}.log"))
+            name: stack.enter_context(Operator(plane, code, kind.flags, folder / f"{phase}-{name}.log"))
             for name, code in codes.items()
         }
 
@@ -247,12 +247,12 @@ def _create(client: Client, kind: Kind, count: int) -> None:
         list(pool.map(create, range(count)))
 
 
-def _report(what: str, operators: dict[str, Operator], kind: Kind, count: int) -> None:
+def _report(title: str, operators: dict[str, Operator], kind: Kind, count: int) -> None:
     more = 2 if kind.resource is PRIORITY_CLASSES else 0  # Kubernetes' own
     for name, operator in operators.items():
-        _wait(lambda one=operator: one.has(kind.resource.plural, count + more), f"{name} has all {count}")  # type: ignore[misc]
+        _wait(lambda operator=operator: operator.has(kind.resource.plural, count + more), f"{name} has all {count}")  # type: ignore[misc]
         peak, now = operator.memory()
-        print(f"{what}: {name}: {peak:.0f} MiB at the peak, {now:.0f} MiB now", flush=True)
+        print(f"{title}: {name}: {peak:.0f} MiB at the peak, {now:.0f} MiB now", flush=True)
 
 
 def _is_served(client: Client, resource: Resource) -> bool:
@@ -263,9 +263,9 @@ def _is_served(client: Client, resource: Resource) -> bool:
     return True
 
 
-def _wait(condition: Callable[[], bool], what: str) -> None:
+def _wait(condition: Callable[[], bool], description: str) -> None:
     if not comes_true(condition, WAIT):
-        raise TimeoutError(f"not in time: {what}")
+        raise TimeoutError(f"not in time: {description}")
 
 
 def main() -> None:

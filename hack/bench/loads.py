@@ -66,14 +66,14 @@ class Load:
         """Return a title of a few words for people."""
         workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
         each = f"{self.ps} PS + {workers}" if self.ps else workers
-        what = f"{self.jobs} job{'s' if self.jobs > 1 else ''} of {each}"
+        shape = f"{self.jobs} job{'s' if self.jobs > 1 else ''} of {each}"
         if self.finishes:
-            return f"{what}, workers finish after {FINISH_SECONDS} s"
+            return f"{shape}, workers finish after {FINISH_SECONDS} s"
         if self.churn_rounds:
-            return f"{what}, {self.churn_rounds} times a tenth of the pods killed"
+            return f"{shape}, {self.churn_rounds} times a tenth of the pods killed"
         if self.reports_seconds:
-            return f"{what}, report every 5 s for {self.reports_seconds:.0f} s"
-        return f"{what}, stay Running"
+            return f"{shape}, report every 5 s for {self.reports_seconds:.0f} s"
+        return f"{shape}, stay Running"
 
     def scaled(self, factor: float) -> Load:
         """The same in small (or large), with at least two jobs where there are several."""
@@ -83,12 +83,12 @@ class Load:
         def scale(number: int, least: int) -> int:
             return max(min(number, least), round(number * factor))
 
-        one = self.jobs == 1
+        is_single = self.jobs == 1
         return replace(
             self,
             jobs=scale(self.jobs, 2),
-            ps=scale(self.ps, 1) if one else self.ps,
-            workers=scale(self.workers, 2) if one else self.workers,
+            ps=scale(self.ps, 1) if is_single else self.ps,
+            workers=scale(self.workers, 2) if is_single else self.workers,
             idle_seconds=max(self.idle_seconds * min(factor, 1), min(self.idle_seconds, 3.0)),
             churn_rounds=scale(self.churn_rounds, 1),
             reports_seconds=max(self.reports_seconds * min(factor, 1), min(self.reports_seconds, 20.0)),

@@ -131,7 +131,7 @@ class _Round:
 
 def measure(workers: int, rounds: int, say: Callable[[str], None]) -> dict[str, list[Figures]]:
     """All rounds. Raises MachineError, ControlPlaneError, BuildError, PackageError, KubeError, TimeoutError."""
-    found: dict[str, list[Figures]] = {network: [] for network in _NETWORKS}
+    figures_by_network: dict[str, list[Figures]] = {network: [] for network in _NETWORKS}
     with tempfile.TemporaryDirectory(prefix="tfo-names-") as folder:
         cluster = Cluster(Path(folder) / "cluster", progress=say)
         cluster.start()
@@ -142,11 +142,11 @@ def measure(workers: int, rounds: int, say: Callable[[str], None]) -> dict[str, 
                 for number in range(rounds):
                     for network in _NETWORKS if number % 2 else reversed(_NETWORKS):
                         say(f"round {number + 1} of {rounds}: {network}")
-                        one = _Round(client, f"names-{number}-{network.lower()}", network, workers).play()
-                        found[network].append(one)
+                        figures = _Round(client, f"names-{number}-{network.lower()}", network, workers).play()
+                        figures_by_network[network].append(figures)
         finally:
             cluster.stop()
-    return found
+    return figures_by_network
 
 
 @contextmanager
@@ -176,9 +176,9 @@ def _is_there(read: Callable[[], object]) -> bool:
     return True
 
 
-def _until(condition: Callable[[], bool], what: str) -> None:
+def _until(condition: Callable[[], bool], description: str) -> None:
     if not comes_true(condition, _LIMIT):
-        raise TimeoutError(f"waited for {_LIMIT:.0f} s that {what}")
+        raise TimeoutError(f"waited for {_LIMIT:.0f} s that {description}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -188,20 +188,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
     options = parser.parse_args(argv)
     try:
-        found = measure(options.workers, options.rounds, lambda text: print(text, file=sys.stderr, flush=True))
+        results = measure(options.workers, options.rounds, lambda text: print(text, file=sys.stderr, flush=True))
     except (MachineError, ControlPlaneError, gobuild.BuildError, PackageError, KubeError, TimeoutError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(
-        f"| {options.workers} workers, medians of {options.rounds} | {' | '.join(found)} |\n|---|{'---|' * len(found)}"
+        f"| {options.workers} workers, medians of {options.rounds} | {' | '.join(results)} |\n"
+        f"|---|{'---|' * len(results)}"
     )
     for title, read in (
-        ("all pods run after, s", lambda one: one.running),
-        ("all names resolve after, s", lambda one: one.resolved),
-        ("services", lambda one: one.services),
-        ("EndpointSlices", lambda one: one.endpoint_slices),
+        ("all pods run after, s", lambda figures: figures.running),
+        ("all names resolve after, s", lambda figures: figures.resolved),
+        ("services", lambda figures: figures.services),
+        ("EndpointSlices", lambda figures: figures.endpoint_slices),
     ):
-        cells = (f"{statistics.median(map(read, rounds)):.4g}" for rounds in found.values())
+        cells = (f"{statistics.median(map(read, rounds)):.4g}" for rounds in results.values())
         print(f"| {title} | {' | '.join(cells)} |")
     return 0
 

@@ -31,17 +31,17 @@ def draw(results: Sequence[Result], path: Path) -> None:
     from matplotlib import pyplot
     from matplotlib.patches import Patch
 
-    found = medians(results)
-    figures = [name for name in SHOWN if any(key[2] == name for key in found)]
+    all_medians = medians(results)
+    figures = [name for name in SHOWN if any(key[2] == name for key in all_medians)]
     if not figures:
         return
     rows = -(-len(figures) // COLUMNS)
     picture, panels = pyplot.subplots(rows, COLUMNS, figsize=(5 * COLUMNS, 3.4 * rows), squeeze=False)
     for panel, name in zip(panels.flat, figures, strict=False):
-        _panel(panel, found, name)
+        _panel(panel, all_medians, name)
     for panel in panels.flat[len(figures) :]:
         panel.axis("off")
-    names = [name for name in CONTESTANTS if any(key[1] == name for key in found)]
+    names = [name for name in CONTESTANTS if any(key[1] == name for key in all_medians)]
     handles = [Patch(color=COLOURS[name]) for name in names]
     picture.legend(handles, [CONTESTANTS[name].title for name in names], loc="lower center", ncols=len(names))
     picture.suptitle("Smaller is better")
@@ -50,16 +50,16 @@ def draw(results: Sequence[Result], path: Path) -> None:
     pyplot.close(picture)
 
 
-def _panel(panel: Any, found: Medians, name: str) -> None:
-    loads = list(dict.fromkeys(key[0] for key in found if key[2] == name))
-    contestants = [one for one in CONTESTANTS if any(key[1:] == (one, name) for key in found)]
+def _panel(panel: Any, all_medians: Medians, name: str) -> None:
+    loads = list(dict.fromkeys(key[0] for key in all_medians if key[2] == name))
+    contestants = [candidate for candidate in CONTESTANTS if any(key[1:] == (candidate, name) for key in all_medians)]
     width = 0.8 / len(contestants)
     for number_, contestant in enumerate(contestants):
         places = [position - 0.4 + width * (number_ + 0.5) for position in range(len(loads))]
-        heights = [found.get((load, contestant, name), 0.0) for load in loads]
+        heights = [all_medians.get((load, contestant, name), 0.0) for load in loads]
         bars = panel.bar(places, heights, width, color=COLOURS[contestant])
         panel.bar_label(bars, [number(height) if height else "" for height in heights], fontsize=7)
-    shown = [value for key, value in found.items() if key[2] == name and value]
+    shown = [value for key, value in all_medians.items() if key[2] == name and value]
     if shown and max(shown) > WIDE * min(shown):
         panel.set_yscale("log")
     figure = FIGURES[name]

@@ -77,7 +77,7 @@ class Calls:
         return {
             thread: sorted(
                 (Function(name, int(calls), own, whole) for name, (calls, own, whole) in functions.items()),
-                key=lambda one: -one.own,
+                key=lambda function: -function.own,
             )
             for thread, functions in sums.items()
         }
@@ -97,8 +97,8 @@ def table(threads: dict[str, list[Function]]) -> str:
     for thread in order:
         lines += ["", f"{thread}: calls, ms of CPU in the function, and with what it calls"]
         lines += [
-            f"{one.calls:10,} {one.own * 1000:9.1f} {one.whole * 1000:9.1f}  {one.name}"
-            for one in threads[thread][:_SHOWN]
+            f"{function.calls:10,} {function.own * 1000:9.1f} {function.whole * 1000:9.1f}  {function.name}"
+            for function in threads[thread][:_SHOWN]
         ]
     return "\n".join(lines) + "\n"
 

@@ -46,10 +46,12 @@ def execute(place: Path | str, name: str, count: int, go: Any, times: Any) -> No
                 new = ExecutionRecord(
                     0, name, step, "Train", "RUNNING", "", "0" * 64, "", properties, {}, {"model": (model,)}
                 )
-                one = store.begin_execution(run, new, now)
+                execution = store.begin_execution(run, new, now)
                 store.put_launch(run, step, b'{"component": "x", "state": "created"}')
                 made = ArtifactRecord(0, "Model", model.uri, "LIVE", {"loss": 0.1}, made=True)
-                done = msgspec.structs.replace(one, state="COMPLETE", image_id="sha256:1", outputs={"model": (made,)})
+                done = msgspec.structs.replace(
+                    execution, state="COMPLETE", image_id="sha256:1", outputs={"model": (made,)}
+                )
                 store.publish(run, done, now)
                 seconds.append(time.monotonic() - began)
         times.put(seconds)
@@ -73,19 +75,19 @@ def measured(place: Path | str, processes: int, executions: int, load: int) -> l
         context.Process(target=execute, args=(place, f"r{number}", executions // processes, go, times), daemon=True)
         for number in range(processes)
     ]
-    for one in [*others, *writers]:
-        one.start()
+    for process in [*others, *writers]:
+        process.start()
     try:
         go.wait(60)
         began = time.monotonic()
-        found = [times.get() for _ in writers]
+        results = [times.get() for _ in writers]
         whole = time.monotonic() - began
     finally:
-        for one in [*others, *writers]:
-            one.kill()
-            one.join()
-    failed = [one for one in found if isinstance(one, str)]
-    return failed[0] if failed else [whole, *(seconds for one in found for seconds in one)]
+        for process in [*others, *writers]:
+            process.kill()
+            process.join()
+    failed = [result for result in results if isinstance(result, str)]
+    return failed[0] if failed else [whole, *(seconds for result in results for seconds in result)]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -103,11 +105,11 @@ def main(arguments: list[str] | None = None) -> int:
             os.environ["PGPASSFILE"] = str(server.passfile)
             place = server.database("bench")
         before = os.getloadavg()[0]
-        found = measured(place, options.processes, options.executions, options.load)
-    if isinstance(found, str):
-        print(found)
+        outcome = measured(place, options.processes, options.executions, options.load)
+    if isinstance(outcome, str):
+        print(outcome)
         return 1
-    whole, *each = sorted(found, reverse=True)
+    whole, *each = sorted(outcome, reverse=True)
     print(
         f"{options.store}, {options.processes} processes, {options.load} beside them, load before {before:.1f}: "
         f"{len(each) / whole:.0f} executions a second; "

@@ -159,7 +159,7 @@ def targets(found: Medians) -> list[tuple[Target, float | None]]:
 
 def table(results: Sequence[Result]) -> str:
     """Markdown, one section per load; a cell is `value (times the tuned peer; times the floor)`."""
-    found, bad = medians(results), {(result.load, result.contestant) for result in refused(results)}
+    all_medians, bad = medians(results), {(result.load, result.contestant) for result in refused(results)}
     lines: list[str] = []
     for load in dict.fromkeys(result.load for result in results):
         of_load = [result for result in results if result.load == load]
@@ -167,27 +167,27 @@ def table(results: Sequence[Result]) -> str:
         lines += ["", f"**{load}**: {of_load[0].title}", "", _row(["", *(CONTESTANTS[name].title for name in columns)])]
         lines.append(_row(["---"] * (len(columns) + 1)))
         for name, figure in FIGURES.items():
-            cells = [REFUSED if (load, column) in bad else _cell(found, load, column, name) for column in columns]
+            cells = [REFUSED if (load, column) in bad else _cell(all_medians, load, column, name) for column in columns]
             if any(cell not in ("", REFUSED) for cell in cells):
                 lines.append(_row([f"{figure.title}{f', {figure.unit}' if figure.unit else ''}", *cells]))
         if of_load[0].jobs > 1:
             lines += _calls(of_load, columns, bad)
-    lines += _shown_targets(found)
+    lines += _shown_targets(all_medians)
     return "\n".join(lines).strip() + "\n"
 
 
 def _calls(of_load: Sequence[Result], columns: Sequence[str], bad: Container[tuple[str, str]]) -> list[str]:
     """Return the calls per job: a row per verb and resource that is more than a rarity."""
     rows = []
-    for what in sorted({what for result in of_load for what in result.calls}):
+    for call in sorted({call for result in of_load for call in result.calls}):
         cells = []
         for name in columns:
-            runs = [one for one in of_load if one.contestant == name and (one.load, name) not in bad]
+            runs = [run for run in of_load if run.contestant == name and (run.load, name) not in bad]
             # A run without such a call is one with none of them.
-            value = statistics.median(one.calls.get(what, 0) / one.jobs for one in runs) if runs else 0.0
+            value = statistics.median(run.calls.get(call, 0) / run.jobs for run in runs) if runs else 0.0
             cells.append(number(value) if value >= _RARE_CALL else "")
         if any(cells):
-            rows.append(_row([f"calls per job: {what}", *cells]))
+            rows.append(_row([f"calls per job: {call}", *cells]))
     return rows
 
 
@@ -195,15 +195,15 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(found: Medians, load: str, contestant: str, figure: str) -> str:
-    value = found.get((load, contestant, figure))
+def _cell(all_medians: Medians, load: str, contestant: str, figure: str) -> str:
+    value = all_medians.get((load, contestant, figure))
     if value is None:
         return ""
     ratios = []
     floor = FLOOR_PER_JOB if CONTESTANTS[contestant].per_job else FLOOR
     compared = [(TUNED_PEER, "peer"), (floor, "floor")]
     for against, sign in compared:
-        other = found.get((load, against, figure))
+        other = all_medians.get((load, against, figure))
         if contestant not in (against, FLOOR, FLOOR_PER_JOB) and other:
             ratios.append(f"{value / other:.2f}× {sign}")
     return number(value) + (f" ({', '.join(ratios)})" if ratios else "")
@@ -214,18 +214,20 @@ def number(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _shown_targets(found: Medians) -> list[str]:
+def _shown_targets(all_medians: Medians) -> list[str]:
     rows = []
-    for target, ratio in targets(found):
+    for target, ratio in targets(all_medians):
         if ratio is not None:
-            who = f" of {CONTESTANTS[target.of].title}" if target.of != OURS else ""
-            what = f"{target.load}: {FIGURES[target.figure].title}{who}, times {CONTESTANTS[target.against].title}"
-            rows.append(_row([what, f"{target.ratio:g}", f"{ratio:.2f}", _verdict(ratio, target.ratio)]))
+            suffix = f" of {CONTESTANTS[target.of].title}" if target.of != OURS else ""
+            subject = (
+                f"{target.load}: {FIGURES[target.figure].title}{suffix}, times {CONTESTANTS[target.against].title}"
+            )
+            rows.append(_row([subject, f"{target.ratio:g}", f"{ratio:.2f}", _verdict(ratio, target.ratio)]))
     for load, limit in GROWTH_TARGETS.items():
-        grown = growth(found, load)
+        grown = growth(all_medians, load)
         if grown is not None:
-            what = f"CPU per job, {load} over small"
-            rows.append(_row([what, f"{limit:g}", f"{grown:.2f}", _verdict(grown, limit)]))
+            subject = f"CPU per job, {load} over small"
+            rows.append(_row([subject, f"{limit:g}", f"{grown:.2f}", _verdict(grown, limit)]))
     if not rows:
         return []
     return ["", "**To reach**", "", _row(["", "at most", "measured", ""]), _row(["---"] * 4), *rows]

@@ -46,7 +46,9 @@ class Reporters:
     def __init__(self, environment: Environment, load: Load) -> None:
         """Get what each pod's kubelet would give it. Raises RequestFailed."""
         self._environment = environment
-        if not any(one["metadata"]["name"] == "default" for one in environment.list(_TOKENS.rpartition("/default")[0])):
+        if not any(
+            account["metadata"]["name"] == "default" for account in environment.list(_TOKENS.rpartition("/default")[0])
+        ):
             environment.create(_TOKENS.rpartition("/default")[0], {"metadata": {"name": "default"}})
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._programs = [self._program(f"{job}-worker-0", job) for job in job_names(load)]
@@ -71,38 +73,38 @@ class Reporters:
         step = 0
         while programs and begins < ends:
             step += 1
-            for number, one in enumerate(programs):
+            for number, program in enumerate(programs):
                 time.sleep(max(0.0, begins + number * PERIOD / len(programs) - time.monotonic()))
-                self._post(one, step)
+                self._post(program, step)
             begins += PERIOD
 
-    def _post(self, one: _Program, step: int) -> None:
+    def _post(self, program: _Program, step: int) -> None:
         metrics = [("current_step", step), ("total_steps", 1000), ("loss", 1 / step), ("accuracy", 1 - 1 / step)]
         listed = [{"name": name, "value": f"{value:.6g}"} for name, value in metrics]
         status = {"progressPercentage": min(step, 99), "estimatedRemainingSeconds": 1000 - step, "metrics": listed}
-        connection = http.client.HTTPSConnection(one.host, context=one.context, timeout=_TIMEOUT)
+        connection = http.client.HTTPSConnection(program.host, context=program.context, timeout=_TIMEOUT)
         try:
             body = json.dumps({"trainerStatus": status})
-            connection.request("POST", one.path, body, {"Authorization": f"Bearer {one.token}"})
+            connection.request("POST", program.path, body, {"Authorization": f"Bearer {program.token}"})
             answer = connection.getresponse()
             answer.read()
             if answer.status == 200:
-                one.sent = step
+                program.sent = step
             else:
-                one.failures += 1
+                program.failures += 1
         except (OSError, http.client.HTTPException):
-            one.failures += 1
+            program.failures += 1
         finally:
             connection.close()
 
     def _program(self, pod_name: str, job: str) -> _Program:
         client = self._environment.client
         pod = msgspec.json.decode(client.request("GET", f"{pods_path(NAMESPACE)}/{pod_name}"))
-        variables = {one["name"]: one.get("value", "") for one in pod["spec"]["containers"][0]["env"]}
-        (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == PROGRESS_VOLUME]
-        wanted = volume["projected"]["sources"][0]["serviceAccountToken"]
+        variables = {variable["name"]: variable.get("value", "") for variable in pod["spec"]["containers"][0]["env"]}
+        (volume,) = [candidate for candidate in pod["spec"]["volumes"] if candidate["name"] == PROGRESS_VOLUME]
+        projection = volume["projected"]["sources"][0]["serviceAccountToken"]
         bound = {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": pod["metadata"]["uid"]}
-        spec = {"audiences": [wanted["audience"]], "expirationSeconds": 3600, "boundObjectRef": bound}
+        spec = {"audiences": [projection["audience"]], "expirationSeconds": 3600, "boundObjectRef": bound}
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         answer = msgspec.json.decode(client.request("POST", _TOKENS, msgspec.json.encode(request)))
         authorities = pod["metadata"]["annotations"][ANNOTATION_PROGRESS_CA]

@@ -44,44 +44,44 @@ Measured = dict[str, list[float]]
 
 def measure(rounds: int, jobs: int) -> Measured:
     """Every kind and form, so many rounds, with `jobs` TFJobs of three replicas. Raises ControlPlaneError, OSError."""
-    found: Measured = {}
+    measured: Measured = {}
     with control_plane(users={CONTESTANT_USER: "system:authenticated"}, audit_policy=AUDIT_POLICY) as plane:
-        one = Environment(plane)
-        one.prepare()
-        one.install_crd(crd())
+        environment = Environment(plane)
+        environment.prepare()
+        environment.install_crd(crd())
         wait_quiet((plane.pids["kube-apiserver"],), 60.0, _AT_REST)
         with ThreadPoolExecutor(PARALLELISM) as pool:
-            costs = _Costs(one, pool, Load("requests", jobs=jobs), found)
+            costs = _Costs(environment, pool, Load("requests", jobs=jobs), measured)
             for number in range(rounds):
                 costs.round(number)
                 print(f"round {number + 1} of {rounds}", file=sys.stderr)
-        one.close()
-    return found
+        environment.close()
+    return measured
 
 
 class _Costs:
-    def __init__(self, one: Environment, pool: ThreadPoolExecutor, load: Load, found: Measured) -> None:
-        self._environment = one
+    def __init__(self, environment: Environment, pool: ThreadPoolExecutor, load: Load, measured: Measured) -> None:
+        self._environment = environment
         self._pool = pool
         self._load = load
-        self._found = found
+        self._found = measured
 
     def round(self, number: int) -> None:
         """Create, change and watch everything once in each form, and delete it all."""
         forms = list(_FORMS) if number % 2 else list(reversed(_FORMS))
         jobs = job_names(self._load)
-        ones = [replica for name in jobs for replica in replicas(self._load, name)]
+        job_replicas = [replica for name in jobs for replica in replicas(self._load, name)]
         encode = msgspec.json.encode
         for form in forms:
-            pods = [encode(pod_manifest(self._load, one, _UID)) for one in ones]
-            services = [encode(service_manifest(one, _UID)) for one in ones]
+            pods = [encode(pod_manifest(self._load, replica, _UID)) for replica in job_replicas]
+            services = [encode(service_manifest(replica, _UID)) for replica in job_replicas]
             events = [encode(_event(name)) for name in jobs]
             self._timed("create pods", form, [("POST", _PODS_PATH, pod) for pod in pods])
             self._timed("create services", form, [("POST", _SERVICES_PATH, service) for service in services])
             self._timed("create events", form, [("POST", _EVENTS_PATH, event) for event in events])
             if form != forms[-1]:
                 self._delete_all(_PODS_PATH, _SERVICES_PATH, _EVENTS_PATH)
-        self._watches(number, forms, [one.name for one in ones])
+        self._watches(number, forms, [replica.name for replica in job_replicas])
         for form in (form for form in forms if form != "protobuf"):  # which custom resources don't have
             made = [encode(job_manifest(self._load, name)) for name in jobs]
             self._timed("create tfjobs", form, [("POST", _TFJOBS_PATH, job) for job in made])
@@ -116,8 +116,8 @@ class _Costs:
                 threading.Thread(target=_drain, args=(answer.read1,), daemon=True).start()
             yield
 
-    def _timed(self, what: str, form: str, requests: Sequence[tuple[str, str, bytes]]) -> None:
-        self._found.setdefault(f"{what} ({form})", []).append(self._cost(requests, form))
+    def _timed(self, operation: str, form: str, requests: Sequence[tuple[str, str, bytes]]) -> None:
+        self._found.setdefault(f"{operation} ({form})", []).append(self._cost(requests, form))
 
     def _cost(self, requests: Sequence[tuple[str, str, bytes]], form: str) -> float:
         def ask(request: tuple[str, str, bytes]) -> None:
@@ -162,8 +162,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=300, metavar="N", help="with three pods and services each")
     options = parser.parse_args(argv)
     print("| | CPU of the API server, ms | rounds |\n|---|---|---|")
-    for what, costs in sorted(measure(options.rounds, options.jobs).items()):
-        print(f"| {what} | {statistics.median(costs):.2f} | {' '.join(f'{cost:.2f}' for cost in costs)} |")
+    for operation, costs in sorted(measure(options.rounds, options.jobs).items()):
+        print(f"| {operation} | {statistics.median(costs):.2f} | {' '.join(f'{cost:.2f}' for cost in costs)} |")
     return 0
 
 

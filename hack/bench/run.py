@@ -77,16 +77,16 @@ def run(
     )
     result = Result(name, title, load.jobs, contestant.name, repetition, load_average=os.getloadavg()[0])
     try:
-        with environment(exempt=exempt) as one:
-            one.install_crd(contestant.crd())
-            watcher = Watcher(one.plane, one.client, say)
+        with environment(exempt=exempt) as bench_environment:
+            bench_environment.install_crd(contestant.crd())
+            watcher = Watcher(bench_environment.plane, bench_environment.client, say)
             watcher.start()
-            process = contestant.process(one, progress_flags() if load.reports_seconds else ())
+            process = contestant.process(bench_environment, progress_flags() if load.reports_seconds else ())
             try:
                 if process is not None:
                     process.start()
-                profile = _profile(one, result, profiles) if profiles else None
-                _Run(one, load, watcher, process, result, say, profile).play()
+                profile = _profile(bench_environment, result, profiles) if profiles else None
+                _Run(bench_environment, load, watcher, process, result, say, profile).play()
             finally:
                 if process is not None:
                     process.stop()
@@ -96,9 +96,9 @@ def run(
     return result
 
 
-def _profile(one: Environment, result: Result, folder: Path) -> ApiServerProfile:
+def _profile(bench_environment: Environment, result: Result, folder: Path) -> ApiServerProfile:
     name = f"{result.load}-{result.contestant}-{result.repetition}.pb.gz"
-    return ApiServerProfile(one.client, folder / name, one.folder / "profile")
+    return ApiServerProfile(bench_environment.client, folder / name, bench_environment.folder / "profile")
 
 
 class _Run:
@@ -106,7 +106,7 @@ class _Run:
 
     def __init__(
         self,
-        one: Environment,
+        bench_environment: Environment,
         load: Load,
         watcher: Watcher,
         process: OperatorProcess | None,
@@ -114,7 +114,7 @@ class _Run:
         say: Say,
         profile: ApiServerProfile | None,
     ) -> None:
-        self._environment = one
+        self._environment = bench_environment
         self._load = load
         self._watcher = watcher
         self._process = process
@@ -167,10 +167,10 @@ class _Run:
     def _until_running(self, began: float) -> None:
         self._watcher.wait("all jobs and pods run", all_running(self._load), self._timeout)
         with self._watcher.lock:
-            seen = self._watcher.seen
-            times = [moment - seen.job_created[name] for name, moment in seen.job_running.items()]
-            self._figures["created_s"] = max(seen.pod_created.values()) - began
-            self._figures["running_s"] = max(*seen.job_running.values(), *seen.pod_running.values()) - began
+            observed = self._watcher.seen
+            times = [moment - observed.job_created[name] for name, moment in observed.job_running.items()]
+            self._figures["created_s"] = max(observed.pod_created.values()) - began
+            self._figures["running_s"] = max(*observed.job_running.values(), *observed.pod_running.values()) - began
         if len(times) > 1:
             self._figures["p50_s"], self._figures["p99_s"] = median_and_p99(times)
         self._watcher.wait("all statuses tell of all pods", all_reported(self._load), self._timeout)
@@ -179,9 +179,9 @@ class _Run:
 
     def _until_done(self, began: float) -> None:
         load = self._load
-        self._watcher.wait("all jobs end", lambda seen: len(seen.job_ended) == load.jobs, self._timeout)
+        self._watcher.wait("all jobs end", lambda observed: len(observed.job_ended) == load.jobs, self._timeout)
         kept = load.jobs * load.workers
-        self._watcher.wait("what still ran is cleaned up", lambda seen: len(seen.phases) == kept, self._timeout)
+        self._watcher.wait("what still ran is cleaned up", lambda observed: len(observed.phases) == kept, self._timeout)
         with self._watcher.lock:
             self._figures["done_s"] = max(self._watcher.seen.job_ended.values()) - began
 
@@ -200,9 +200,9 @@ class _Run:
         self._figures["calls"] = (after.total_calls - before.total_calls) / jobs
         self._figures["api_cpu_ms"] = (after.api_server.cpu - before.api_server.cpu) * 1000 / jobs
         self._result.calls = {
-            what: count - before.calls.get(what, 0)
-            for what, count in sorted(after.calls.items())
-            if count > before.calls.get(what, 0)
+            call: count - before.calls.get(call, 0)
+            for call, count in sorted(after.calls.items())
+            if count > before.calls.get(call, 0)
         }
 
     def _idle(self) -> None:
@@ -234,20 +234,20 @@ class _Run:
             time.sleep(0.2)
             late = self._unwritten(last)
         self._figures["reports_last_s"] = time.monotonic() - began
-        for name, one, other in (("no_reports", before, between), ("reports", between, after)):
-            spent = other.at - one.at
-            self._figures[f"{name}_writes"] = (_status_writes(other) - _status_writes(one)) / spent
-            self._figures[f"{name}_cpu"] = (other.operator.cpu - one.operator.cpu) / spent * 100
-            self._figures[f"{name}_api_cpu"] = (other.api_server.cpu - one.api_server.cpu) / spent * 100
-            self._figures[f"{name}_rss_mib"] = other.operator.rss / _MIB
+        for name, start, end in (("no_reports", before, between), ("reports", between, after)):
+            spent = end.at - start.at
+            self._figures[f"{name}_writes"] = (_status_writes(end) - _status_writes(start)) / spent
+            self._figures[f"{name}_cpu"] = (end.operator.cpu - start.operator.cpu) / spent * 100
+            self._figures[f"{name}_api_cpu"] = (end.api_server.cpu - start.api_server.cpu) / spent * 100
+            self._figures[f"{name}_rss_mib"] = end.operator.rss / _MIB
         if failures:
             self._result.complaints.append(f"{failures} reports were not taken")
         self._result.complaints += [f"TFJob {job}: its last report is not in its status" for job in late[:20]]
 
     def _unwritten(self, last: Mapping[str, int]) -> list[str]:
         steps = {
-            one["metadata"]["name"]: (one.get("status", {}).get("progress") or {}).get("step", 0)
-            for one in self._all(tfjobs_path)
+            job["metadata"]["name"]: (job.get("status", {}).get("progress") or {}).get("step", 0)
+            for job in self._all(tfjobs_path)
         }
         return [job for job, step in last.items() if steps.get(job) != step]
 
@@ -279,8 +279,8 @@ class _Run:
             pods_made = dict(self._watcher.seen.pods_made)
         if self._load.pods >= _MANY_PODS:
             self._say(f"looking at {self._load.pods} pods and their services")
-        found = Found(self._all(tfjobs_path), self._all(pods_path), self._all(services_path), pods_made)
-        self._result.complaints += verify(self._load, found)
+        objects = Found(self._all(tfjobs_path), self._all(pods_path), self._all(services_path), pods_made)
+        self._result.complaints += verify(self._load, objects)
 
     def _all(self, path_of: Callable[[str], str]) -> Iterator[dict[str, Any]]:
         return self._environment.each(path_of(NAMESPACE))
@@ -290,4 +290,4 @@ class _Run:
 
 
 def _status_writes(snapshot: Snapshot) -> int:
-    return sum(count for what, count in snapshot.calls.items() if "tfjobs/status" in what)
+    return sum(count for call, count in snapshot.calls.items() if "tfjobs/status" in call)

@@ -111,12 +111,12 @@ def _prepare(client: Client, port: int) -> None:
     client.create(CUSTOM_RESOURCE_DEFINITIONS, "", _old_crd(), decode_nothing)
     for name in ("tfoperator-system", *_teams()):
         client.create(NAMESPACES, "", {"metadata": {"name": name}}, decode_nothing)
-    for one in yaml.safe_load_all((MANIFESTS / "base/rbac.yaml").read_text()):
-        namespace = one["metadata"].get("namespace") or "tfoperator-system"
-        for subject in one.get("subjects", ()):
+    for document in yaml.safe_load_all((MANIFESTS / "base/rbac.yaml").read_text()):
+        namespace = document["metadata"].get("namespace") or "tfoperator-system"
+        for subject in document.get("subjects", ()):
             subject["namespace"] = "tfoperator-system"
-        resource = _OF_RBAC[one["kind"]]
-        client.create(resource, namespace if resource.namespaced else "", one, decode_nothing)
+        resource = _OF_RBAC[document["kind"]]
+        client.create(resource, namespace if resource.namespaced else "", document, decode_nothing)
     client.create(_NODES, "", {"metadata": {"name": _NODE}}, decode_nothing)
     status = {
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
@@ -215,19 +215,19 @@ def _operator(plane: ControlPlane, code: Path, log: Path) -> Iterator[tuple[psut
         end_process(process.pid, lambda: process.poll() is not None)
 
 
-def _watch(plane: ControlPlane, operator: psutil.Process, port: int, what: str, windows: list[float]) -> None:
+def _watch(plane: ControlPlane, operator: psutil.Process, port: int, title: str, windows: list[float]) -> None:
     for seconds in windows:
         requests, times, began = _log_requests(plane, port), operator.cpu_times(), time.monotonic()
         time.sleep(seconds)
         passed, after, now = time.monotonic() - began, operator.cpu_times(), _log_requests(plane, port)
-        told = ", ".join(f"{(now[one] - requests[one]) / passed:.2f}/s {one}" for one in now)
+        rates = ", ".join(f"{(now[answer] - requests[answer]) / passed:.2f}/s {answer}" for answer in now)
         cpu = (after.user + after.system - times.user - times.system) / passed
-        print(f"{what}: {seconds:.0f} s: logs: {told}; {cpu:.1%} of a core", flush=True)
+        print(f"{title}: {seconds:.0f} s: logs: {rates}; {cpu:.1%} of a core", flush=True)
 
 
-def _wait(condition: Any, what: str) -> None:
+def _wait(condition: Any, description: str) -> None:
     if not comes_true(condition, _WAIT):
-        raise TimeoutError(f"not in time: {what}")
+        raise TimeoutError(f"not in time: {description}")
 
 
 def main() -> None:
@@ -238,9 +238,10 @@ def main() -> None:
     parser.add_argument("--windows", default="30,30,60,60", help="seconds, one after the other, for each operator")
     options = parser.parse_args()
     codes = {
-        one.rpartition("=")[0] or "operator": Path(one.rpartition("=")[2]).resolve() for one in options.code or ["."]
+        argument.rpartition("=")[0] or "operator": Path(argument.rpartition("=")[2]).resolve()
+        for argument in options.code or ["."]
     }
-    windows = [float(one) for one in options.windows.split(",")]
+    windows = [float(seconds) for seconds in options.windows.split(",")]
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         plane = ControlPlane(
@@ -264,8 +265,8 @@ def main() -> None:
                         _let_read_logs(client)
                     for name, code in codes.items():
                         with _operator(plane, code, folder / f"{name}-{right}.log") as (operator, port):
-                            what = f"{name}, {'with' if right else 'without'} the right to read logs"
-                            _watch(plane, operator, port, what, windows)
+                            title = f"{name}, {'with' if right else 'without'} the right to read logs"
+                            _watch(plane, operator, port, title, windows)
         finally:
             plane.kill()
 

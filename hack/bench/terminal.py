@@ -88,9 +88,9 @@ def measure(folder: Path, *, lines: int, interrupted_lines: int) -> Figures:
     )
 
 
-def _expect(found: int, wanted: int, what: str) -> None:
-    if found != wanted:
-        raise WrongOutcome(f"{what}: {found} instead of {wanted}")
+def _expect(actual: int, expected: int, description: str) -> None:
+    if actual != expected:
+        raise WrongOutcome(f"{description}: {actual} instead of {expected}")
 
 
 def _job(folder: Path, lines: int) -> None:

@@ -69,8 +69,8 @@ class _Seen:
         self._places: Counter[tuple[str, ...]] = Counter()
         self._complaints: list[str] = []
 
-    def see(self, one: Json, about: Iterable[str]) -> None:
-        name, labels = str(one["metadata"]["name"]), one["metadata"].get("labels") or {}
+    def see(self, obj: Json, about: Iterable[str]) -> None:
+        name, labels = str(obj["metadata"]["name"]), obj["metadata"].get("labels") or {}
         self._names.add(name)
         self._places[tuple(labels.get(f"training.kubeflow.org/{key}", "") for key in _PLACE)] += 1
         if len(self._complaints) < MAX_COMPLAINTS:
@@ -84,14 +84,14 @@ class _Seen:
 
 
 def _about_replica(
-    one: Json, wanted: Mapping[str, Replica], uids: Mapping[str, str], check: Callable[[Json, Replica], list[str]]
+    obj: Json, wanted: Mapping[str, Replica], uids: Mapping[str, str], check: Callable[[Json, Replica], list[str]]
 ) -> list[str]:
     """Return complaints about the pod or the service of a replica; surplus objects are not this function's subject."""
-    replica = wanted.get(str(one["metadata"]["name"]))
+    replica = wanted.get(str(obj["metadata"]["name"]))
     if replica is None:
         return []
-    about = _about_metadata(one["metadata"], replica.labels, replica.job, uids.get(replica.job, ""))
-    return about + check(one, replica)
+    about = _about_metadata(obj["metadata"], replica.labels, replica.job, uids.get(replica.job, ""))
+    return about + check(obj, replica)
 
 
 def _about_job_service(service: Json, uids: Mapping[str, str]) -> list[str]:
@@ -108,8 +108,8 @@ def _kept(load: Load, job: str) -> list[Replica]:
     return [replica for replica in replicas(load, job) if not load.finishes or replica.kind == "Worker"]
 
 
-def _missing_or_too_many(kind: str, wanted: Iterable[str], there: Iterable[str]) -> list[str]:
-    names, wanted = set(there), set(wanted)
+def _missing_or_too_many(kind: str, wanted: Iterable[str], existing: Iterable[str]) -> list[str]:
+    names, wanted = set(existing), set(wanted)
     return [f"{kind} {name}: missing" for name in sorted(wanted - names)] + [
         f"{kind} {name}: should not be there" for name in sorted(names - wanted)
     ]
@@ -143,8 +143,10 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
     names = (pod["spec"].get("hostname"), pod["spec"].get("subdomain"))
     if names != ((replica.name, replica.job) if load.per_job else (None, None)):
         complaints.append(f"its host name is {names}")
-    container: Json = next((one for one in pod["spec"]["containers"] if one["name"] == "tensorflow"), {})
-    count = sum(one["name"] == "TF_CONFIG" for one in container.get("env") or ())
+    container: Json = next(
+        (candidate for candidate in pod["spec"]["containers"] if candidate["name"] == "tensorflow"), {}
+    )
+    count = sum(variable["name"] == "TF_CONFIG" for variable in container.get("env") or ())
     if alone(load):
         return [*complaints, "has a TF_CONFIG, though it is alone"] if count else complaints
     if count != 1:
@@ -155,10 +157,13 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
         return [*complaints, "its TF_CONFIG is no JSON"]
     if config.get("task") != {"type": replica.kind.lower(), "index": replica.index}:
         complaints.append(f"its TF_CONFIG says it is {config.get('task')}")
-    told = config.get("cluster")
-    if load.dynamic and isinstance(told, dict):
-        told = {**told, "ps": told.get("ps") or []}  # the Go operator writes null for an empty list
-    if told != cluster(load, replica):
+    cluster_spec = config.get("cluster")
+    if load.dynamic and isinstance(cluster_spec, dict):
+        cluster_spec = {
+            **cluster_spec,
+            "ps": cluster_spec.get("ps") or [],
+        }  # the Go operator writes null for an empty list
+    if cluster_spec != cluster(load, replica):
         complaints.append("its TF_CONFIG names another cluster")
     return complaints
 
@@ -173,7 +178,7 @@ def cluster(load: Load, replica: Replica) -> Json:
     if load.dynamic and replica.kind == "PS":
         return {"worker": {}, "ps": [host(load, replica)]}
     if load.dynamic:
-        servers = [host(load, one) for one in replicas(load, replica.job) if one.kind == "PS"]
+        servers = [host(load, other) for other in replicas(load, replica.job) if other.kind == "PS"]
         return {"worker": {str(replica.index): host(load, replica)}, "ps": servers}
     return _whole_cluster(load, replica.job)
 

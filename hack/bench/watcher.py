@@ -177,7 +177,7 @@ class Watcher:
 
         It does not wake up for every event, which would take CPU from the contestant; moments are noted by the watches.
         """
-        began = told = time.monotonic()
+        began = reported_at = time.monotonic()
         while True:
             with self.lock:
                 if self._error is not None:
@@ -187,16 +187,16 @@ class Watcher:
                 now, summary = time.monotonic(), self._summary()
             if now >= began + timeout:
                 raise TimeoutError(f"not within {timeout:.0f} s: {what}; seen: {summary}")
-            if now >= told + _TELL_SECONDS:
+            if now >= reported_at + _TELL_SECONDS:
                 self._say(f"after {now - began:.0f} s: {summary}")
-                told = now
+                reported_at = now
             time.sleep(_LOOK_SECONDS)
 
     def _summary(self) -> str:
-        seen = self.seen
+        observed = self.seen
         return (
-            f"{len(seen.job_created)} jobs, {len(seen.job_running)} have run, {len(seen.job_ended)} ended, "
-            f"{len(seen.job_failed)} failed; {len(seen.phases)} pods, {seen.running} running"
+            f"{len(observed.job_created)} jobs, {len(observed.job_running)} have run, {len(observed.job_ended)} ended, "
+            f"{len(observed.job_failed)} failed; {len(observed.phases)} pods, {observed.running} running"
         )
 
     def _open(self, path: str, version: str) -> http.client.HTTPResponse:
@@ -232,10 +232,12 @@ class Watcher:
 
 def all_running(load: Load) -> Callable[[Observations], bool]:
     """Every job has been Running, and every pod runs."""
-    return lambda seen: len(seen.job_running) == load.jobs and seen.running == load.pods
+    return lambda observed: len(observed.job_running) == load.jobs and observed.running == load.pods
 
 
 def all_reported(load: Load) -> Callable[[Observations], bool]:
     """Return whether every job's status counts all pods of the job as active."""
     pods = load.ps + load.workers
-    return lambda seen: len(seen.active) == load.jobs and all(count == pods for count in seen.active.values())
+    return lambda observed: (
+        len(observed.active) == load.jobs and all(count == pods for count in observed.active.values())
+    )

@@ -110,7 +110,7 @@ class _Server:
 def _answer(body: bytes, status: str = "200 OK", *, chunked: bool = False, headers: str = "") -> bytes:
     if chunked:
         cut = len(body) // 2
-        pieces = b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in (body[:cut], body[cut:]))
+        pieces = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in (body[:cut], body[cut:]))
         head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n{headers}\r\n"
         return head.encode() + pieces + b"0\r\n\r\n"
     head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n{headers}\r\n"

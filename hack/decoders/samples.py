@@ -26,7 +26,9 @@ def manifests() -> tuple[bytes, ...]:
 @cache
 def jobs() -> tuple[bytes, ...]:
     """The TFJobs of the examples."""
-    documents = (one for text in manifests() for one in yaml.safe_load_all(text) if isinstance(one, dict))
+    documents = (
+        document for text in manifests() for document in yaml.safe_load_all(text) if isinstance(document, dict)
+    )
     return tuple(
         json.dumps(document, default=str).encode() for document in documents if document.get("kind") == "TFJob"
     )

@@ -91,7 +91,7 @@ def _progress() -> list[Decoder]:
     key = ec.derive_private_key(7, ec.SECP256R1())
     public = {"kid": "k", "alg": "ES256", "use": "sig"} | ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
     discovery, keys = as_json({"issuer": "i"}), as_json({"keys": [public]})
-    known = parse_keys(discovery, keys)
+    parsed_keys = parse_keys(discovery, keys)
     pod = {"namespace": "ns", "pod": {"name": "a", "uid": "u"}}
     claims = {"iss": "i", "aud": ["job"], "exp": 9_999_999_999, "kubernetes.io": pod}
     header = as_json({"alg": "ES256", "kid": "k"})
@@ -106,10 +106,10 @@ def _progress() -> list[Decoder]:
         encode_report(parse_report(data, "worker-0", datetime(2026, 1, 1, tzinfo=UTC)))
 
     def verified(data: bytes) -> None:
-        verify(data.decode("latin-1"), known, "job")  # as it comes from a header
+        verify(data.decode("latin-1"), parsed_keys, "job")  # as it comes from a header
 
     def named(data: bytes) -> None:
-        verify((_part(data) + signed[signed.index(b".") :] + b"." + signature).decode(), known, "job")
+        verify((_part(data) + signed[signed.index(b".") :] + b"." + signature).decode(), parsed_keys, "job")
 
     return [
         Decoder("progress report", (report,), reported, (MalformedReport, InvalidReport)),

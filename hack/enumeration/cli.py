@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--deletions", type=int, default=1, help="try one of this many deletions of a job")
     parser.add_argument("--jobs", type=int, default=2, help="how many points at a time")
     parser.add_argument(
-        "--scenario", default="", choices=[one.name for one in EVERY], metavar="NAME", help="this one only"
+        "--scenario", default="", choices=[scenario.name for scenario in EVERY], metavar="NAME", help="this one only"
     )
     parser.add_argument("--point", default="", help="play one point of the scenario again, as JSON, with its history")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "enumerate", help="the folder of results")
@@ -80,16 +80,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     quick = QUICK_SHARE, QUICK_OLD_LISTS, QUICK_DELETIONS
     share, old_lists, deletions = quick if arguments.quick else (1, arguments.old_lists, arguments.deletions)
     shares = {"share": share, "old_lists": old_lists, "deletions": deletions}
-    found = run(scenarios, results, jobs=arguments.jobs, progress=_say, **shares)
-    shown = table(found, results)
+    recorded = run(scenarios, results, jobs=arguments.jobs, progress=_log, **shares)
+    shown = table(recorded, results)
     (arguments.results / "sieve.md").write_text(shown)
     print(shown)
-    bad = bad_points(found, results)
-    for one in bad[:_SHOWN]:
-        why = "; ".join(one.violations) or "the fault never came to its place"
-        print(f"{one.scenario}: {one.fault}: {why}")
-        point = msgspec.json.encode(one.fault).decode()
-        print(f"  python -m hack.enumeration --scenario '{one.scenario}' --point '{point}'")
+    bad = bad_points(recorded, results)
+    for tried in bad[:_SHOWN]:
+        why = "; ".join(tried.violations) or "the fault never came to its place"
+        print(f"{tried.scenario}: {tried.fault}: {why}")
+        point = msgspec.json.encode(tried.fault).decode()
+        print(f"  python -m hack.enumeration --scenario '{tried.scenario}' --point '{point}'")
     return 1 if bad else 0
 
 
@@ -99,30 +99,30 @@ def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path)
     A path that differs after a known state is printed, and is no error: times that a state does not show may decide.
     """
     end = time.monotonic() + seconds
-    found: list[Explored] = []
+    explored: list[Explored] = []
     path.parent.mkdir(parents=True, exist_ok=True)
     with quiet_processes(jobs) as pool:
         for setting in settings:
             if time.monotonic() < end:
-                found.append(explore(setting, pool, seconds=end - time.monotonic(), say=_say))
-                path.write_text(states_table(found))
-                print("\n".join(counterexamples(found[-1])))
-    print(states_table(found))
-    print(f"{len(settings) - len(found)} of {len(settings)} jobs were not begun")
-    return 1 if any(one.violations for one in found) else 0
+                explored.append(explore(setting, pool, seconds=end - time.monotonic(), say=_log))
+                path.write_text(states_table(explored))
+                print("\n".join(counterexamples(explored[-1])))
+    print(states_table(explored))
+    print(f"{len(settings) - len(explored)} of {len(settings)} jobs were not begun")
+    return 1 if any(result.violations for result in explored) else 0
 
 
 def _change_fields(jobs: int) -> int:
     bad = []
     for subject in (V1, ELASTIC, V1ALPHA2):
-        done = change_all(tuple(Life), jobs=jobs, say=_say, subject=subject)
-        wrong = [one for one in done if one.changed.outcome not in GOOD]
+        done = change_all(tuple(Life), jobs=jobs, say=_log, subject=subject)
+        wrong = [tried for tried in done if tried.changed.outcome not in GOOD]
         print(f"{subject.version}, {len(fields(subject))} fields\n", fields_table(done), *wrong, sep="\n")
         bad += wrong
     return 1 if bad else 0
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

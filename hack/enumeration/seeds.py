@@ -72,8 +72,8 @@ def play_seed(seed: int) -> Outcome:
     world = SeededWorld(seed)
     played = world.play()
     journal = hashlib.sha256(msgspec.json.encode(world.recorder.entries())).hexdigest()
-    found = tuple(map(str, played.violations))
-    return Outcome(seed, journal, found, world.clock.monotonic(), time.monotonic() - began)
+    violations = tuple(map(str, played.violations))
+    return Outcome(seed, journal, violations, world.clock.monotonic(), time.monotonic() - began)
 
 
 def compare(count: int, say: Callable[[str], None], program: Sequence[str] = PROGRAM) -> bool:
@@ -88,23 +88,23 @@ def compare(count: int, say: Callable[[str], None], program: Sequence[str] = PRO
         for number in (1, 2)
     ]
     decode = msgspec.json.Decoder(Outcome).decode
-    same = violated = seen = 0
+    same = violated = compared = 0
     virtual = real = 0.0
     try:
         for lines in zip(*(player.stdout or () for player in players), strict=False):
-            one, other = map(decode, lines)
-            seen, same = seen + 1, same + (one.journal == other.journal)
-            virtual, real = virtual + one.virtual + other.virtual, real + one.real + other.real
-            violated += bool(one.violations)
-            if one.journal != other.journal or one.violations:
-                say(f"seed {one.seed}: {'; '.join(one.violations) or 'two journals'}")
+            first, second = map(decode, lines)
+            compared, same = compared + 1, same + (first.journal == second.journal)
+            virtual, real = virtual + first.virtual + second.virtual, real + first.real + second.real
+            violated += bool(first.violations)
+            if first.journal != second.journal or first.violations:
+                say(f"seed {first.seed}: {'; '.join(first.violations) or 'two journals'}")
     finally:
         for player in players:
             player.terminate()
             player.communicate()
     speed = virtual / max(real, 1e-9)
     say(f"{same} of {count} seeds with the same journal, {violated} violated, at {speed:.0f} times real time")
-    return same == seen == count and not violated
+    return same == compared == count and not violated
 
 
 class _Stepped(VirtualClock):

@@ -185,8 +185,8 @@ class _Summary:
             if not self._as_json:
                 faults = ", ".join(f"{kind} {count}" for kind, count in sorted(self._faults.items()))
                 print(f"faults: {faults or 'none'}")
-                for what in self._broken:
-                    print(what)
+                for message in self._broken:
+                    print(message)
                 print(
                     f"{self._done} plans on the {server} server in {time.monotonic() - self._began:.0f} s: "
                     f"{kinds['lost']} lost, {kinds['doubled']} doubled, {kinds['stuck']} stuck, {kinds['wrong']} wrong"

@@ -176,8 +176,8 @@ class JournalRecorder:
         for kind, resource in self._resources.items():
             page = self._client.list(resource, self._namespace, _decode)
             live = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in page.items}
-            known = {obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in self.current(kind)}
-            if live != known:
+            recorded = {obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in self.current(kind)}
+            if live != recorded:
                 return False
         return True
 
@@ -203,18 +203,18 @@ class JournalRecorder:
 
     def _relist(self, kind: str) -> str:
         page = self._client.list(self._resources[kind], self._namespace, _decode)
-        found = {item["metadata"]["uid"]: _with_kind(item, kind) for item in page.items}
+        listed = {item["metadata"]["uid"]: _with_kind(item, kind) for item in page.items}
         with self._lock:
             version = int(page.resource_version)
             if kind in self._seen:
                 self._gaps.append((self._seen[kind], version))
             self._seen[kind] = version
             self._away.discard(kind)
-            for known in (self._current[kind], self._unseen[kind]):
-                for uid in known.keys() - found.keys():
-                    if int(known[uid]["metadata"]["resourceVersion"]) <= version:
-                        self._note(Entry(version, kind, "DELETED", known.pop(uid)))
-            for uid, obj in found.items():
+            for recorded in (self._current[kind], self._unseen[kind]):
+                for uid in recorded.keys() - listed.keys():
+                    if int(recorded[uid]["metadata"]["resourceVersion"]) <= version:
+                        self._note(Entry(version, kind, "DELETED", recorded.pop(uid)))
+            for uid, obj in listed.items():
                 self._upsert(kind, uid, obj)
         return page.resource_version
 
@@ -246,11 +246,11 @@ class JournalRecorder:
         self._unseen[kind].pop(uid, None)
         old = self._current[kind].get(uid)
         version = int(obj["metadata"]["resourceVersion"])
-        known = int(old["metadata"]["resourceVersion"]) if old is not None else -1
-        if known > version:
+        recorded_version = int(old["metadata"]["resourceVersion"]) if old is not None else -1
+        if recorded_version > version:
             # The answer to a write may be here before the watch shows the versions that others wrote before it.
             self._note(Entry(version, kind, "MODIFIED", obj))
-        if known >= version:
+        if recorded_version >= version:
             return
         self._current[kind][uid] = obj
         self._note(Entry(version, kind, "MODIFIED" if old is not None else "ADDED", obj))

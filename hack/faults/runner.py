@@ -132,9 +132,9 @@ class _Plan:
             self.history.append(f"{step}: {environment.do(step)}")
         environment.stop_faults()
         self.history.append("faults have stopped")
-        found = self.rest.wait(finished=False)
-        if found:
-            return found
+        violations = self.rest.wait(finished=False)
+        if violations:
+            return violations
         self.history.append("at rest; now every job is let run to its end")
         environment.simulator.resume_all()
         return self.rest.wait(finished=True)

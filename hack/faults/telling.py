@@ -17,8 +17,8 @@ def line(entry: Entry) -> str:
         suspended = " suspended" if (obj["spec"].get("runPolicy") or {}).get("suspend") else ""
         conditions = [f"{condition['type']}={condition['status']}" for condition in conditions_in(status)]
         replicas = {
-            kind: {name: value for name, value in one.items() if value not in (0, "", {})}
-            for kind, one in (status.get("replicaStatuses") or {}).items()
+            kind: {name: value for name, value in counts.items() if value not in (0, "", {})}
+            for kind, counts in (status.get("replicaStatuses") or {}).items()
         }
         detail = f"{sizes}{suspended} {' '.join(conditions)} {replicas}"
     elif entry.kind == "Pod":
@@ -28,9 +28,11 @@ def line(entry: Entry) -> str:
     elif entry.kind == "PodGroup":
         detail = f"{obj.get('spec')} {status.get('phase') or ''}"
     elif entry.kind == "Workload":
-        told = [condition["type"] for condition in status.get("conditions") or () if condition["status"] == "True"]
-        sizes = {one["name"]: one["count"] for one in obj["spec"]["podSets"]}
-        detail = f"{obj['spec']['queueName']} {sizes} {told} reclaimed {status.get('reclaimablePods') or []}"
+        true_types = [
+            condition["type"] for condition in status.get("conditions") or () if condition["status"] == "True"
+        ]
+        sizes = {pod_set["name"]: pod_set["count"] for pod_set in obj["spec"]["podSets"]}
+        detail = f"{obj['spec']['queueName']} {sizes} {true_types} reclaimed {status.get('reclaimablePods') or []}"
     elif entry.kind == "Deployment":
         detail = f"available {status.get('availableReplicas') or 0}"
     else:

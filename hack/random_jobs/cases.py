@@ -57,10 +57,10 @@ def random_case(rng: random.Random) -> Case:
 
 @cache
 def _examples() -> tuple[str, ...]:
-    found = [
+    examples = [
         json.dumps(document, default=str)
         for path in sorted(EXAMPLES.glob("*.yaml"))
         for document in yaml.safe_load_all(path.read_text())
     ]
-    assert found, "the examples have gone"
-    return tuple(found)
+    assert examples, "the examples have gone"
+    return tuple(examples)

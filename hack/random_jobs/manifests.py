@@ -214,7 +214,7 @@ class _Draw:
 
     def _value(self, values: Values) -> Any:
         is_odd = values.odd and self._chances.odd and chance(self.rng, self._chances.odd)
-        found = values.odd if is_odd else values.usual
-        if callable(found):
-            return found(self)
-        return copy.deepcopy(self.rng.choice(found) if isinstance(found, tuple) else found)
+        chosen = values.odd if is_odd else values.usual
+        if callable(chosen):
+            return chosen(self)
+        return copy.deepcopy(self.rng.choice(chosen) if isinstance(chosen, tuple) else chosen)

@@ -47,20 +47,20 @@ def random_memory(
     """Return fields of `Observed`, as they are known by chance."""
     uids = sorted(pod.metadata.uid for pod in pods)
     kinds = [str(kind) for kind in job.spec.tf_replica_specs]
-    known: dict[str, Any] = {"priorities": _PRIORITIES}
+    fields: dict[str, Any] = {"priorities": _PRIORITIES}
     if inside.reports and chance(rng, 0.8):
-        known["progress"] = _progress(rng, pods, now)
+        fields["progress"] = _progress(rng, pods, now)
     if inside.logs:
-        known["log_lines"] = _lines(rng, uids, now)
+        fields["log_lines"] = _lines(rng, uids, now)
     if inside.stacks:
-        known["stacks_taken"] = rng.choice((_NEVER, _ago(rng, now)))
+        fields["stacks_taken"] = rng.choice((_NEVER, _ago(rng, now)))
     if inside.archive:
-        known["unkept_logs"] = UnkeptLogs(frozenset(_some_of(rng, uids)), rng.choice((1.0, 30.0)))
+        fields["unkept_logs"] = UnkeptLogs(frozenset(_some_of(rng, uids)), rng.choice((1.0, 30.0)))
     if inside.queue and chance(rng, 0.9):
         admitted = chance(rng, 0.6)
-        known["gate"] = QueueGate("Admitted" if admitted else "QuotaReserved", "cluster-queue", admitted)
-    known |= some(rng, 0.1, comparison=lambda: Comparison(now, chance(rng, 0.5)))
-    known |= some(
+        fields["gate"] = QueueGate("Admitted" if admitted else "QuotaReserved", "cluster-queue", admitted)
+    fields |= some(rng, 0.1, comparison=lambda: Comparison(now, chance(rng, 0.5)))
+    fields |= some(
         rng,
         0.1,
         edited_templates=lambda: tuple(_some_of(rng, kinds)),
@@ -68,7 +68,7 @@ def random_memory(
         refused=lambda: _REFUSED,
         unseen=lambda: _unseen(rng, uids, kinds),
     )
-    return known | some(rng, 0.005, problems=lambda: (f"spec: {'x' * rng.choice((1, 1, 994, 995))}",))
+    return fields | some(rng, 0.005, problems=lambda: (f"spec: {'x' * rng.choice((1, 1, 994, 995))}",))
 
 
 def _unseen(rng: random.Random, uids: Sequence[str], kinds: Sequence[str]) -> Unseen:

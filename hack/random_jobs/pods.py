@@ -89,9 +89,11 @@ def changed_pod_group(rng: random.Random, group: PodGroup) -> PodGroup:
     """Return the PodGroup as its scheduler has it next: mostly the same."""
     if chance(rng, 0.8):
         return group
-    told = PodCondition(rng.choice(("Unschedulable", "PodGroupScheduled")), rng.choice(("True", "False")), "", "")
-    told = replace(told, reason=rng.choice(("NotEnoughResources", "Unschedulable", "")), message=rng.choice(_TEXTS))
-    conditions = (told,) if chance(rng, 0.5) else ()
+    condition = PodCondition(rng.choice(("Unschedulable", "PodGroupScheduled")), rng.choice(("True", "False")), "", "")
+    condition = replace(
+        condition, reason=rng.choice(("NotEnoughResources", "Unschedulable", "")), message=rng.choice(_TEXTS)
+    )
+    conditions = (condition,) if chance(rng, 0.5) else ()
     status = PodGroupStatus(rng.choice(("", "Pending", "Inqueue", "Running", "Scheduled")), conditions)
     spec = replace(group.spec, queue=rng.choice(("", "shared", "other")))
     if chance(rng, 0.2):
@@ -120,9 +122,9 @@ def _pending(rng: random.Random, pod: Pod, now: datetime) -> Pod:
             return replace(pod, status=replace(pod.status, phase=""))
         case 0:
             placed = rng.choice(("True", "False", "False"))
-            told = PodCondition("PodScheduled", placed, rng.choice(("Unschedulable", "")), rng.choice(_TEXTS))
+            condition = PodCondition("PodScheduled", placed, rng.choice(("Unschedulable", "")), rng.choice(_TEXTS))
             others = (PodCondition("Ready", "False", "", rng.choice(_TEXTS)),) if chance(rng, 0.3) else ()
-            return replace(pod, status=replace(pod.status, conditions=(*others, told)))
+            return replace(pod, status=replace(pod.status, conditions=(*others, condition)))
         case 1:
             status = replace(pod.status, container_statuses=(_waiting(rng),), conditions=(), start_time=now)
             return replace(_bound(rng, pod), status=status)
@@ -142,8 +144,8 @@ def _bound(rng: random.Random, pod: Pod) -> Pod:
 
 def _running(rng: random.Random, pod: Pod, now: datetime) -> Pod:
     start = now - timedelta(seconds=rng.choice(_AGES))
-    one = replace(_container(rng, {"running": {"startedAt": start}}), ready=chance(rng, 0.8))
-    status = PodStatus("Running", start_time=pod.status.start_time or start, container_statuses=(one,))
+    container = replace(_container(rng, {"running": {"startedAt": start}}), ready=chance(rng, 0.8))
+    status = PodStatus("Running", start_time=pod.status.start_time or start, container_statuses=(container,))
     return replace(pod, status=status)
 
 
@@ -179,7 +181,7 @@ def failed_pod(rng: random.Random, pod: Pod, now: datetime) -> Pod:
     ended = tuple(_container(rng, {"terminated": _end(rng, now)}) for _ in range(rng.choice((0, 1, 1, 1, 2))))
     match rng.randrange(6):
         case 0:
-            ended = tuple(replace(one, name=f"other-{at}") for at, one in enumerate(ended))
+            ended = tuple(replace(container, name=f"other-{at}") for at, container in enumerate(ended))
         case 1:  # it has not begun, or not again
             ended = (_waiting(rng),)
     disrupted = (PodCondition("DisruptionTarget", "True", rng.choice(_DISRUPTIONS), ""),) if chance(rng, 0.2) else ()
@@ -198,8 +200,8 @@ def _waiting(rng: random.Random, last: dict[str, Any] | None = None) -> Containe
 
 def _container(rng: random.Random, state: dict[str, Any], last: dict[str, Any] | None = None) -> ContainerStatus:
     count = rng.choice((0, 0, 0, 0, 0, 0, 1, 1, 2, 2)) if not chance(rng, 0.01) else MAX_RESTARTS
-    one = {"name": "tensorflow", "restartCount": count, "state": state} | ({"lastState": last} if last else {})
-    return msgspec.convert(one, ContainerStatus)
+    fields = {"name": "tensorflow", "restartCount": count, "state": state} | ({"lastState": last} if last else {})
+    return msgspec.convert(fields, ContainerStatus)
 
 
 def _end(rng: random.Random, now: datetime) -> dict[str, Any]:
@@ -233,21 +235,21 @@ def random_pod(rng: random.Random, which: int) -> Pod:
     return _spoilt(rng, pod) if chance(rng, 0.3) else pod
 
 
-def _of_anybody(rng: random.Random, which: int) -> dict[str, Any]:
+def _of_anybody(rng: random.Random, serial: int) -> dict[str, Any]:
     kind = rng.choice(("worker", "worker", "ps", "ps", "chief", "chief", "junk", "WORKER", ""))
     index = rng.choice(("0", "0", "1", "1", "2", "2", "-1", "01", "x", "", str(2**31 - 2), "9" * 30))
     labels = {LABEL_REPLICA_TYPE: kind, LABEL_REPLICA_INDEX: index, LABEL_JOB_NAME: "mnist"}
     labels[LABEL_OPERATOR_NAME] = OPERATOR_NAME
-    name = f"mnist-{kind}-{index}" if not chance(rng, 0.2) else f"mnist-{kind}-{index}-{which}"
+    name = f"mnist-{kind}-{index}" if not chance(rng, 0.2) else f"mnist-{kind}-{index}-{serial}"
     if chance(rng, 0.1):
         # Not under a replica's name: the API server decides whose names are taken, and the plan need not know it.
-        name = f"stray-{which}"
+        name = f"stray-{serial}"
         del labels[rng.choice(list(labels))]
     counts = (*_COUNTS, "3", "-3", "9" * 40, "٣")
     notes = {ANNOTATION_RESTARTS: rng.choice(counts)}
     for key in (ANNOTATION_JOB_RESTARTS, ANNOTATION_DISRUPTIONS, ANNOTATION_JOB_DISRUPTIONS):
         notes |= some(rng, 0.3, **{key: lambda: rng.choice((*counts, "1"))})
-    metadata = {"name": name, "uid": f"pod-{which}", "labels": labels, "annotations": notes}
+    metadata = {"name": name, "uid": f"pod-{serial}", "labels": labels, "annotations": notes}
     metadata |= some(rng, 0.8, creationTimestamp=lambda: timestamp(rng))
     return metadata | some(
         rng,

@@ -109,8 +109,8 @@ def _spoil_rest(rng: random.Random, fields: Json, now: datetime) -> None:
 
 def _time(rng: random.Random, now: datetime) -> str:
     """Return a moment that is over, as a status has it, or without a time zone as it should not."""
-    then = now - timedelta(seconds=rng.choice(_AGES))
-    return (then.replace(tzinfo=None) if chance(rng, 0.1) else then).isoformat()
+    moment = now - timedelta(seconds=rng.choice(_AGES))
+    return (moment.replace(tzinfo=None) if chance(rng, 0.1) else moment).isoformat()
 
 
 def random_status(rng: random.Random) -> Json:
@@ -143,8 +143,8 @@ def random_status(rng: random.Random) -> Json:
 
 
 def _backoff(rng: random.Random) -> Json:
-    found = {"count": rng.choice(_COUNTS), "replicas": {rng.choice(("Worker", "odd")): _indexes(rng)}}
-    return found | some(rng, 0.8, since=lambda: timestamp(rng))
+    backoff = {"count": rng.choice(_COUNTS), "replicas": {rng.choice(("Worker", "odd")): _indexes(rng)}}
+    return backoff | some(rng, 0.8, since=lambda: timestamp(rng))
 
 
 def _progress(rng: random.Random) -> Json:

@@ -39,8 +39,8 @@ def stage(target: Path) -> None:
         if not path.endswith(".md"):
             _copy(path, target / place)
             continue
-        text, found = relinked((ROOT / path).read_text(), path, places, files)
-        linked |= found
+        text, targets = relinked((ROOT / path).read_text(), path, places, files)
+        linked |= targets
         _write(target / place, text)
     for folder in _examples(files):
         _write(target / f"{folder}.md", example_page(folder, [file for file in files if file.startswith(f"{folder}/")]))
@@ -80,7 +80,7 @@ def relinked(text: str, path: str, places: dict[str, str], files: set[str]) -> t
             raise StageError(f"{path}: {link} leads to nothing")
         return f"{match[1]}{posixpath.relpath(place, here or '.')}{hash_sign}{anchor}{match[3]}"
 
-    return "".join(one if code else _LINK.sub(changed, one) for code, one in _split_code(text)), copied
+    return "".join(part if code else _LINK.sub(changed, part) for code, part in _split_code(text)), copied
 
 
 def example_page(folder: str, files: list[str]) -> str:
@@ -111,8 +111,8 @@ def _places(files: set[str]) -> dict[str, str]:
 
 
 def _examples(files: set[str]) -> list[str]:
-    found = {"/".join(path.split("/")[:2]) for path in files if path.startswith("examples/") and path.count("/") > 1}
-    return sorted(found)
+    folders = {"/".join(path.split("/")[:2]) for path in files if path.startswith("examples/") and path.count("/") > 1}
+    return sorted(folders)
 
 
 def _split_code(text: str) -> list[tuple[bool, str]]:

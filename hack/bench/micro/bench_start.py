@@ -58,11 +58,11 @@ def test_start(tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(f"print({_LINE!r}, flush=True)\n")
     (tmp_path / "Procfile").write_text(f"web: {sys.executable} hello.py\n")
     (tmp_path / "job.yaml").write_text(_JOB)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in _commands()}
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in _commands()}
     for _ in range(_ROUNDS + 1):  # the first round writes bytecode, and does not count
         for name, command in _commands().items():
-            found[name].append(_start(command, tmp_path))
+            measured[name].append(_start(command, tmp_path))
     print(f"\n{'median of ' + str(_ROUNDS):<26} CPU s  first line s")
-    for name, figures in found.items():
+    for name, figures in measured.items():
         cpu, first = (statistics.median(column) for column in zip(*figures[1:], strict=True))
         print(f"{name:<26} {cpu:5.2f}  {first:12.2f}")

@@ -137,8 +137,8 @@ class Subject(NamedTuple):
 
 # With open templates: the fields of pods are Kubernetes' own, and tests/contract/test_pod_rules.py is about them.
 _SCHEMAS = {
-    one["name"]: one["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    for one in crd(all_versions=True, open_templates=True)["spec"]["versions"]
+    version["name"]: version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for version in crd(all_versions=True, open_templates=True)["spec"]["versions"]
 }
 
 
@@ -147,13 +147,13 @@ def whole(chosen: Json, schema: Json, path: tuple[Key, ...] = ()) -> Json:
 
     Raises NoValue for a field of which no value can be derived.
     """
-    found = dict(chosen)
+    spec = dict(chosen)
     for name, field in schema.get("properties", {}).items():
         if name not in chosen:
-            found[name] = _value_of(field, (*path, name))
+            spec[name] = _value_of(field, (*path, name))
         elif isinstance(chosen[name], dict) and "properties" in field:
-            found[name] = whole(chosen[name], field, (*path, name))
-    return found
+            spec[name] = whole(chosen[name], field, (*path, name))
+    return spec
 
 
 _AN_HOUR = 3600
@@ -181,7 +181,7 @@ _NOT_TOGETHER = ("elasticPolicy",)
 def _schema_of(names: Callable[[str], bool]) -> Json:
     """Return the schema of the spec of v1 with the fields that have such a name."""
     schema: Json = _SCHEMAS["v1"]
-    return schema | {"properties": {name: one for name, one in schema["properties"].items() if names(name)}}
+    return schema | {"properties": {name: field for name, field in schema["properties"].items() if names(name)}}
 
 
 _TOGETHER = _schema_of(lambda name: name not in _NOT_TOGETHER)

@@ -44,43 +44,45 @@ class Contrast:
         wanted = [*[whole] * (_TWINS + len(chosen)), *specs]
         uncreated = jobs.each(self._create, zip(every, wanted, strict=True))[-len(chosen) :]
         self._lead(every, life)
-        heard = jobs.events()
+        earlier_events = jobs.events()
         patches = [merge_patch(whole, spec) for spec in specs]
         refused = jobs.each(self._change, zip(changed, patches, strict=True))
         jobs.rest(every)
-        seen, said = self._seen(every), jobs.events()
+        seen, later_events = self._seen(every), jobs.events()
         back = [merge_patch(spec, whole) for spec in specs]
         unhealed = jobs.each(self._change, zip(changed, back, strict=True))
         jobs.rest(every)
         healed = self._seen(every)
-        chance = {path for of in (seen, healed) for one in unchanged for path in _differ(of, unchanged[0], one)}
+        chance = {path for of in (seen, healed) for job in unchanged for path in _differ(of, unchanged[0], job)}
         self._say(f"{life}: {len(every)} jobs; by chance they differ at {sorted(chance)}")
-        found = []
+        tried = []
         for at, (name, how, _) in enumerate(chosen):
             if refused[at]:
-                found.append(Tried(name, how, life, refusal(name, refused[at])))
+                tried.append(Tried(name, how, life, refusal(name, refused[at])))
                 continue
-            one = changed[at]
-            told = tuple(text for key, text in said[one.namespace].items() if key not in heard[one.namespace])
-            differs = tuple(path for path in _differ(seen, one, created[at]) if path not in chance)
-            others = tuple(path for path in _differ(healed, one, unchanged[0]) if path not in chance)
+            job = changed[at]
+            messages = tuple(
+                text for key, text in later_events[job.namespace].items() if key not in earlier_events[job.namespace]
+            )
+            differs = tuple(path for path in _differ(seen, job, created[at]) if path not in chance)
+            others = tuple(path for path in _differ(healed, job, unchanged[0]) if path not in chance)
             left = (unhealed[at],) if unhealed[at] else others
-            outcome = Outcome.IMPOSSIBLE if uncreated[at] else outcome_of(name, life, told, differs)
-            found.append(Tried(name, how, life, Changed(outcome, told, differs, left)))
+            outcome = Outcome.IMPOSSIBLE if uncreated[at] else outcome_of(name, life, messages, differs)
+            tried.append(Tried(name, how, life, Changed(outcome, messages, differs, left)))
         jobs.remove(every)
-        return found
+        return tried
 
     def _places(self, count: int) -> list[Job]:
         return [self._jobs.job(SHAPE, Attachments(gang=GANG)) for _ in range(count)]
 
-    def _create(self, one: tuple[Job, Json]) -> None:
-        self._jobs.create(one[0], self._subject.job(one[1]))
+    def _create(self, job_and_spec: tuple[Job, Json]) -> None:
+        self._jobs.create(job_and_spec[0], self._subject.job(job_and_spec[1]))
 
-    def _change(self, one: tuple[Job, Json]) -> None:
-        self._jobs.client.patch(TFJOBS, one[0].namespace, NAME, {"spec": one[1]}, decode_nothing)
+    def _change(self, job_and_patch: tuple[Job, Json]) -> None:
+        self._jobs.client.patch(TFJOBS, job_and_patch[0].namespace, NAME, {"spec": job_and_patch[1]}, decode_nothing)
 
     def _seen(self, every: Sequence[Job]) -> Seen:
-        return {one.namespace: self._jobs.objects.plain(one.namespace) for one in every}
+        return {job.namespace: self._jobs.objects.plain(job.namespace) for job in every}
 
     def _lead(self, every: Sequence[Job], life: Life) -> None:
         self._jobs.rest(every, progress=life is not Life.CREATED)
@@ -92,18 +94,18 @@ class Contrast:
                     self._fail(every, 1)
             case Life.SUSPENDED:
                 suspend: Json = {"runPolicy": {"suspend": True}}
-                self._jobs.each(self._change, [(one, suspend) for one in every])
+                self._jobs.each(self._change, [(job, suspend) for job in every])
                 self._jobs.rest(every)
             case Life.SUCCEEDED:
                 self._jobs.rest(every, succeed=True)
 
     def _fail(self, every: Sequence[Job], code: int) -> None:
-        self._jobs.each(lambda one: one.simulator.act(Step(0.0, Act.FAIL, 0, 0.99, code)), every)
+        self._jobs.each(lambda job: job.simulator.act(Step(0.0, Act.FAIL, 0, 0.99, code)), every)
         self._jobs.rest(every, progress=False)
 
 
-def _differ(seen: Seen, one: Job, other: Job) -> list[str]:
-    return differences(seen[one.namespace], seen[other.namespace])
+def _differ(seen: Seen, job: Job, other: Job) -> list[str]:
+    return differences(seen[job.namespace], seen[other.namespace])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

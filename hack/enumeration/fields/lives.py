@@ -147,10 +147,10 @@ class _Lived(World):
     def objects(self) -> dict[str, Json]:
         """Return all objects, without the fields that differ between two jobs of the same spec."""
         kinds = ("TFJob", "Pod", "Service", *watched_kinds(_ATTACHMENTS))
-        found = (one for kind in kinds for one in self.recorder.current(kind))
+        recorded = (obj for kind in kinds for obj in self.recorder.current(kind))
         # The pod of a TensorBoard is its Deployment's, whose controller is simulated and makes it once.
-        ours = (one for one in found if one["kind"] != "Pod" or TENSORBOARD_LABEL not in one["metadata"]["labels"])
-        return {f"{one['kind']} {one['metadata']['name']}": plain(one) for one in ours}
+        ours = (obj for obj in recorded if obj["kind"] != "Pod" or TENSORBOARD_LABEL not in obj["metadata"]["labels"])
+        return {f"{obj['kind']} {obj['metadata']['name']}": plain(obj) for obj in ours}
 
 
 def plain(obj: Json) -> Json:
@@ -168,19 +168,21 @@ def _kept(value: Any) -> Any:
                 for condition in conditions_in(value)
                 if condition["status"] == "True"
             }
-            return _kept({**{name: one for name, one in value.items() if name not in _CONDITIONS}, "true": true})
-        return {name: _kept(one) for name, one in value.items() if name not in _DROPPED}
-    return [_kept(one) for one in value] if isinstance(value, list) else value
+            return _kept({**{name: member for name, member in value.items() if name not in _CONDITIONS}, "true": true})
+        return {name: _kept(member) for name, member in value.items() if name not in _DROPPED}
+    return [_kept(item) for item in value] if isinstance(value, list) else value
 
 
 def differences(one: Any, other: Any, path: str = "") -> list[str]:
     """The paths at which two values differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         names = {**one, **other}
-        return [found for name in names for found in differences(one.get(name), other.get(name), f"{path}.{name}")]
+        return [
+            difference for name in names for difference in differences(one.get(name), other.get(name), f"{path}.{name}")
+        ]
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         pairs = zip(one, other, strict=True)
-        return [found for at, (a, b) in enumerate(pairs) for found in differences(a, b, f"{path}[{at}]")]
+        return [difference for at, (a, b) in enumerate(pairs) for difference in differences(a, b, f"{path}[{at}]")]
     return [] if one == other else [path]
 
 
@@ -193,7 +195,7 @@ def change(field: str, spec: Json, life: Life, subject: Subject = V1) -> Changed
     except KubeError as error:
         return refusal(field, str(error))
     world.go_on()
-    said = tuple(dict.fromkeys(world.heard()[heard:]))
+    messages = tuple(dict.fromkeys(world.heard()[heard:]))
     now = world.objects()
     try:
         created = _Lived(subject, spec, life)
@@ -209,7 +211,7 @@ def change(field: str, spec: Json, life: Life, subject: Subject = V1) -> Changed
         left = tuple(differences(world.objects(), unchanged.objects()))
     except KubeError as error:
         left = (str(error),)
-    return Changed(outcome_of(field, life, said, differs), said, differs, left)
+    return Changed(outcome_of(field, life, messages, differs), messages, differs, left)
 
 
 def refusal(field: str, why: str) -> Changed:
@@ -222,7 +224,7 @@ def outcome_of(field: str, life: Life, said: Sequence[str], differs: Sequence[st
     if not differs:
         return Outcome.SAME
     pods_alone = all(path.startswith(".Pod ") for path in differs)
-    if any(_last(field) in one or (pods_alone and one.startswith("TemplateChanged")) for one in said):
+    if any(_last(field) in message or (pods_alone and message.startswith("TemplateChanged")) for message in said):
         return Outcome.SAID
     ended = life in (Life.SUCCEEDED, Life.FAILED) and pods_alone  # whose pods stay as they were made
     return Outcome.DESIGNED if ended or field in BY_DESIGN else Outcome.SILENT

@@ -17,20 +17,26 @@ def common_subject() -> Subject:
 
 
 def _common(ours: Json, theirs: Json) -> Json:
-    found = dict(ours)
+    schema = dict(ours)
     if "properties" in ours:
-        known = theirs.get("properties", {})
-        found["properties"] = {
-            name: _common(one, known[name]) for name, one in ours["properties"].items() if name in known
+        their_properties = theirs.get("properties", {})
+        schema["properties"] = {
+            name: _common(field, their_properties[name])
+            for name, field in ours["properties"].items()
+            if name in their_properties
         }
     for below in ("items", "additionalProperties"):
         if isinstance(ours.get(below), dict):
-            found[below] = _common(ours[below], theirs.get(below, {}))
-    return found
+            schema[below] = _common(ours[below], theirs.get(below, {}))
+    return schema
 
 
 def _described(value: Any, schema: Json) -> Any:
     if not isinstance(value, dict) or schema.get("x-kubernetes-preserve-unknown-fields"):
         return value
-    known, rest = schema.get("properties", {}), schema.get("additionalProperties", {})
-    return {name: _described(one, known.get(name, rest)) for name, one in value.items() if name in known or rest}
+    properties, rest = schema.get("properties", {}), schema.get("additionalProperties", {})
+    return {
+        name: _described(member, properties.get(name, rest))
+        for name, member in value.items()
+        if name in properties or rest
+    }

@@ -23,8 +23,8 @@ class Tried(NamedTuple):
     changed: Changed
 
     def __str__(self) -> str:
-        told = "; ".join((*self.changed.differs[:5], *self.changed.said[-1:]))
-        return f"{self.life}: {self.field}, {self.how}: {self.changed.outcome}: {told}"
+        details = "; ".join((*self.changed.differs[:5], *self.changed.said[-1:]))
+        return f"{self.life}: {self.field}, {self.how}: {self.changed.outcome}: {details}"
 
 
 def change_all(lives: Sequence[Life], *, jobs: int, say: Callable[[str], None], subject: Subject = V1) -> list[Tried]:
@@ -39,8 +39,8 @@ def change_all(lives: Sequence[Life], *, jobs: int, say: Callable[[str], None], 
     return done
 
 
-def _try(one: tuple[str, Edit, Json, Life, Subject]) -> Tried:
-    field, how, spec, life, subject = one
+def _try(arguments: tuple[str, Edit, Json, Life, Subject]) -> Tried:
+    field, how, spec, life, subject = arguments
     return Tried(field, how, life, change(field, spec, life, subject))
 
 
@@ -48,9 +48,9 @@ def table(done: Sequence[Tried]) -> str:
     """One row for each state of a job's life, in Markdown: changes by outcome, and those that could not be undone."""
     outcomes = list(Outcome)
     rows = []
-    for life in dict.fromkeys(one.life for one in done):
-        those = [one.changed for one in done if one.life is life]
-        counts = Counter(one.outcome for one in those)
-        left = sum(bool(one.left) for one in those)
+    for life in dict.fromkeys(tried.life for tried in done):
+        those = [tried.changed for tried in done if tried.life is life]
+        counts = Counter(changed.outcome for changed in those)
+        left = sum(bool(changed.left) for changed in those)
         rows.append([life, str(len(those)), *(str(counts[outcome]) for outcome in outcomes), str(left)])
     return markdown_table(["state", "changes", *outcomes, "not undone by changing it back"], rows)

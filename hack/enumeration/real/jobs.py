@@ -28,7 +28,7 @@ from tfoperator.kube.views.objects import decode_nothing
 T = TypeVar("T")
 Json = dict[str, Any]
 
-_KINDS = {one.kind: one for one in (TFJOBS, PODS, SERVICES, pod_groups_of(GANG))}
+_KINDS = {resource.kind: resource for resource in (TFJOBS, PODS, SERVICES, pod_groups_of(GANG))}
 _THREADS = 8
 _QUIET = 6.0
 """Seconds without a change before a job is looked at."""
@@ -56,17 +56,17 @@ class Objects:
     def versions(self, namespace: str) -> list[object]:
         """Return values that change when something happens to the job, but not when the operator only looks at it."""
         kinds = self.found.get(namespace, {})
-        jobs: list[object] = [plain(one) for one in kinds.get("TFJob", ())]
-        others = [one["metadata"] for kind, objects in kinds.items() if kind != "TFJob" for one in objects]
-        return jobs + [(one["uid"], one["resourceVersion"]) for one in others]
+        jobs: list[object] = [plain(job) for job in kinds.get("TFJob", ())]
+        others = [obj["metadata"] for kind, objects in kinds.items() if kind != "TFJob" for obj in objects]
+        return jobs + [(metadata["uid"], metadata["resourceVersion"]) for metadata in others]
 
     def plain(self, namespace: str) -> dict[str, Json]:
         """The objects of a job, without what differs from one job to another of the same spec."""
-        return {f"{one['kind']} {one['metadata']['name']}": plain(one) for one in self.of(namespace, _KINDS)}
+        return {f"{obj['kind']} {obj['metadata']['name']}": plain(obj) for obj in self.of(namespace, _KINDS)}
 
     def of(self, namespace: str, kinds: Iterable[str]) -> list[Json]:
         """The objects of a job, of these kinds, as if all jobs were in one namespace."""
-        every = [one for kind in kinds for one in self.found.get(namespace, {}).get(kind, ())]
+        every = [obj for kind in kinds for obj in self.found.get(namespace, {}).get(kind, ())]
         same: list[Json] = msgspec.json.decode(_NAMESPACE.sub(b"ns", msgspec.json.encode(every)))
         return same
 
@@ -121,14 +121,14 @@ class ManyJobs:
 
     def remove(self, every: Sequence[Job]) -> None:
         """Delete their namespaces: what is in them goes in a while."""
-        self.each(lambda one: self.client.delete(NAMESPACES, "", one.namespace), every)
+        self.each(lambda job: self.client.delete(NAMESPACES, "", job.namespace), every)
 
     def each(self, act: Callable[[T], object], every: Iterable[T]) -> list[str]:
         """Do it with each, several at a time; why it was refused, or nothing. Raises no KubeError."""
 
-        def safely(one: T) -> str:
+        def safely(item: T) -> str:
             try:
-                act(one)
+                act(item)
             except KubeError as error:
                 return str(error)
             return ""
@@ -143,22 +143,22 @@ class ManyJobs:
         before: object = None
         while True:
             self.objects.look()
-            now = {one.namespace: self.objects.versions(one.namespace) for one in every}
+            now = {job.namespace: self.objects.versions(job.namespace) for job in every}
             if now == before and time.monotonic() > since + quiet:
                 return
             if time.monotonic() > began + _PATIENCE:
                 raise TimeoutError(f"something changes for {_PATIENCE} s")
             if progress:
-                self.each(lambda one: one.simulator.make_progress(succeed=succeed), every)
+                self.each(lambda job: job.simulator.make_progress(succeed=succeed), every)
             time.sleep(_PAUSE)
             if now != before:
                 before, since = now, time.monotonic()
 
     def events(self) -> dict[str, dict[str, str]]:
         """All events, by namespace, and by UID and version."""
-        found: dict[str, dict[str, str]] = defaultdict(dict)
+        messages: dict[str, dict[str, str]] = defaultdict(dict)
         for item in self.client.list(EVENTS, "", _decode).items:
             meta = item["metadata"]
-            said = f"{item.get('reason')}: {item.get('message')}"
-            found[meta["namespace"]][f"{meta['uid']} {meta['resourceVersion']}"] = said
-        return found
+            message = f"{item.get('reason')}: {item.get('message')}"
+            messages[meta["namespace"]][f"{meta['uid']} {meta['resourceVersion']}"] = message
+        return messages

@@ -96,6 +96,6 @@ def _register_webhook(environment: Environment, port: int) -> None:
 
 def _address() -> str:
     """Return an address of this machine, but no loopback: endpoints can't have loopbacks. Sends nothing."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.connect(("198.51.100.1", 9))
-        return str(one.getsockname()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("198.51.100.1", 9))
+        return str(probe.getsockname()[0])

@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--accept", action="store_true", help="record the current actions of the operator")
     parser.add_argument("--show", metavar="PLAY", nargs="+", help="print the journals of these plays as JSON, and end")
     arguments = parser.parse_args(argv)
-    asked = [*_COMMIT_OF, f"{arguments.since}^{{commit}}"]
-    if subprocess.run(asked, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode:
+    command = [*_COMMIT_OF, f"{arguments.since}^{{commit}}"]
+    if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode:
         parser.error(f"--since: there is no commit {arguments.since}")
     logging.disable(logging.CRITICAL)
     if arguments.show:
@@ -56,16 +56,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _journals(names: Sequence[str]) -> dict[str, list[str]]:
     """Return the journals of plays; a play that is not there is left out."""
-    wanted = [play for play in plays() if play.name in names]
-    return {one.name: [line for seen in one.steps() for line in (*seen.journal, seen.wrong) if line] for one in wanted}
+    chosen = [play for play in plays() if play.name in names]
+    return {
+        play.name: [line for step in play.steps() for line in (*step.journal, step.wrong) if line] for play in chosen
+    }
 
 
 def _show(names: Sequence[str], commit: str, say: Callable[[str], None]) -> None:
     now = _journals(names)
     with _checked_out(commit) as folder:
         env = {**os.environ, "PYTHONPATH": folder}
-        then = subprocess.run([*_PROGRAM, "--show", *names], cwd=folder, env=env, stdout=subprocess.PIPE, check=True)
-    before = msgspec.json.decode(then.stdout, type=dict[str, list[str]])
+        completed = subprocess.run(
+            [*_PROGRAM, "--show", *names], cwd=folder, env=env, stdout=subprocess.PIPE, check=True
+        )
+    before = msgspec.json.decode(completed.stdout, type=dict[str, list[str]])
     for name in names:
         say(f"== {name}")
         for line in difflib.unified_diff(before.get(name, []), now.get(name, []), commit, "now", n=0, lineterm=""):

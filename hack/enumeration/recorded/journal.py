@@ -27,7 +27,8 @@ def journal(world: World) -> Iterator[str]:
         yield " ".join([entry.what, entry.kind, entry.name, *changed, *gone])
     for number, process in enumerate(world.processes, 1):
         yield from (
-            f"process {number}: {one.type} {one.reason} {one.name} {one.message}" for one in process.events.told
+            f"process {number}: {event.type} {event.reason} {event.name} {event.message}"
+            for event in process.events.told
         )
         yield from (f"process {number}: sync of {key} at {seconds:.1f} s" for key, seconds in process.syncs)
 
@@ -40,11 +41,11 @@ def digest(lines: Iterable[str]) -> str:
 def _values(value: object, path: str) -> Iterator[tuple[str, str]]:
     """Yield each value in an object with its path; lists of plain values are values. Versions are only an order."""
     if isinstance(value, dict) and value:
-        for name, one in value.items():
+        for name, member in value.items():
             if name not in ("managedFields", "resourceVersion"):
-                yield from _values(one, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
-        for at, one in enumerate(value):
-            yield from _values(one, f"{path}[{at}]")
+                yield from _values(member, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        for at, item in enumerate(value):
+            yield from _values(item, f"{path}[{at}]")
     else:
         yield path, _encode(value).decode()

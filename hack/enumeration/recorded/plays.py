@@ -49,15 +49,15 @@ class Play(NamedTuple):
 
 def plays() -> list[Play]:
     """Return all plays."""
-    calm = [Play(one.name, partial(_points, one, faults=False)) for one in EVERY]
-    faulty = [Play(f"{one.name}, with faults", partial(_points, one, faults=True)) for one in EVERY]
+    calm = [Play(scenario.name, partial(_points, scenario, faults=False)) for scenario in EVERY]
+    faulty = [Play(f"{scenario.name}, with faults", partial(_points, scenario, faults=True)) for scenario in EVERY]
     every = (
         Play(f"{life}, {field}: {how}", partial(_field, field, how, spec, life, subject))
         for subject in (V1, ELASTIC)
         for field, how, spec in changes(subject)
         for life in Life
     )
-    fields = [one for one in every if is_chosen(one.name, _FIELDS_SHARE)]
+    fields = [play for play in every if is_chosen(play.name, _FIELDS_SHARE)]
     walks = [
         Play(f"{setting.name}, path {number}", partial(_walk, setting, number))
         for setting in SETTINGS
@@ -77,8 +77,8 @@ def _points(scenario: Scenario, *, faults: bool) -> Iterator[Seen]:
     if not faults:
         yield _point(scenario, NO_FAULT)
         return
-    there, _ = record(scenario, share=_SHARE, old_lists=_OLD_LISTS, deletions=_DELETIONS)
-    for fault in there.chosen:
+    points, _ = record(scenario, share=_SHARE, old_lists=_OLD_LISTS, deletions=_DELETIONS)
+    for fault in points.chosen:
         yield _point(scenario, fault)
 
 

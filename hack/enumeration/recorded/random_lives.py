@@ -84,11 +84,11 @@ class _Life(SimulatedObjects):
                 self.pods[name] = changed
             else:
                 del self.pods[name]
-        self.pod_groups = {name: changed_pod_group(rng, one) for name, one in self.pod_groups.items()}
+        self.pod_groups = {name: changed_pod_group(rng, group) for name, group in self.pod_groups.items()}
         self._disturb()
         memory = random_memory(rng, self.job, tuple(self.pods.values()), self.now, self._inside)
-        known, age = (self.now - self._known).total_seconds(), (self.now - self._written).total_seconds()
-        observed = self.observed(usage=self._usage, known_for=known, status_age=age, **memory)
+        known_for, age = (self.now - self._known).total_seconds(), (self.now - self._written).total_seconds()
+        observed = self.observed(usage=self._usage, known_for=known_for, status_age=age, **memory)
         planned = plan(observed, self.now, self._options)
         if planned.write_status and is_last_plan(planned, observed):
             self._expect_rest(observed, planned.status)
@@ -100,7 +100,7 @@ class _Life(SimulatedObjects):
             self.job = replace(self.job, status=planned.status)
             self._written = self.now
             self._expect_no_client_misled()
-        return planned, [one.name for one in deciding_pods(observed, planned.status, self.now - _LAG)]
+        return planned, [deciding_pod.name for deciding_pod in deciding_pods(observed, planned.status, self.now - _LAG)]
 
     def _expect_no_client_misled(self) -> None:
         """Read the status as foreign clients do. Raises AssertionError if they read more than the Go operator's types.
@@ -110,9 +110,9 @@ class _Life(SimulatedObjects):
         if self.job.spec.policy.ttl_seconds_after_finished is not None and final_condition(self.job) is not None:
             return
         status: Json = msgspec.json.decode(msgspec.json.encode(self.job.status))
-        known = [condition for condition in status.get("conditions", ()) if condition["type"] in PEER_TYPES]
+        known_conditions = [condition for condition in status.get("conditions", ()) if condition["type"] in PEER_TYPES]
         for client, rule in RULES.items():
-            assert rule(status) == rule({**status, "conditions": known}), (client, status)
+            assert rule(status) == rule({**status, "conditions": known_conditions}), (client, status)
 
     def _expect_rest(self, observed: Observed, status: TFJobStatus) -> None:
         """Plan once more with the status that a last plan has written. Raises AssertionError if it was not the last."""
@@ -177,15 +177,15 @@ class _Life(SimulatedObjects):
         """Do now and then what others do: delete an object, or make one twice."""
         kinds: tuple[dict[str, Any], ...] = (self.pods, self.services, self.deployments, self.pod_groups)
         for objects in kinds:
-            for name, one in sorted(objects.items()):
+            for name, obj in sorted(objects.items()):
                 if chance(self._rng, 0.02):
                     del objects[name]
                 elif objects is not self.pod_groups and chance(self._rng, 0.03):
-                    twin = replace(one, metadata=self._twin(one.metadata))
+                    twin = replace(obj, metadata=self._twin(obj.metadata))
                     objects[twin.metadata.name] = twin
                 elif chance(self._rng, 0.02):
-                    going = replace(one.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=30)
-                    objects[name] = replace(one, metadata=going)
+                    going = replace(obj.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=30)
+                    objects[name] = replace(obj, metadata=going)
 
     def _twin(self, metadata: ObjectMeta) -> ObjectMeta:
         return replace(self.born(metadata), name=f"{metadata.name}-twin")

@@ -29,11 +29,11 @@ class Records:
     def read(self) -> dict[str, str]:
         """Return each play's hash, by its name. Raises OSError."""
         lines = self._path.read_text().splitlines()
-        return {name: found for found, _, name in (line.partition(" ") for line in lines)}
+        return {name: record for record, _, name in (line.partition(" ") for line in lines)}
 
     def write(self, records: Mapping[str, str]) -> None:
         """Replace what is recorded. Raises OSError."""
-        self._path.write_text("".join(f"{found} {name}\n" for name, found in records.items()))
+        self._path.write_text("".join(f"{record} {name}\n" for name, record in records.items()))
 
 
 RECORDS = Records(Path(__file__).with_name("recorded.txt"))
@@ -41,14 +41,14 @@ RECORDS = Records(Path(__file__).with_name("recorded.txt"))
 
 def record_of(play: Play, look: Look = lambda _: None) -> str:
     """Play it, and return the hash of its journal; `look` gets each version of each job. Raises RuleBroken."""
-    told: list[str] = []
-    for seen in play.steps():
-        if seen.wrong:
-            raise RuleBroken(play, seen.wrong)
-        for job in seen.jobs:
+    lines: list[str] = []
+    for step in play.steps():
+        if step.wrong:
+            raise RuleBroken(play, step.wrong)
+        for job in step.jobs:
             look(job)
-        told += seen.journal
-    return digest(told)
+        lines += step.journal
+    return digest(lines)
 
 
 def records_of(plays: Iterable[Play], look: Look = lambda _: None) -> dict[str, str]:

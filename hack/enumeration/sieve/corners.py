@@ -159,11 +159,11 @@ CORNERS: tuple[Scenario, ...] = (
     ),
     *(
         _corner(
-            f"a stall, onStall {what}", "OnFailure", {"Chief": 1, "Worker": 2}, _RUN, Step(0, Act.REPORT, pick=0.1),
+            f"a stall, onStall {action}", "OnFailure", {"Chief": 1, "Worker": 2}, _RUN, Step(0, Act.REPORT, pick=0.1),
             Step(75, Act.RUN, value="all"), _has_stalled, Step(0, Act.REPORT, pick=1.0), reports=True,
-            run_policy={"progressDeadlineSeconds": 30, "onStall": what},
+            run_policy={"progressDeadlineSeconds": 30, "onStall": action},
         )
-        for what in ("Report", "Restart", "Fail")
+        for action in ("Report", "Restart", "Fail")
     ),
     _corner(
         "reasons why pods wait", "OnFailure", {"Worker": 5},
@@ -219,7 +219,7 @@ CORNERS: tuple[Scenario, ...] = (
     ),
     _corner(
         "programs fail on the same node", "ExitCode", {"Worker": 2}, bind, _RUN,
-        *(one for _ in range(3) for one in (_fail(137, 0.99), silence(5), bind, _RUN)),
+        *(move for _ in range(3) for move in (_fail(137, 0.99), silence(5), bind, _RUN)),
         _fail(201), silence(5), bind, _RUN, hears("NodeAvoided", "worker-1", "node-1"),
         hears("NodeAvoided", "worker-0", "node-0"), run_policy={"onStraggler": "Restart"},
     ),
@@ -254,11 +254,11 @@ CORNERS: tuple[Scenario, ...] = (
     _corner("pods start one after another", "OnFailure", {"Worker": 6}, one_after_another),
     *(
         _corner(
-            f"a stall found in logs, onStall {what}", "OnFailure", {"PS": 1, "Worker": 2}, _RUN, _LINES, silence(20),
-            writes_a_line("job-0-worker-1"), silence(40), *_IN_STALL[what], _LINES, silence(75), logs=True, cpu=_CPU,
-            run_policy={"progressDeadlineSeconds": 30, "onStall": what},
+            f"a stall found in logs, onStall {action}", "OnFailure", {"PS": 1, "Worker": 2}, _RUN, _LINES, silence(20),
+            writes_a_line("job-0-worker-1"), silence(40), *_IN_STALL[action], _LINES, silence(75), logs=True, cpu=_CPU,
+            run_policy={"progressDeadlineSeconds": 30, "onStall": action},
         )
-        for what in ("Report", "Restart")
+        for action in ("Report", "Restart")
     ),
     *(
         _corner(

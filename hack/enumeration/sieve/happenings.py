@@ -72,8 +72,8 @@ def respec(name: str, **spec: Any) -> Happening:
 
 def annotates(name: str, **annotations: str) -> Happening:
     """Somebody annotates a job; the names are those after `training.kubeflow.org/`, with _ for -."""
-    found = {f"training.kubeflow.org/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    change = {"metadata": {"annotations": found}}
+    prefixed = {f"training.kubeflow.org/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    change = {"metadata": {"annotations": prefixed}}
     return lambda world: bool(world.client.patch(TFJOBS, NAMESPACE, name, change, _decode))
 
 
@@ -120,8 +120,8 @@ def reports_loss(value: str, times: int) -> Happening:
     def happen(world: World) -> str:
         world.run_for(5)
         moment = f"{world.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-        said = {"metrics": [{"name": "loss", "value": value}], "lossNotANumber": times, "replica": "worker-0"}
-        progress = {"step": 10, "lastUpdatedTime": moment, **said}
+        report = {"metrics": [{"name": "loss", "value": value}], "lossNotANumber": times, "replica": "worker-0"}
+        progress = {"step": 10, "lastUpdatedTime": moment, **report}
         world.client.patch(
             TFJOBS, NAMESPACE, "job-0", {"status": {"progress": progress}}, _decode, subresource="status"
         )
@@ -147,11 +147,11 @@ def says(condition: str, *texts: str, status: str = "") -> Happening:
         if not world.is_prompt:
             return "not looked"
         [job] = world.recorder.current("TFJob")
-        found = {one["type"]: one for one in conditions_in(job["status"])}.get(condition) or {"message": ""}
-        if missing := [text for text in texts if text not in found["message"]]:
-            raise RuntimeError(f"{condition} does not say {missing}: {found['message']!r}")
-        if status and found.get("status") != status:
-            raise RuntimeError(f"{condition} is {found.get('status')}, not {status}")
+        current = {item["type"]: item for item in conditions_in(job["status"])}.get(condition) or {"message": ""}
+        if missing := [text for text in texts if text not in current["message"]]:
+            raise RuntimeError(f"{condition} does not say {missing}: {current['message']!r}")
+        if status and current.get("status") != status:
+            raise RuntimeError(f"{condition} is {current.get('status')}, not {status}")
         return "as it has to be"
 
     return look
@@ -161,9 +161,9 @@ def hears(reason: str, *texts: str) -> Happening:
     """Return a check that an event with this reason was sent, and that its message contains these texts."""
 
     def look(world: World) -> str:
-        told = [one.message for one in world.told if one.reason == reason]
-        if world.is_prompt and not any(all(text in one for text in texts) for one in told):
-            raise RuntimeError(f"no event {reason} tells {texts}: {told}")
+        messages = [event.message for event in world.told if event.reason == reason]
+        if world.is_prompt and not any(all(text in message for text in texts) for message in messages):
+            raise RuntimeError(f"no event {reason} tells {texts}: {messages}")
         return "as it has to be"
 
     return look
@@ -195,25 +195,25 @@ def labels(name: str, value: str | None) -> Happening:
 
 def deletes_workload(world: World) -> str:
     """Delete the job's Workload, as somebody else does."""
-    found = world.recorder.current("Workload")
-    for one in found:
-        world.simulator.interventions.deleted_by_plan.add(one["metadata"]["uid"])
-        world.client.delete(WORKLOADS, NAMESPACE, one["metadata"]["name"])
-    return f"{len(found)} Workloads are deleted"
+    workloads = world.recorder.current("Workload")
+    for workload in workloads:
+        world.simulator.interventions.deleted_by_plan.add(workload["metadata"]["uid"])
+        world.client.delete(WORKLOADS, NAMESPACE, workload["metadata"]["name"])
+    return f"{len(workloads)} Workloads are deleted"
 
 
 def twice(name: str) -> Happening:
     """Return a happening: a copy of this replica's pod and service appears, under other names."""
 
     def happen(world: World) -> str:
-        every = [(resource, one) for resource in (SERVICES, PODS) for one in world.recorder.current(resource.kind)]
-        found = [(resource, one) for resource, one in every if f"-{name}" in one["metadata"]["name"]]
-        for resource, one in found if len(found) == 2 else ():
-            meta = {key: one["metadata"].get(key) for key in ("labels", "annotations", "ownerReferences")}
-            spec = {key: value for key, value in one["spec"].items() if key not in _OWN}
+        every = [(resource, obj) for resource in (SERVICES, PODS) for obj in world.recorder.current(resource.kind)]
+        matches = [(resource, obj) for resource, obj in every if f"-{name}" in obj["metadata"]["name"]]
+        for resource, obj in matches if len(matches) == 2 else ():
+            meta = {key: obj["metadata"].get(key) for key in ("labels", "annotations", "ownerReferences")}
+            spec = {key: value for key, value in obj["spec"].items() if key not in _OWN}
             body = {"metadata": {"name": f"job-0-{name}", **meta}, "spec": spec}
             made = world.client.create(resource, NAMESPACE, body, _decode)
             world.simulator.interventions.doubles.add(made["metadata"]["uid"])
-        return f"{len(found)} objects of {name} are there twice"
+        return f"{len(matches)} objects of {name} are there twice"
 
     return happen

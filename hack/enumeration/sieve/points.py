@@ -35,14 +35,14 @@ def points(recorded: Played, *, deletions: bool = False, queues: bool = False) -
 
     In `queues`, fields that decide which replicas run again, and that no Workload has, are changed at every point.
     """
-    found = list(_crashes(len(recorded.writes)))
+    faults = list(_crashes(len(recorded.writes)))
     for kind, revision in dict.fromkeys(recorded.events):
-        found += [Fault(how, kind=kind, revision=revision) for how in (How.LOST_EVENT, How.LATE_EVENT)]
+        faults += [Fault(how, kind=kind, revision=revision) for how in (How.LOST_EVENT, How.LATE_EVENT)]
     if deletions:
-        found += _deletions(recorded)
+        faults += _deletions(recorded)
     if queues:
-        found += [Fault(How.CHANGED_SCOPE, at) for at in range(1, len(recorded.writes) + 1)]
-    return [*found, *_old_lists(recorded)]
+        faults += [Fault(How.CHANGED_SCOPE, at) for at in range(1, len(recorded.writes) + 1)]
+    return [*faults, *_old_lists(recorded)]
 
 
 def _crashes(writes: int) -> Iterator[Fault]:
@@ -59,18 +59,18 @@ def _deletions(recorded: Played) -> Iterator[Fault]:
     Between each two kinds the events of either kind come first, and the events of the job's deletion come at each place
     among the others. The operator is killed at the first of them; the job is made again at once.
     """
-    there = [kind for kind in _OF_DELETIONS if any(kind == one for one, _ in recorded.events)]
-    parts = ["+".join(combination) for size in range(1, len(there)) for combination in combinations(there, size)]
-    for revision in sorted({revision for kind, revision in recorded.events if kind in there}):
+    kinds = [kind for kind in _OF_DELETIONS if any(kind == changed_kind for changed_kind, _ in recorded.events)]
+    parts = ["+".join(combination) for size in range(1, len(kinds)) for combination in combinations(kinds, size)]
+    for revision in sorted({revision for kind, revision in recorded.events if kind in kinds}):
         for policy in ("", "Foreground", "Orphan"):
             yield Fault(How.DELETED_JOB, revision=revision, policy=policy)
         for kind in parts:
-            is_alone = kind.count("+") == len(there) - 2  # whose events are not late
+            is_alone = kind.count("+") == len(kinds) - 2  # whose events are not late
             for at in (*range(1, 2 if is_alone else _MOST_SHOWN + 1), _ALL_SHOWN):
                 yield Fault(How.DELETED_JOB, at, kind, revision)
         for at in range(1, _MOST_SHOWN + 1):
             yield Fault(How.DELETED_JOB, at, EVERY_KIND, revision)
-        for kind in ("", *there):
+        for kind in ("", *kinds):
             yield Fault(How.DELETED_JOB, _ALL_SHOWN if kind else 0, kind, revision, again=True)
 
 
@@ -82,10 +82,10 @@ def _old_lists(recorded: Played) -> Iterator[Fault]:
     """
     changes = sorted(dict.fromkeys((revision, kind) for kind, revision in recorded.events))
     for at, reached in enumerate(recorded.writes, 1):
-        seen = [(revision, kind) for revision, kind in changes if revision <= reached]
-        for revision in sorted({revision - 1 for revision, _ in seen}):
+        earlier = [(revision, kind) for revision, kind in changes if revision <= reached]
+        for revision in sorted({revision - 1 for revision, _ in earlier}):
             yield Fault(How.OLD_LIST, at, EVERY_KIND, revision)
-        for revision, kind in seen:
+        for revision, kind in earlier:
             yield Fault(How.OLD_LIST, at, kind, revision - 1)
 
 

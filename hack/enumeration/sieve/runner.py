@@ -54,7 +54,7 @@ class There(msgspec.Struct, frozen=True):
 
 def find(name: str) -> Scenario:
     """The scenario of this name. Raises KeyError."""
-    return next((one for one in EVERY if one.name == name), None) or _unknown(name)
+    return next((scenario for scenario in EVERY if scenario.name == name), None) or _unknown(name)
 
 
 def _unknown(name: str) -> Scenario:
@@ -65,9 +65,9 @@ def play(scenario: Scenario, fault: Fault) -> Tried:
     """Play one point."""
     began = time.monotonic()
     played = World(scenario, fault).play()
-    found = tuple(dict.fromkeys(map(str, played.violations)))
+    violations = tuple(dict.fromkeys(map(str, played.violations)))
     reached = played.happened or fault.how is How.NOTHING
-    return Tried(scenario.name, fault, found, reached, round(time.monotonic() - began, 4))
+    return Tried(scenario.name, fault, violations, reached, round(time.monotonic() - began, 4))
 
 
 def has_deletions(scenario: Scenario) -> bool:
@@ -86,8 +86,8 @@ def record(scenario: Scenario, *, share: int, old_lists: int, deletions: int) ->
     shares = {How.OLD_LIST: old_lists, How.DELETED_JOB: deletions}
     chosen = thinned(every, lambda how: shares.get(how, share))
     there = There(scenario.name, len(played.writes), len(played.events), tuple(every), tuple(chosen))
-    found = tuple(map(str, played.violations))
-    return there, Tried(scenario.name, NO_FAULT, found, True, time.monotonic() - began)
+    violations = tuple(map(str, played.violations))
+    return there, Tried(scenario.name, NO_FAULT, violations, True, time.monotonic() - began)
 
 
 def fingerprint() -> str:
@@ -121,12 +121,12 @@ class Results:
     def add(self, tried: Sequence[Tried]) -> None:
         """Keep these."""
         with self._path.open("ab") as file:
-            file.writelines(_encoder.encode(one) + b"\n" for one in tried)
-        for one in tried:
-            self._note(one)
+            file.writelines(_encoder.encode(result) + b"\n" for result in tried)
+        for result in tried:
+            self._note(result)
 
-    def _note(self, one: Tried) -> None:
-        self.tried[(one.scenario, one.fault)] = one
+    def _note(self, result: Tried) -> None:
+        self.tried[(result.scenario, result.fault)] = result
 
 
 def run(
@@ -140,27 +140,30 @@ def run(
     progress: Callable[[str], None],
 ) -> list[There]:
     """Play every point that the results lack; returns what there is."""
-    found: list[There] = []
+    recorded: list[There] = []
     for scenario in scenarios:
         there, without_fault = record(scenario, share=share, old_lists=old_lists, deletions=deletions)
-        found.append(there)
+        recorded.append(there)
         if (scenario.name, NO_FAULT) not in results.tried:
             results.add([without_fault])
     missing = [
-        (one.scenario, fault) for one in found for fault in one.chosen if (one.scenario, fault) not in results.tried
+        (scenario_points.scenario, fault)
+        for scenario_points in recorded
+        for fault in scenario_points.chosen
+        if (scenario_points.scenario, fault) not in results.tried
     ]
-    missing.sort(key=lambda one: one[1].how is How.OLD_LIST)  # most of all, and last
+    missing.sort(key=lambda point: point[1].how is How.OLD_LIST)  # most of all, and last
     began, done = time.monotonic(), 0
     with quiet_processes(jobs) as pool:
         for tried in pool.map(_play_all, _chunks(missing)):
             results.add(tried)
             done += len(tried)
-            violated = sum(bool(one.violations) for one in tried)
+            violated = sum(bool(result.violations) for result in tried)
             progress(
                 f"{done} of {len(missing)} points after {time.monotonic() - began:.0f} s, in {tried[0].scenario}"
                 + (f": {violated} violated" if violated else "")
             )
-    return found
+    return recorded
 
 
 def _chunks(missing: Sequence[tuple[str, Fault]]) -> Iterator[list[tuple[str, Fault]]]:

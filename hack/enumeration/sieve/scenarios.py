@@ -50,10 +50,10 @@ def _orphan(world: World) -> str:
 
 def _no_room(world: World) -> str:
     """The scheduler finds no node for the last pod of the job that waits."""
-    waiting = [one for one in world.recorder.current("Pod") if one["status"].get("phase") == "Pending"]
+    waiting = [pod for pod in world.recorder.current("Pod") if pod["status"].get("phase") == "Pending"]
     if not waiting:
         return "no such pod"
-    name: str = max(one["metadata"]["name"] for one in waiting)
+    name: str = max(pod["metadata"]["name"] for pod in waiting)
     why = "0/1 nodes are available: 1 Insufficient cpu."
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
     world.client.patch(

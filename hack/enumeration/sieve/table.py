@@ -26,19 +26,19 @@ def table(found: Sequence[There], results: Results) -> str:
     titles = ["scenario", "writes", "events", *(_TITLES[how] for how in GROUPS), "tried", "violated", "seconds"]
     rows = []
     total = [0] * len(GROUPS)
-    there = [0] * len(GROUPS)
+    all_points = [0] * len(GROUPS)
     seconds, violated = 0.0, 0
-    for one in found:
-        tried = _tried(one, results)
+    for recorded in found:
+        tried = _tried(recorded, results)
         counts = [sum(fault.how is how for fault in (t.fault for t in tried)) for how in GROUPS]
-        points = [sum(fault.how is how for fault in one.points) for how in GROUPS]
+        points = [sum(fault.how is how for fault in recorded.points) for how in GROUPS]
         bad, spent = sum(map(is_bad, tried)), sum(t.seconds for t in tried)
-        rows.append(_row(one.scenario, one.writes, one.events, counts, points, bad, spent))
+        rows.append(_row(recorded.scenario, recorded.writes, recorded.events, counts, points, bad, spent))
         total = [a + b for a, b in zip(total, counts, strict=True)]
-        there = [a + b for a, b in zip(there, points, strict=True)]
+        all_points = [a + b for a, b in zip(all_points, points, strict=True)]
         seconds, violated = seconds + spent, violated + bad
-    writes, events = sum(one.writes for one in found), sum(one.events for one in found)
-    rows.append(_row("together", writes, events, total, there, violated, seconds))
+    writes, events = sum(recorded.writes for recorded in found), sum(recorded.events for recorded in found)
+    rows.append(_row("together", writes, events, total, all_points, violated, seconds))
     return markdown_table(titles, rows)
 
 
@@ -49,11 +49,11 @@ def is_bad(tried: Tried) -> bool:
 
 def bad_points(found: Iterable[There], results: Results) -> list[Tried]:
     """Every point with which something is wrong."""
-    return [tried for one in found for tried in _tried(one, results) if is_bad(tried)]
+    return [tried for recorded in found for tried in _tried(recorded, results) if is_bad(tried)]
 
 
-def _tried(one: There, results: Results) -> list[Tried]:
-    wanted = ((one.scenario, fault) for fault in (NO_FAULT, *one.chosen))
+def _tried(recorded: There, results: Results) -> list[Tried]:
+    wanted = ((recorded.scenario, fault) for fault in (NO_FAULT, *recorded.chosen))
     return [results.tried[key] for key in wanted if key in results.tried]
 
 

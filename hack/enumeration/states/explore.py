@@ -57,12 +57,12 @@ def expand(setting: Setting, path: Path) -> Expanded:
     after: dict[str, bytes] = {}
     violations: dict[str, tuple[str, ...]] = {}
     for move in world.moves():
-        there = _at(setting, path)
-        found = there.do(move)
-        if found:
-            violations[move] = tuple(map(str, found))
+        branch = _at(setting, path)
+        violated = branch.do(move)
+        if violated:
+            violations[move] = tuple(map(str, violated))
         else:
-            after[move] = there.key()
+            after[move] = branch.key()
     wrong, rest = world.come_to_rest()
     if wrong:
         violations[""] = tuple(map(str, wrong))
@@ -79,46 +79,49 @@ def _at(setting: Setting, path: Path) -> LivingWorld:
 def explore(setting: Setting, pool: Executor, *, seconds: float, say: Callable[[str], None]) -> Explored:
     """Try all states of a setting, or as many as there is time for; a state at which something is wrong ends there."""
     began = time.monotonic()
-    found = Explored(setting)
-    known: dict[bytes, Path] = {LivingWorld(setting).key(): ()}
+    explored = Explored(setting)
+    known_paths: dict[bytes, Path] = {LivingWorld(setting).key(): ()}
     after: dict[Path, dict[str, bytes]] = {}
     others: list[tuple[Path, Path]] = []
     level: list[Path] = [()]
     while level and time.monotonic() - began < seconds:
-        found.longest = len(level[0])
+        explored.longest = len(level[0])
         next_level: list[Path] = []
-        for one in _expanded(setting, level, pool):
-            found.states += 1
-            found.moves += len(one.after) + len(one.violations.keys() - {""})
-            found.rest = max(found.rest, one.rest)
-            after[one.path] = one.after
-            for move, why in one.violations.items():
-                found.violations[(*one.path, move) if move else one.path] = why
-            for move, key in one.after.items():
-                path = (*one.path, move)
-                if key not in known:
-                    known[key] = path
+        for expanded in _expanded(setting, level, pool):
+            explored.states += 1
+            explored.moves += len(expanded.after) + len(expanded.violations.keys() - {""})
+            explored.rest = max(explored.rest, expanded.rest)
+            after[expanded.path] = expanded.after
+            for move, why in expanded.violations.items():
+                explored.violations[(*expanded.path, move) if move else expanded.path] = why
+            for move, key in expanded.after.items():
+                path = (*expanded.path, move)
+                if key not in known_paths:
+                    known_paths[key] = path
                     next_level.append(path)
-                elif known[key] != path:
-                    others.append((known[key], path))
+                elif known_paths[key] != path:
+                    others.append((known_paths[key], path))
         level = next_level
         spent = time.monotonic() - began
-        say(f"{setting.name}: {found.states} states, {found.moves} moves after {spent:.0f} s, {len(level)} are next")
-    found.left = len(level)
-    _check_others(found, [pair for pair in others if pair[0] in after][::CHECKED_SHARE], after, pool)
-    found.seconds = time.monotonic() - began
-    return found
+        say(
+            f"{setting.name}: {explored.states} states, {explored.moves} moves after {spent:.0f} s, "
+            f"{len(level)} are next"
+        )
+    explored.left = len(level)
+    _check_others(explored, [pair for pair in others if pair[0] in after][::CHECKED_SHARE], after, pool)
+    explored.seconds = time.monotonic() - began
+    return explored
 
 
 def _check_others(
-    found: Explored, pairs: Sequence[tuple[Path, Path]], after: dict[Path, dict[str, bytes]], pool: Executor
+    explored: Explored, pairs: Sequence[tuple[Path, Path]], after: dict[Path, dict[str, bytes]], pool: Executor
 ) -> None:
-    for (first, _), one in zip(pairs, _expanded(found.setting, [path for _, path in pairs], pool), strict=True):
-        found.checked += 1
-        if one.violations:
-            found.violations |= {(*one.path, move): why for move, why in one.violations.items()}
-        elif one.after != after[first]:
-            found.differing.append(one.path)
+    for (first, _), expanded in zip(pairs, _expanded(explored.setting, [path for _, path in pairs], pool), strict=True):
+        explored.checked += 1
+        if expanded.violations:
+            explored.violations |= {(*expanded.path, move): why for move, why in expanded.violations.items()}
+        elif expanded.after != after[first]:
+            explored.differing.append(expanded.path)
 
 
 def _expanded(setting: Setting, paths: Sequence[Path], pool: Executor) -> Iterator[Expanded]:
@@ -135,12 +138,19 @@ def table(found: Sequence[Explored]) -> str:
     """One row for each setting, in Markdown."""
     titles = ["job", "disturbances", "states", "moves", "longest path", "not tried", "rests within", "merges checked"]
     rows = []
-    for one in found:
-        merges = f"{one.checked}, {len(one.differing)} differ"
-        numbers = (one.setting.disturbances, one.states, one.moves, one.longest, one.left)
-        rest = f"{one.rest:.0f} s"
+    for explored in found:
+        merges = f"{explored.checked}, {len(explored.differing)} differ"
+        numbers = (explored.setting.disturbances, explored.states, explored.moves, explored.longest, explored.left)
+        rest = f"{explored.rest:.0f} s"
         rows.append(
-            [one.setting.name, *map(str, numbers), rest, merges, str(len(one.violations)), f"{one.seconds:.0f}"]
+            [
+                explored.setting.name,
+                *map(str, numbers),
+                rest,
+                merges,
+                str(len(explored.violations)),
+                f"{explored.seconds:.0f}",
+            ]
         )
     return markdown_table([*titles, "violated", "seconds"], rows)
 
@@ -159,6 +169,6 @@ def play_path(setting: Setting, path: Path) -> list[str]:
     """Make these moves, and then none, until the world rests: what is wrong."""
     world = LivingWorld(setting)
     for move in path:
-        if found := world.do(move):
-            return list(map(str, found))
+        if violations := world.do(move):
+            return list(map(str, violations))
     return list(map(str, world.come_to_rest()[0]))

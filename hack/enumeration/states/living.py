@@ -69,8 +69,8 @@ class LivingWorld(World):
         chosen = self._moves()[move]
         self._left -= chosen.cost
         self._lag += bool(self._lag)
-        told = chosen.act()
-        self.said.append(f"{self.clock.monotonic():.1f} s {move}: {told or 'done'}")
+        result = chosen.act()
+        self.said.append(f"{self.clock.monotonic():.1f} s {move}: {result or 'done'}")
         try:
             self.run_for(_SETTLE)
         except RuntimeError as error:
@@ -83,10 +83,10 @@ class LivingWorld(World):
 
     def key(self) -> bytes:
         """The state: all objects without times and UIDs, events that caches have not shown, and possible moves."""
-        found = [plain(obj) for kind in KINDS for obj in self.recorder.current(kind)]
+        objects = [plain(obj) for kind in KINDS for obj in self.recorder.current(kind)]
         shown = [[feed.held, len(feed._pending)] for operator in self._operators for feed in operator.feeds]
         beside = [self._left, self._lag, self._waits, shown, self._armed]
-        return hashlib.blake2b(without_times([found, beside]), digest_size=16).digest()
+        return hashlib.blake2b(without_times([objects, beside]), digest_size=16).digest()
 
     def come_to_rest(self) -> tuple[list[Violation], float]:
         """Disturb it no more; what is wrong in the end, first while programs run, then when all have succeeded.
@@ -99,14 +99,14 @@ class LivingWorld(World):
         if not self._operators:
             self._take_over()
         try:
-            found = self._come_to_rest(finished=False)
+            violations = self._come_to_rest(finished=False)
             seconds = self.clock.monotonic() - began
-            if not found:
+            if not violations:
                 self.simulator.resume_all()
-                found = self._come_to_rest(finished=True)
+                violations = self._come_to_rest(finished=True)
         except RuntimeError as error:
             return [Violation("stuck", "-", str(error))], 0.0
-        return found, seconds
+        return violations, seconds
 
     @property
     def is_prompt(self) -> bool:
@@ -193,10 +193,10 @@ def plain(obj: Json) -> Json:
     meta = obj["metadata"]
     kept = ("name", "labels", "annotations", "deletionTimestamp", "finalizers")
     status = {name: value for name, value in obj.get("status", {}).items() if name not in _TIMES_ALONE}
-    found: Json = {"kind": obj["kind"], "metadata": {name: meta[name] for name in kept if name in meta}}
+    part: Json = {"kind": obj["kind"], "metadata": {name: meta[name] for name in kept if name in meta}}
     if obj["kind"] == "TFJob":
-        return found | {"spec": obj["spec"], "status": status}
-    return found | {"status": status, "node": obj["spec"].get("nodeName")}
+        return part | {"spec": obj["spec"], "status": status}
+    return part | {"status": status, "node": obj["spec"].get("nodeName")}
 
 
 def without_times(value: object) -> bytes:

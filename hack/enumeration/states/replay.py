@@ -70,55 +70,58 @@ def sample(setting: Setting, number: int) -> Path:
 def replay(jobs: ManyJobs, paths: Sequence[Path]) -> list[str]:
     """Play them on the real server; where it differs, for people. Raises KubeError, TimeoutError."""
     places = [jobs.job(path.setting.shape, Attachments()) for path in paths]
-    jobs.each(lambda one: jobs.create(one[0], one[1].setting.shape.manifest()), zip(places, paths, strict=True))
-    found: dict[Job, str] = {}
+    jobs.each(
+        lambda place_and_path: jobs.create(place_and_path[0], place_and_path[1].setting.shape.manifest()),
+        zip(places, paths, strict=True),
+    )
+    differing: dict[Job, str] = {}
     for at in range(_LENGTH + 1):
         jobs.rest(places, progress=False, quiet=_QUIET)
         for place, path in zip(places, paths, strict=True):
-            if at < len(path.states) and place not in found:
+            if at < len(path.states) and place not in differing:
                 now = _state(jobs.objects.of(place.namespace, KINDS))
                 if differs := [
                     difference
                     for difference in differences(path.states[at], now)
                     if not difference.endswith(_WRITTEN_LATER)
                 ]:
-                    found[place] = f"{path.setting.name}: {path.moves[:at]}: {'; '.join(differs)}"
+                    differing[place] = f"{path.setting.name}: {path.moves[:at]}: {'; '.join(differs)}"
         for place, path in zip(places, paths, strict=True):
-            if at < len(path.steps) and place not in found:
-                told = place.simulator.act(path.steps[at])
-                if told.startswith(("failed", "too late")):
-                    found[place] = f"{path.setting.name}: {path.moves[: at + 1]}: {told}"
+            if at < len(path.steps) and place not in differing:
+                result = place.simulator.act(path.steps[at])
+                if result.startswith(("failed", "too late")):
+                    differing[place] = f"{path.setting.name}: {path.moves[: at + 1]}: {result}"
     jobs.remove(places)
-    return list(found.values())
+    return list(differing.values())
 
 
 def _state(objects: Iterable[Json]) -> State:
-    found = {f"{one['kind']} {one['metadata']['name']}": _without_empty(plain(one)) for one in objects}
-    state: State = msgspec.json.decode(without_times(found))
+    by_name = {f"{obj['kind']} {obj['metadata']['name']}": _without_empty(plain(obj)) for obj in objects}
+    state: State = msgspec.json.decode(without_times(by_name))
     return state
 
 
 def _without_empty(value: Any) -> Any:
     """Leave out empty members: a real server adds them where nothing was written, the embedded server does not."""
     if isinstance(value, list):
-        return [_without_empty(one) for one in value]
+        return [_without_empty(item) for item in value]
     if not isinstance(value, dict):
         return value
-    members = {name: _without_empty(one) for name, one in value.items()}
-    return {name: one for name, one in members.items() if one not in ({}, None)}
+    members = {name: _without_empty(member) for name, member in value.items()}
+    return {name: member for name, member in members.items() if member not in ({}, None)}
 
 
 def main() -> int:
     """Sample a few paths of every setting, and replay them: `python -m hack.enumeration.states.replay [PATHS]`."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    timeless = [one for one in SETTINGS if "activeDeadlineSeconds" not in one.shape.run_policy]
+    timeless = [setting for setting in SETTINGS if "activeDeadlineSeconds" not in setting.shape.run_policy]
     paths = [sample(setting, number) for setting in timeless for number in range(count)]
     with jobs_beside("ours") as jobs:
-        found = replay(jobs, paths)
-    print(*found, sep="\n")
+        differing = replay(jobs, paths)
+    print(*differing, sep="\n")
     states = sum(len(path.states) for path in paths)
-    print(f"{len(paths)} paths, {states} states of {len(timeless)} jobs; {len(found)} paths differ")
-    return 1 if found else 0
+    print(f"{len(paths)} paths, {states} states of {len(timeless)} jobs; {len(differing)} paths differ")
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

@@ -9,11 +9,11 @@ _POLICIES = ("Never", "OnFailure", "Always", "ExitCode")
 
 
 def _job(policy: str, replicas: dict[str, int], disturbances: int = 1, **run_policy: str | int) -> Setting:
-    what = ", ".join((policy, *(f"{name} {value}" for name, value in run_policy.items())))
-    who = " and ".join(f"{count} {kind}" for kind, count in replicas.items())
+    rules = ", ".join((policy, *(f"{name} {value}" for name, value in run_policy.items())))
+    sizes = " and ".join(f"{count} {kind}" for kind, count in replicas.items())
     times = "" if disturbances == 1 else f", {disturbances} disturbances"
     shape = JobShape("job-0", replicas, policy, run_policy=dict(run_policy))
-    return Setting(f"{who}, {what}{times}", shape, disturbances)
+    return Setting(f"{sizes}, {rules}{times}", shape, disturbances)
 
 
 SETTINGS: tuple[Setting, ...] = (

@@ -101,8 +101,8 @@ class CacheFeed:
 
     def _list(self, revision: int) -> None:
         objects = self._server.store.objects_at(self._type, revision)
-        found = [self._decode(one.data) for one in objects if self._selector.matches(one.obj)]
-        self._informer._process(Listed(found, str(revision)))
+        items = [self._decode(stored.data) for stored in objects if self._selector.matches(stored.obj)]
+        self._informer._process(Listed(items, str(revision)))
         self._deliver()
 
     def _deliver(self) -> None:

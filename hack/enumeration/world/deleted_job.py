@@ -53,13 +53,13 @@ class DeletedJob:
         if world.server.store.revision < fault.revision:
             return False
         world.result.happened = True
-        found = world.recorder.current("TFJob")
-        if not found:
+        jobs = world.recorder.current("TFJob")
+        if not jobs:
             return False  # the scenario has deleted it
-        self._uid = str(found[0]["metadata"]["uid"])
+        self._uid = str(jobs[0]["metadata"]["uid"])
         self._note_orphans()
-        told = world.act(Step(0, Act.DELETE_JOB, value=fault.policy or "Background"))
-        world.said.append(f"{world.clock.monotonic():.1f} s {fault}: {told}")
+        result = world.act(Step(0, Act.DELETE_JOB, value=fault.policy or "Background"))
+        world.said.append(f"{world.clock.monotonic():.1f} s {fault}: {result}")
         if fault.late_kinds:
             world.hold(*fault.late_kinds)
         for operator in world.operators:
@@ -70,9 +70,11 @@ class DeletedJob:
     def _note_orphans(self) -> None:
         """Note what the job has, some of which it may have got since it was deleted, as taken from it by a user."""
         if self._fault.policy == "Orphan":
-            there = (one["metadata"] for kind in _ORPHANED for one in self._world.recorder.current(kind))
-            owned = (one for one in there if self._uid in (each["uid"] for each in one.get("ownerReferences") or ()))
-            self._world.simulator.interventions.orphaned.update(str(one["uid"]) for one in owned)
+            metadata = (obj["metadata"] for kind in _ORPHANED for obj in self._world.recorder.current(kind))
+            owned = (
+                meta for meta in metadata if self._uid in (each["uid"] for each in meta.get("ownerReferences") or ())
+            )
+            self._world.simulator.interventions.orphaned.update(str(meta["uid"]) for meta in owned)
 
     def _make_again(self) -> bool:
         again = self._fault.again and not self._world.recorder.current("TFJob")
@@ -111,13 +113,13 @@ class DeletedJob:
     def _left(self) -> Iterator[str]:
         """Yield the names of the job's Workloads, if the job and its pods are gone."""
         world = self._world
-        if any(one["metadata"]["uid"] == self._uid for one in world.recorder.current("TFJob")):
+        if any(job["metadata"]["uid"] == self._uid for job in world.recorder.current("TFJob")):
             return
         running = [
-            one for one in world.recorder.current("Pod") if one["status"]["phase"] not in ("Succeeded", "Failed")
+            pod for pod in world.recorder.current("Pod") if pod["status"]["phase"] not in ("Succeeded", "Failed")
         ]
-        for one in world.recorder.current("Workload"):
-            meta = one["metadata"]
+        for workload in world.recorder.current("Workload"):
+            meta = workload["metadata"]
             if meta["labels"][_JOB_UID] == self._uid and not any(_is_of(pod, self._uid, meta) for pod in running):
                 yield f"Workload {meta['name']}"
 

@@ -45,10 +45,10 @@ class Fault(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = f" {self.at}" if self.at else ""
-        what = f" {self.kind}@{self.revision}" if self.kind or self.revision else ""
+        event = f" {self.kind}@{self.revision}" if self.kind or self.revision else ""
         how = f" {self.policy}" if self.policy else ""
         return (
-            f"{self.how}{where}{what}{how}{' and misses a step' if self.misses_a_step else ''}"
+            f"{self.how}{where}{event}{how}{' and misses a step' if self.misses_a_step else ''}"
             f"{' and made again' if self.again else ''}"
         )
 

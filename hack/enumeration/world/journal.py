@@ -42,8 +42,8 @@ class DirectRecorder:
     def _observe(self, change: StoreChange) -> None:
         obj = change.last.obj
         kind, uid = str(obj["kind"]), str(obj["metadata"]["uid"])
-        what = "DELETED" if change.new is None else "ADDED" if change.old is None else "MODIFIED"
-        self._entries.append(Entry(change.revision, kind, what, obj))
+        event_type = "DELETED" if change.new is None else "ADDED" if change.old is None else "MODIFIED"
+        self._entries.append(Entry(change.revision, kind, event_type, obj))
         if change.new is None:
             self._current[kind].pop(uid, None)
         else:

@@ -98,8 +98,8 @@ class Kueue:
     def set_active(self, active: bool) -> str:
         """Set `active` of all Workloads that have another value, as an administrator does."""
         changed = [workload for workload in self._workloads() if workload["spec"].get("active", True) is not active]
-        for one in changed:
-            self._client.patch(WORKLOADS, self._namespace, _name(one), {"spec": {"active": active}}, _decode)
+        for workload in changed:
+            self._client.patch(WORKLOADS, self._namespace, _name(workload), {"spec": {"active": active}}, _decode)
         return ", ".join(map(_name, changed)) or "no such Workload"
 
     def relax(self, *, finished: bool) -> None:
@@ -133,12 +133,12 @@ class Kueue:
         if requeued.get("status") == "False":
             again = self._condition("Requeued", "True", "Reactivated", "The workload was reactivated")
             return self._write(workload, [again])
-        counts = {one["name"]: self._room_for(one, workload) for one in workload["spec"]["podSets"]}
+        counts = {pod_set["name"]: self._room_for(pod_set, workload) for pod_set in workload["spec"]["podSets"]}
         if self.has_room and None not in counts.values():
             return self._reserve(workload, counts)
         waits = self._condition("QuotaReserved", "False", "Pending", _NO_ROOM, workload)
-        known = _condition_of(workload, "QuotaReserved")
-        is_answered = known and all(known[name] == waits[name] for name in ("message", "observedGeneration"))
+        current = _condition_of(workload, "QuotaReserved")
+        is_answered = current and all(current[name] == waits[name] for name in ("message", "observedGeneration"))
         return not is_answered and self._write(workload, [waits])
 
     def _room_for(self, pod_set: Json, workload: Json) -> int | None:
@@ -151,8 +151,8 @@ class Kueue:
     def _replaced_by(self, workload: Json) -> Json | None:
         """The Workload that this Workload replaces, if it is there and not finished."""
         key = (workload["metadata"].get("annotations") or {}).get(REPLACES_ANNOTATION)
-        there = (one for one in self._workloads() if f"{self._namespace}/{_name(one)}" == key)
-        return next((one for one in there if not _holds(one, "Finished")), None)
+        matches = (other for other in self._workloads() if f"{self._namespace}/{_name(other)}" == key)
+        return next((other for other in matches if not _holds(other, "Finished")), None)
 
     def _reserve(self, workload: Json, counts: Mapping[str, int | None]) -> bool:
         assignments = [{"name": name, "flavors": {"cpu": FLAVOR}, "count": count} for name, count in counts.items()]
@@ -173,7 +173,7 @@ class Kueue:
     def _admit(self, workload: Json) -> bool:
         """Its admission check has agreed."""
         wanted = {"labels": CHECK_LABELS, "nodeSelector": CHECK_SELECTOR, "tolerations": [CHECK_TOLERATION]}
-        updates = [{"name": one["name"], **wanted} for one in workload["spec"]["podSets"]]
+        updates = [{"name": pod_set["name"], **wanted} for pod_set in workload["spec"]["podSets"]]
         done = {"name": CHECK, "state": "Ready", "message": "", "podSetUpdates": updates}
         return self._write(workload, [self._admitted()], admissionChecks=[done])
 

@@ -19,34 +19,34 @@ def places_of(text: str, roots: Mapping[str, object], *, without: Collection[obj
     Objects are followed through their members, containers through their items, each object once. The objects `without`
     are not entered.
     """
-    seen = {id(one) for one in without}
-    found: list[str] = []
+    visited = {id(excluded) for excluded in without}
+    places: list[str] = []
     left: deque[tuple[str, object]] = deque(roots.items())
     while left:
-        path, one = left.popleft()
-        if isinstance(one, str):
-            if text in one:
-                found.append(path)
-        elif not isinstance(one, _PLAIN) and id(one) not in seen:
-            seen.add(id(one))
-            left.extend((f"{path}{step}", member) for step, member in _members(one))
-    return found
+        path, obj = left.popleft()
+        if isinstance(obj, str):
+            if text in obj:
+                places.append(path)
+        elif not isinstance(obj, _PLAIN) and id(obj) not in visited:
+            visited.add(id(obj))
+            left.extend((f"{path}{step}", member) for step, member in _members(obj))
+    return places
 
 
-def _members(one: object) -> Iterator[tuple[str, Any]]:
-    if isinstance(one, MethodType):
-        yield "()", one.__self__
-    elif isinstance(one, Mapping):
-        for key, value in list(one.items()):
+def _members(obj: object) -> Iterator[tuple[str, Any]]:
+    if isinstance(obj, MethodType):
+        yield "()", obj.__self__
+    elif isinstance(obj, Mapping):
+        for key, value in list(obj.items()):
             yield f"[{key!r:.40}] (key)", key
             yield f"[{key!r:.40}]", value
-    elif isinstance(one, list | tuple | set | frozenset | deque):
-        for number, item in enumerate(tuple(one)):
+    elif isinstance(obj, list | tuple | set | frozenset | deque):
+        for number, item in enumerate(tuple(obj)):
             yield f"[{number}]", item
-    yield from ((f".{name}", value) for name, value in _fields(one))
+    yield from ((f".{name}", value) for name, value in _fields(obj))
 
 
-def _fields(one: object) -> Iterable[tuple[str, Any]]:
-    if isinstance(one, msgspec.Struct):
-        return [(name, getattr(one, name)) for name in one.__struct_fields__]
-    return list(getattr(one, "__dict__", {}).items())
+def _fields(obj: object) -> Iterable[tuple[str, Any]]:
+    if isinstance(obj, msgspec.Struct):
+        return [(name, getattr(obj, name)) for name in obj.__struct_fields__]
+    return list(getattr(obj, "__dict__", {}).items())

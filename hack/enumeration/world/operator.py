@@ -94,19 +94,19 @@ class ToldClient(DirectClient):
         try:
             done = super()._create(request, decode)
         except AlreadyExistsError:
-            there = self._there(resource, namespace, request)
-            if there["uid"] in self._made and not there.get("deletionTimestamp"):
-                self._again(f"{resource.kind} {there['name']} was asked for again by the process that had made it")
+            metadata = self._metadata_of(resource, namespace, request)
+            if metadata["uid"] in self._made and not metadata.get("deletionTimestamp"):
+                self._again(f"{resource.kind} {metadata['name']} was asked for again by the process that had made it")
             raise
-        self._made.add(self._there(resource, namespace, request)["uid"])
+        self._made.add(self._metadata_of(resource, namespace, request)["uid"])
         return done
 
-    def _there(self, resource: Resource, namespace: str, request: Creation) -> dict[str, Any]:
+    def _metadata_of(self, resource: Resource, namespace: str, request: Creation) -> dict[str, Any]:
         """The metadata of the object that was asked for."""
         body = request.body
         name = (msgspec.json.decode(body) if isinstance(body, bytes | bytearray) else body)["metadata"]["name"]
-        found: dict[str, Any] = self._registry.get(self._type(resource), namespace, name).obj["metadata"]
-        return found
+        metadata: dict[str, Any] = self._registry.get(self._type(resource), namespace, name).obj["metadata"]
+        return metadata
 
     def around_write(self, write: Callable[[], WriteResult]) -> WriteResult:
         """Carry out a write, and tell of it."""
@@ -265,7 +265,7 @@ class SteppedOperator:
                 feed.list_again()
                 return True
         now = self._clock.monotonic()
-        feed = min(self.feeds, key=lambda one: one.next_revision)
+        feed = min(self.feeds, key=lambda candidate: candidate.next_revision)
         rests = self.pause_between_events > 0 and now < self._next_event_at
         if feed.next_revision < math.inf and not rests:
             self._next_event_at = now + self.pause_between_events

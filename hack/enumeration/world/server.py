@@ -76,9 +76,9 @@ def _custom_resources() -> tuple[CustomResource, ...]:
         *tfjobs(),
         *map(custom_resource, (*pod_group_crds(), KUBERNETES_POD_GROUPS_CRD, PRIORITY_CLASSES_CRD, *kueue_crds())),
     )
-    for one in made:
-        assert isinstance(one.strategy, CustomStrategy)
-        one.strategy._status_schema = _RememberingSchema(one.strategy._status_schema)
+    for kind in made:
+        assert isinstance(kind.strategy, CustomStrategy)
+        kind.strategy._status_schema = _RememberingSchema(kind.strategy._status_schema)
     return made
 
 
@@ -89,11 +89,11 @@ class SimulatedServer:
         rng = random.Random("server")
         self.clock = clock
         custom = _custom_resources()
-        resources = (*BUILTIN, *(one.resource for one in custom))
+        resources = (*BUILTIN, *(kind.resource for kind in custom))
         self.store = Store(
-            resources, views=[one.view for one in custom if one.view is not None], history_limit=1_000_000
+            resources, views=[kind.view for kind in custom if kind.view is not None], history_limit=1_000_000
         )
-        strategies = builtin_strategies(rng) | {one.resource: one.strategy for one in custom}
+        strategies = builtin_strategies(rng) | {kind.resource: kind.strategy for kind in custom}
         self.registry = Registry(self.store, strategies, clock=clock, rng=rng)
         self._later: deque[Callable[[], None]] = deque()
         GarbageCollector(self.store, self.registry, self._later.append)
@@ -195,8 +195,8 @@ class DirectClient(SequentialClient):
         """The whole collection as it is now, in one page."""
         kind = self._type(resource)
         selector = parse_selector(kind, options.label_selector, options.field_selector)
-        found = [one for one in self._server.store.objects(kind, namespace) if selector.matches(one.obj)]
-        return ListPage(tuple(decode(one.data) for one in found), str(self._server.store.revision))
+        items = [stored for stored in self._server.store.objects(kind, namespace) if selector.matches(stored.obj)]
+        return ListPage(tuple(decode(stored.data) for stored in items), str(self._server.store.revision))
 
     def watch(self, *_: Any, **__: Any) -> WatchStream[Any]:
         """Refuse: caches are fed step by step, and every collection here is small enough for a list."""

@@ -142,8 +142,8 @@ class World:
         for move in self._scenario.moves:
             self.run_for(self.pause_before(move))
             before = self._restart_at
-            told = self.act(move) if isinstance(move, Step) else self._do(move)
-            self.said.append(f"{self.clock.monotonic():.1f} s {move}: {told}")
+            result = self.act(move) if isinstance(move, Step) else self._do(move)
+            self.said.append(f"{self.clock.monotonic():.1f} s {move}: {result}")
             if before < math.inf and self._restart_at < math.inf:
                 self._restart_at = self.clock.monotonic()
         self._moves_left = False
@@ -153,8 +153,8 @@ class World:
         for finished in (False, True):
             if finished:
                 self.simulator.resume_all()
-            if found := self._come_to_rest(finished=finished):
-                self.result.violations += found
+            if violations := self._come_to_rest(finished=finished):
+                self.result.violations += violations
                 return
         if self._deleted is not None:
             self.result.violations += self._deleted.remembered()
@@ -164,7 +164,7 @@ class World:
     @property
     def told(self) -> list[Told]:
         """The events of the processes that there are."""
-        return [one for operator in self._operators for one in operator.events.told]
+        return [event for operator in self._operators for event in operator.events.told]
 
     # The parts that worlds with more than one fault override.
 
@@ -213,13 +213,13 @@ class World:
             self.kueue.relax(finished=finished)
             self.simulator.make_progress(succeed=finished)
             self.run_for(pause)
-            never, found = self._judge(finished)
+            never, pending = self._judge(finished)
             if never:
                 return never
-            if not found and self._restart_at == math.inf and self._stays_quiet(finished):
+            if not pending and self._restart_at == math.inf and self._stays_quiet(finished):
                 return []
             if self.clock.monotonic() >= end:
-                return found or [Violation("stuck", "-", "the operator keeps writing although nothing happens")]
+                return pending or [Violation("stuck", "-", "the operator keeps writing although nothing happens")]
             pause = min(pause * 1.5, 15.0)
 
     def _stays_quiet(self, finished: bool) -> bool:
@@ -237,9 +237,9 @@ class World:
         if asked != self._asked:
             journal = msgspec.structs.replace(self.simulator.journal(), prompt=self.is_prompt)
             self._asked, self._told = asked, judge(journal, finished=finished)
-        never, found = self._told
+        never, pending = self._told
         # Objects that others have made a second time fulfil the expectations that a process has about its own objects.
-        return [*never, *(() if self.simulator.interventions.doubles else self._again)], found
+        return [*never, *(() if self.simulator.interventions.doubles else self._again)], pending
 
     # Time.
 

@@ -138,14 +138,14 @@ class FaultInjector:
         fault = None if rng is None else _choose(rng, self._events)
         return None if rng is None or fault is None else self._note("event", fault, rng)
 
-    def _note(self, what: str, kind: str, rng: random.Random) -> Fault:
+    def _note(self, subject: str, kind: str, rng: random.Random) -> Fault:
         seconds = rng.uniform(0.0, _MAX_DELAY)
         if kind == EventFault.SILENCE:
             seconds = rng.uniform(0.1, _MAX_SILENCE)
         if kind == RequestFault.TOO_MANY:
             seconds = float(rng.choice((0, 1, 1, 2)))
         with self._lock:
-            self.injected[f"{what} {kind}"] += 1
+            self.injected[f"{subject} {kind}"] += 1
         return Fault(kind, seconds)
 
     def _next(self, key: str) -> random.Random | None:

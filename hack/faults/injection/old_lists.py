@@ -28,11 +28,15 @@ class OldLists:
 
     def find(self, incoming: web.Request) -> bytes | None:
         """The oldest list that a lagging API server may answer with; a list without a version must be the newest."""
-        asked = incoming.query.get("resourceVersion", "")
-        if not asked.isdigit() or "continue" in incoming.query or incoming.query.get("resourceVersionMatch") == "Exact":
+        requested = incoming.query.get("resourceVersion", "")
+        if (
+            not requested.isdigit()
+            or "continue" in incoming.query
+            or incoming.query.get("resourceVersionMatch") == "Exact"
+        ):
             return None
         for version, data in self._kept.get(_selection(incoming), ()):
-            if version >= int(asked):
+            if version >= int(requested):
                 return data
         return None
 

@@ -152,8 +152,8 @@ def real(plane: ControlPlane | None = None) -> Iterator[Server]:
 
 
 def _install(client: Client, crds: Sequence[dict[str, Any]], served: Sequence[Resource]) -> None:
-    for one in crds:
-        client.create(CUSTOM_RESOURCE_DEFINITIONS, "", one, _decode)
+    for definition in crds:
+        client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition, _decode)
     end = time.monotonic() + _CRD_SECONDS
     for resource in served:
         while True:

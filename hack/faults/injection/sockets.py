@@ -30,9 +30,9 @@ class Sockets:
 
     async def hang_up(self) -> None:
         """End what is still open, and wait until it is closed."""
-        for one in self._open():
+        for connection in self._open():
             try:
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # it is not connected yet, or no longer
         loop = asyncio.get_running_loop()
@@ -41,4 +41,4 @@ class Sockets:
             await asyncio.sleep(0.005)
 
     def _open(self) -> list[socket.socket]:
-        return [one for one in self._made if one.fileno() >= 0]
+        return [connection for connection in self._made if connection.fileno() >= 0]

@@ -38,22 +38,22 @@ class AttachmentChecker:
 
     def read(self, job: JobHistory, entry: Entry) -> None:
         """One event of one of the job's attachments."""
-        one = job.attachments.get(entry.uid)
-        if one is None:
+        attachment = job.attachments.get(entry.uid)
+        if attachment is None:
             if entry.what == "DELETED":
                 return
-            one = job.attachments[entry.uid] = AttachmentHistory(entry.uid, entry.kind, entry.obj)
+            attachment = job.attachments[entry.uid] = AttachmentHistory(entry.uid, entry.kind, entry.obj)
             if entry.what == "ADDED":  # and not adopted
-                self._created(job, one)
-        one.obj = entry.obj
-        one.admitted |= (entry.obj.get("status") or {}).get("phase") not in _WAITING
+                self._created(job, attachment)
+        attachment.obj = entry.obj
+        attachment.admitted |= (entry.obj.get("status") or {}).get("phase") not in _WAITING
         self.give_reasons(job)
         if entry.kind == "PodGroup":
-            self._check_size(job, one)
+            self._check_size(job, attachment)
         if entry.what == "DELETED":
-            one.gone = True
-            if not one.reasons and one.uid not in self._deleted_by_plan:
-                self._complain("wrong", job, f"{_called(one)} was deleted without a reason")
+            attachment.gone = True
+            if not attachment.reasons and attachment.uid not in self._deleted_by_plan:
+                self._complain("wrong", job, f"{_called(attachment)} was deleted without a reason")
 
     @staticmethod
     def give_reasons(job: JobHistory) -> None:
@@ -95,17 +95,17 @@ class AttachmentChecker:
         groups = [attachment for attachment in job.attachments.values() if attachment.kind == "PodGroup"]
         if not groups:
             self._complain("wrong", job, f"pod {name} was made before there was a PodGroup")
-        elif self._gang == _VOLCANO and not any(one.admitted for one in groups):
+        elif self._gang == _VOLCANO and not any(pod_group.admitted for pod_group in groups):
             self._complain("wrong", job, f"pod {name} was made before Volcano had admitted a PodGroup")
 
-    def _created(self, job: JobHistory, one: AttachmentHistory) -> None:
-        called, is_tensorboard = _called(one), one.kind in _TENSORBOARD
-        if one.name != (f"{job.name}-tensorboard" if is_tensorboard else job.name):
+    def _created(self, job: JobHistory, attachment: AttachmentHistory) -> None:
+        called, is_tensorboard = _called(attachment), attachment.kind in _TENSORBOARD
+        if attachment.name != (f"{job.name}-tensorboard" if is_tensorboard else job.name):
             self._complain("wrong", job, f"{called} has nothing to do with the job")
-        for other in job.attachments_of(one.kind):
-            if other is one:
+        for other in job.attachments_of(attachment.kind):
+            if other is attachment:
                 continue
-            if other.name == one.name:
+            if other.name == attachment.name:
                 other.gone = True  # the journal has missed its removal
             else:
                 self._complain("doubled", job, f"it has both {_called(other)} and {called}")
@@ -115,7 +115,7 @@ class AttachmentChecker:
             self._complain("wrong", job, f"{called} was made for a job that was never to run")
         if is_tensorboard and all(spec.get("tensorBoard") is None for spec in job.specs):
             self._complain("wrong", job, f"{called} was made, and nobody asked for it")
-        if one.kind == "PodGroup" and job.verdict:
+        if attachment.kind == "PodGroup" and job.verdict:
             self._complain("doubled", job, f"{called} was made although the job has {job.verdict}")
 
     def _check_size(self, job: JobHistory, group: AttachmentHistory) -> None:
@@ -231,5 +231,5 @@ def _asked(job: JobHistory, spec: Json) -> int:
     return _total(job, spec) if fewest is None else int(fewest)
 
 
-def _called(one: AttachmentHistory) -> str:
-    return f"{one.kind.lower()} {one.name}"
+def _called(attachment: AttachmentHistory) -> str:
+    return f"{attachment.kind.lower()} {attachment.name}"

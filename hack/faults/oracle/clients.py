@@ -29,22 +29,22 @@ def misled_clients(before: Sequence[Json], status: Json) -> Iterator[str]:
     conditions = status.get("conditions") or []
     reference = {**status, "conditions": peer_conditions(before, conditions)}
     for client, rule in RULES.items():
-        found, expected = rule(status), rule(reference)
-        if found != expected:
+        actual, expected = rule(status), rule(reference)
+        if actual != expected:
             types = [f"{condition['type']}={condition['status']}" for condition in conditions]
-            yield f"{client} reads {found!r} in {types}, and {expected!r} with the Go operator's conditions"
+            yield f"{client} reads {actual!r} in {types}, and {expected!r} with the Go operator's conditions"
 
 
 def peer_conditions(before: Sequence[Json], ours: Sequence[Json]) -> list[Json]:
     """The Go operator's conditions after the changes that lead to ours, if they were `before` until then."""
-    true = {one["type"]: one for one in ours if one["status"] == "True"}
+    true = {condition["type"]: condition for condition in ours if condition["status"] == "True"}
     items = list(before)
     for kind in PEER_TYPES:
         if kind in true and not _holds(items, "Failed"):
             items = _set(items, true[kind])
     for kind in PEER_TYPES:
         if kind not in true and _holds(items, kind):
-            now = next((one for one in ours if one["type"] == kind), None)
+            now = next((condition for condition in ours if condition["type"] == kind), None)
             items = [item for item in items if item["type"] != kind]
             items += [{**now, "status": "False"}] if now is not None else []
     return items
@@ -57,7 +57,7 @@ def _set(items: list[Json], condition: Json) -> list[Json]:
         return items
     kept = [item for item in items if item["type"] != kind and kind not in _REPLACED_BY.get(item["type"], ())]
     if kind in _ENDS:
-        kept = [{**one, "status": "False"} if one["type"] == "Running" else one for one in kept]
+        kept = [{**item, "status": "False"} if item["type"] == "Running" else item for item in kept]
     return [*kept, condition]
 
 
@@ -73,7 +73,7 @@ def by_newest(status: Json) -> str:
     newest_first = sorted(
         conditions, key=lambda condition: str(condition.get("lastTransitionTime") or ""), reverse=True
     )
-    current = next((one["type"] for one in newest_first if one["status"] == "True"), "")
+    current = next((condition["type"] for condition in newest_first if condition["status"] == "True"), "")
     return _FLYTE_PHASES.get(current, "Undefined: Invalid transition")
 
 

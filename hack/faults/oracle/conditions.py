@@ -29,30 +29,34 @@ def check_conditions(job: JobHistory, before: Json | None) -> Iterator[str]:
     old = {condition["type"]: condition for condition in conditions_in((before or {}).get("status") or {})}
     if not every or list(old.values()) == every:
         return
-    if len({one["type"] for one in every}) < len(every):
+    if len({condition["type"] for condition in every}) < len(every):
         yield "it has two conditions of a type"
     last = every[-1]
     if last["status"] != "True" or last["type"] not in _STATES:
         yield f"its last condition, {last['type']}={last['status']}, is no state that it is in"
-    for one in every:
-        for text in _check_one(one, old.get(one["type"])):
-            yield f"its condition {one['type']} {text}"
+    for condition in every:
+        for text in _check_condition(condition, old.get(condition["type"])):
+            yield f"its condition {condition['type']} {text}"
     yield from _check_texts(job)
 
 
-def _check_one(one: Json, old: Json | None) -> Iterator[str]:
-    if missing := [name for name in _ALWAYS if not one.get(name)]:
+def _check_condition(condition: Json, old: Json | None) -> Iterator[str]:
+    if missing := [name for name in _ALWAYS if not condition.get(name)]:
         yield f"lacks {' and '.join(missing)}"
         return
-    kind, reason = one["type"], one["reason"]
-    if one["status"] == "True" and kind in _STATES and reason not in (f"TFJob{kind}", *_OTHER_REASONS.get(kind, ())):
+    kind, reason = condition["type"], condition["reason"]
+    if (
+        condition["status"] == "True"
+        and kind in _STATES
+        and reason not in (f"TFJob{kind}", *_OTHER_REASONS.get(kind, ()))
+    ):
         yield f"is true, with the reason {reason}"
-    if old is not None and old["status"] == one["status"]:
-        if old["lastTransitionTime"] != one["lastTransitionTime"]:
+    if old is not None and old["status"] == condition["status"]:
+        if old["lastTransitionTime"] != condition["lastTransitionTime"]:
             yield "is as it was, with another lastTransitionTime"
-    elif one["lastTransitionTime"] != one["lastUpdateTime"]:
+    elif condition["lastTransitionTime"] != condition["lastUpdateTime"]:
         yield "has changed, with a lastTransitionTime that is not its lastUpdateTime"
-    if old is not None and old != one and _without_times(old) == _without_times(one):
+    if old is not None and old != condition and _without_times(old) == _without_times(condition):
         yield "has nothing new but a time"
 
 
@@ -63,7 +67,7 @@ def _without_times(condition: Json) -> Json:
 def _check_texts(job: JobHistory) -> Iterator[str]:
     conditions, ready = job.conditions(), job.status.get("ready")
     running, restarting = conditions.get("Running"), conditions.get("Restarting")
-    if job.has_released_all and (busy := [one for one in _BUSY if job.holds(one)]):
+    if job.has_released_all and (busy := [kind for kind in _BUSY if job.holds(kind)]):
         yield f"it is suspended, or waits in its queue, and is {busy}"
     counts = running is not None and running["status"] != "Unknown" and not any(map(job.holds, _NOT_RUNNING))
     if (

@@ -25,9 +25,9 @@ def check_counts_at_end(job: JobHistory) -> Iterator[str]:
             "succeeded": well + (ran if succeeded else 0),
             "failed": phases.count("Failed"),
         }
-        found = {name: statuses.get(kind, {}).get(name, 0) for name in wanted}
-        if found != wanted:
-            yield f"it has {job.verdict}, and counts {found} {kind}, and should {wanted}"
+        counted = {name: statuses.get(kind, {}).get(name, 0) for name in wanted}
+        if counted != wanted:
+            yield f"it has {job.verdict}, and counts {counted} {kind}, and should {wanted}"
     limit = job.run_policy.get("backoffLimit")
     if limit is not None and job.failures > int(limit):
         yield f"it has {job.verdict}, and counts {job.failures} failures of {limit}"
@@ -48,5 +48,5 @@ def _phase(job: JobHistory, kind: str, index: int) -> str:
         return "Failed"
     if not pods:
         return "?" if job.living(key) else "Pending"
-    told = pods[0].exit_code is not None or not pods[0].infrastructure
-    return "?" if pods[0].in_place or pods[0].phase == "Unknown" or not told else pods[0].phase
+    is_known = pods[0].exit_code is not None or not pods[0].infrastructure
+    return "?" if pods[0].in_place or pods[0].phase == "Unknown" or not is_known else pods[0].phase

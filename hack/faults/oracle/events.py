@@ -31,14 +31,16 @@ class Told(NamedTuple):
 def check_events(journal: Journal, told: Sequence[Told]) -> list[Violation]:
     """Return what is wrong with the events about all jobs of a journal."""
     jobs, _ = replay(journal)
-    found = []
+    violations = []
     for name in dict.fromkeys(job.name for job in jobs):
         those = [job for job in jobs if job.name == name and not job.managed_elsewhere]
-        about = [one for one in told if one.name == name]
+        about = [event for event in told if event.name == name]
         changes = [change for job in those for change in _changes(journal, job.uid)]
-        found += [Violation("untold", name, text) for text in (*_of_states(changes, about), *_of_exits(those, about))]
-        found += [Violation("untold", name, text) for text in _of_restarts_in_place(those, about)]
-    return found
+        violations += [
+            Violation("untold", name, text) for text in (*_of_states(changes, about), *_of_exits(those, about))
+        ]
+        violations += [Violation("untold", name, text) for text in _of_restarts_in_place(those, about)]
+    return violations
 
 
 def _changes(journal: Journal, uid: str) -> Iterator[tuple[str, str, str]]:
@@ -47,40 +49,42 @@ def _changes(journal: Journal, uid: str) -> Iterator[tuple[str, str, str]]:
     for entry in journal.entries:
         if entry.uid == uid and entry.what != "DELETED":
             now = {condition["type"]: condition for condition in conditions_in(entry.obj.get("status") or {})}
-            for kind, one in now.items():
-                if one["status"] != before.get(kind) and (one["status"] == "True" or kind in ("Suspended", "Admitted")):
-                    yield kind, str(one["reason"]), str(one["message"])
-            before = {kind: str(one["status"]) for kind, one in now.items()}
+            for kind, condition in now.items():
+                if condition["status"] != before.get(kind) and (
+                    condition["status"] == "True" or kind in ("Suspended", "Admitted")
+                ):
+                    yield kind, str(condition["reason"]), str(condition["message"])
+            before = {kind: str(condition["status"]) for kind, condition in now.items()}
 
 
-def _of_states(changes: Sequence[tuple[str, str, str]], told: Sequence[Told]) -> Iterator[str]:
+def _of_states(changes: Sequence[tuple[str, str, str]], sent: Sequence[Told]) -> Iterator[str]:
     happened = Counter(reason for kind, reason, _ in changes if reason in _ONE_EACH and kind != "Admitted")
     waits = Counter(reason for kind, reason, _ in changes if kind == "Admitted")
     happened["TFJobAdmitted"] = waits["Admitted"]
     happened["TFJobQueued"] = waits.total() - waits["Admitted"] - waits["TFJobSuspended"]
-    events = Counter(one.reason for one in told if one.reason in _ONE_EACH)
+    events = Counter(event.reason for event in sent if event.reason in _ONE_EACH)
     if happened != events:
         yield f"{dict(happened)} has happened, and the events are {dict(events)}"
     for kind, reason, message in changes:
         if kind in ("Created", "Running", "Ready"):
             continue
         type_ = "Warning" if reason in ("TFJobFailed", "TFJobInvalid", "ProgressDeadlineExceeded") else ""
-        if not any(one.message == message and one.type == (type_ or one.type) for one in told):
+        if not any(event.message == message and event.type == (type_ or event.type) for event in sent):
             yield f"{kind} has changed, and no {type_} event says so: {message}"
 
 
-def _of_exits(jobs: Sequence[JobHistory], told: Sequence[Told]) -> Iterator[str]:
+def _of_exits(jobs: Sequence[JobHistory], sent: Sequence[Told]) -> Iterator[str]:
     """Check that each program that failed while its job went on, or ended it, has an event with its exit code."""
     for job in jobs:
         for pod in (pod for pod in job.pods.values() if pod.exit_code and not pod.infrastructure and not pod.stopped):
-            told_of = any(one.message.endswith(f".{pod.name} exited with code {pod.exit_code}") for one in told)
-            if not told_of and pod.reasons <= {"failed"} and len(job.pods) <= _MOST_EXITS:
+            is_reported = any(event.message.endswith(f".{pod.name} exited with code {pod.exit_code}") for event in sent)
+            if not is_reported and pod.reasons <= {"failed"} and len(job.pods) <= _MOST_EXITS:
                 yield f"pod {pod.name} exited with code {pod.exit_code}, and no event says so"
 
 
-def _of_restarts_in_place(jobs: Sequence[JobHistory], told: Sequence[Told]) -> Iterator[str]:
+def _of_restarts_in_place(jobs: Sequence[JobHistory], sent: Sequence[Told]) -> Iterator[str]:
     """Check that a job's first restarts in place that its status has counted have exactly one event each."""
-    messages = Counter(one.message for one in told if one.reason == "RestartedInPlace")
+    messages = Counter(event.message for event in sent if event.reason == "RestartedInPlace")
     pods = [pod for job in jobs for pod in job.pods.values()]
     if sum(pod.in_place for pod in pods) > _MOST_IN_PLACE:
         return

@@ -39,25 +39,25 @@ def judge(journal: Journal, *, finished: bool = False) -> tuple[list[Violation],
 
 def _ownerless(journal: Journal, jobs: dict[str, str]) -> list[Violation]:
     """Find objects that belong to none of these jobs (names by UID). A TensorBoard's pod belongs to its Deployment."""
-    there: dict[str, Json] = {}
+    objects: dict[str, Json] = {}
     for entry in journal.entries:
         if entry.kind != "TFJob":
             if entry.what == "DELETED":
-                there.pop(entry.uid, None)
+                objects.pop(entry.uid, None)
             else:
-                there[entry.uid] = entry.obj
+                objects[entry.uid] = entry.obj
     names = set(jobs.values())
-    deployments = {uid for uid, obj in there.items() if obj["kind"] == "Deployment"}
-    found = []
-    for uid, obj in there.items():
+    deployments = {uid for uid, obj in objects.items() if obj["kind"] == "Deployment"}
+    violations = []
+    for uid, obj in objects.items():
         # An object that a user has taken from a job that is gone by now waits for another job of that name.
         if uid in journal.foreign_objects or (uid in journal.orphaned and _job_name(obj) not in names):
             continue
         owners = {reference["uid"] for reference in obj["metadata"].get("ownerReferences") or ()}
         if not owners & (jobs.keys() | deployments):
             name = str(obj["metadata"]["name"])
-            found.append(Violation("stuck", "-", f"{str(obj['kind']).lower()} {name} belongs to no job"))
-    return found
+            violations.append(Violation("stuck", "-", f"{str(obj['kind']).lower()} {name} belongs to no job"))
+    return violations
 
 
 def _job_name(obj: Json) -> str:
@@ -78,38 +78,38 @@ class _End:
         if job.gone:
             return []
         if job.obj["metadata"].get("deletionTimestamp"):
-            self._say("stuck", "it is being deleted and does not go")
+            self._complain("stuck", "it is being deleted and does not go")
         else:
             (self._check_foreign if job.managed_elsewhere else self._check_ours)()
             self._found += [*check_attachments(job, self._journal), *check_queue(job)]
         return self._found
 
-    def _say(self, kind: str, text: str) -> None:
+    def _complain(self, kind: str, text: str) -> None:
         self._found.append(Violation(kind, self._job.name, text))
 
-    def _expect(self, what: str, found: object, expected: object, kind: str = "wrong") -> None:
-        if found != expected:
-            self._say(kind, f"{what} is {found!r} and should be {expected!r}")
+    def _expect(self, name: str, actual: object, expected: object, kind: str = "wrong") -> None:
+        if actual != expected:
+            self._complain(kind, f"{name} is {actual!r} and should be {expected!r}")
 
     def _check_foreign(self) -> None:
         if self._job.living() or any(not service.gone for service in self._job.services.values()):
-            self._say("doubled", "somebody else manages it, and it has objects of ours")
+            self._complain("doubled", "somebody else manages it, and it has objects of ours")
         if self._job.status.get("conditions"):
-            self._say("wrong", "somebody else manages it, and its status is ours")
+            self._complain("wrong", "somebody else manages it, and its status is ours")
 
     def _check_ours(self) -> None:
         job = self._job
         for pod in job.living():
             if pod.deleting:
-                self._say("stuck", f"pod {pod.name} is terminating and does not go")
+                self._complain("stuck", f"pod {pod.name} is terminating and does not go")
             elif pod.runs_on:
-                self._say("stuck", f"pod {pod.name} has ended but for its sidecar, which runs on")
+                self._complain("stuck", f"pod {pod.name} has ended but for its sidecar, which runs on")
         if not job.holds("Created"):
-            self._say("lost", "it has no condition Created")
-        for what, text in check_record(job):
-            self._say(what, text)
+            self._complain("lost", "it has no condition Created")
+        for category, text in check_record(job):
+            self._complain(category, text)
         for text in () if self._journal.clock_stepped else check_usage(job, self._journal):
-            self._say("wrong", text)
+            self._complain("wrong", text)
         self._expect("observedGeneration", job.status.get("observedGeneration"), job.obj["metadata"]["generation"])
         if job.verdict:
             self._check_ended()
@@ -118,11 +118,11 @@ class _End:
         self._check_counts()
         due = due_verdict(job)
         if due:
-            self._say("stuck", f"it should have {due}")
+            self._complain("stuck", f"it should have {due}")
         elif self._finished:
-            self._say("stuck", "every pod has been let succeed, and it has not ended")
+            self._complain("stuck", "every pod has been let succeed, and it has not ended")
         if job.status.get("completionTime"):
-            self._say("wrong", "it goes on, and has a completionTime")
+            self._complain("wrong", "it goes on, and has a completionTime")
         if job.suspended or is_held(job):
             self._check_suspended()
         else:
@@ -133,21 +133,21 @@ class _End:
     def _check_ended(self) -> None:
         job, status = self._job, self._job.status
         if self._is_time_over():
-            self._say("stuck", "its time to live is over, and it is still there")
+            self._complain("stuck", "its time to live is over, and it is still there")
         self._expect("phase", status.get("phase"), job.verdict)
         conditions = status.get("conditions") or [{}]
         self._expect("the last condition", conditions[-1].get("type"), job.verdict)
         for condition in ("Running", "Ready", "Restarting", "Stalled"):
             if job.holds(condition):
-                self._say("wrong", f"it has {job.verdict} and is {condition}")
+                self._complain("wrong", f"it has {job.verdict} and is {condition}")
         if not status.get("completionTime"):
-            self._say("wrong", "it has ended without a completionTime")
+            self._complain("wrong", "it has ended without a completionTime")
         for kind, replicas in (status.get("replicaStatuses") or {}).items():
             # Replicas that ran at a failure count as active where a policy is set, as with the Go operator.
             keeps_count = job.verdict == "Failed" and job.clean_policy
             most = len({pod.replica for pod in job.pods.values() if pod.replica[0] == kind}) if keeps_count else 0
             if not 0 <= replicas.get("active", 0) <= most:
-                self._say("wrong", f"it has {job.verdict}, and {replicas['active']} {kind} are active")
+                self._complain("wrong", f"it has {job.verdict}, and {replicas['active']} {kind} are active")
 
     def _is_time_over(self) -> bool:
         """Whether the job should have been deleted. By a wrong clock its completionTime may lie ahead."""
@@ -160,28 +160,32 @@ class _End:
 
     def _check_cleaned_up(self) -> None:
         job = self._job
-        there = [service for service in job.services.values() if not service.gone]
-        services = sorted(one.name for one in there)
+        remaining = [service for service in job.services.values() if not service.gone]
+        services = sorted(service.name for service in remaining)
         if job.clean_policy == "All":
             for pod in job.living():
-                self._say("stuck", f"pod {pod.name} is left of a job that cleans up all")
+                self._complain("stuck", f"pod {pod.name} is left of a job that cleans up all")
             if services:
-                self._say("stuck", f"services are left of a job that cleans up all: {services}")
+                self._complain("stuck", f"services are left of a job that cleans up all: {services}")
         elif job.clean_policy == "Running":
             left = {pod.replica for pod in job.living()}
             for pod in job.living():
                 if pod.phase not in ("Succeeded", "Failed"):
-                    self._say("stuck", f"pod {pod.name} is left {pod.phase} of a job that has {job.verdict}")
-            useless = [one.name for one in there if not (left if one.replica is None else one.replica in left)]
+                    self._complain("stuck", f"pod {pod.name} is left {pod.phase} of a job that has {job.verdict}")
+            useless = [
+                service.name
+                for service in remaining
+                if not (left if service.replica is None else service.replica in left)
+            ]
             if useless:
-                self._say("stuck", f"services are left without pods: {useless}")
+                self._complain("stuck", f"services are left without pods: {useless}")
         elif job.stops_programs:
             active = [pod for pod in job.living() if pod.phase not in ("Succeeded", "Failed")]
             busy = job.verdict == "Succeeded" and any(p.replica[0] != "PS" and p.phase == "Running" for p in active)
             for pod in active:
                 in_peace = pod.phase == "Running" and job.verdict == "Succeeded" and (busy or pod.replica[0] != "PS")
                 if not in_peace and not (pod.stopped and pod.phase == "Unknown"):
-                    self._say("stuck", f"pod {pod.name} is left {pod.phase} of a job that has {job.verdict}")
+                    self._complain("stuck", f"pod {pod.name} is left {pod.phase} of a job that has {job.verdict}")
 
     # A job that is suspended, or waits in its queue.
 
@@ -189,14 +193,14 @@ class _End:
         job, status = self._job, self._job.status
         held = "suspended" if job.suspended else "held by its queue"
         if job.holds("Suspended") != job.suspended:
-            self._say("stuck", f"it is {held}, and Suspended is {not job.suspended}")
+            self._complain("stuck", f"it is {held}, and Suspended is {not job.suspended}")
         for condition in ("Running", "Ready", "Restarting"):
             if job.holds(condition):
-                self._say("wrong", f"it is {held} and {condition}")
+                self._complain("wrong", f"it is {held} and {condition}")
         for pod in job.living():
-            self._say("stuck", f"pod {pod.name} is left of a job that is {held}")
+            self._complain("stuck", f"pod {pod.name} is left of a job that is {held}")
         if any(not service.gone for service in job.services.values()):
-            self._say("stuck", f"services are left of a job that is {held}")
+            self._complain("stuck", f"services are left of a job that is {held}")
         self._expect("phase", status.get("phase"), "Pending")
 
     # A job that goes on.
@@ -214,10 +218,10 @@ class _End:
             failed += tally.count("failed")
         for pod in job.living():
             if pod.replica[1] >= job.size(pod.replica[0]):
-                self._say("stuck", f"pod {pod.name} is beyond the job's size")
+                self._complain("stuck", f"pod {pod.name} is beyond the job's size")
         for service in job.services.values():
             if not service.gone and service.replica and service.replica[1] >= job.size(service.replica[0]):
-                self._say("stuck", f"service {service.name} is beyond the job's size")
+                self._complain("stuck", f"service {service.name} is beyond the job's size")
         self._expect("ready", status.get("ready"), f"{running}/{total}")
         if self._is_running():
             self._expect("phase", status.get("phase"), "Running")
@@ -227,33 +231,35 @@ class _End:
         self._expect("Suspended", job.holds("Suspended"), False)
         self._expect("Stalled", job.holds("Stalled"), False)
         if not status.get("startTime"):
-            self._say("wrong", "it has no startTime")
+            self._complain("wrong", "it has no startTime")
 
     def _check_replica(self, kind: str, index: int) -> str:
         """Return what one replica is doing; complain unless it is running or done."""
         job, key = self._job, (kind, index)
         pods = [pod for pod in job.living(key) if not pod.deleting]
         over = key in job.completed() or self._has_failed_for_good(key)
-        for what, text in check_services(job, key, len(pods), needed=not over):
-            self._say(what, text)
+        for category, text in check_services(job, key, len(pods), needed=not over):
+            self._complain(category, text)
         if any(pod.phase == "Succeeded" for pod in pods) and key not in job.completed():
-            self._say("lost", f"{kind}-{index} has succeeded, and the status does not say so")
+            self._complain("lost", f"{kind}-{index} has succeeded, and the status does not say so")
         if key in job.completed():
             if any(pod.phase != "Succeeded" for pod in pods):
-                self._say("doubled", f"{kind}-{index} had completed and has pod {pods[0].name} ({pods[0].phase})")
+                self._complain("doubled", f"{kind}-{index} had completed and has pod {pods[0].name} ({pods[0].phase})")
             return "completed"
         if self._has_failed_for_good(key):
             if any(pod.phase not in ("Failed", "Unknown") for pod in pods):
-                self._say("doubled", f"{kind}-{index} had failed for good and has pod {pods[0].name} ({pods[0].phase})")
+                self._complain(
+                    "doubled", f"{kind}-{index} had failed for good and has pod {pods[0].name} ({pods[0].phase})"
+                )
             return "failed"
         if not pods:
-            self._say("lost", f"{kind}-{index} has no pod")
+            self._complain("lost", f"{kind}-{index} has no pod")
             return "lost"
         if pods[0].number != job.job_restarts:
-            self._say("stuck", f"pod {pods[0].name} is of restart {pods[0].number} of all, not {job.job_restarts}")
+            self._complain("stuck", f"pod {pods[0].name} is of restart {pods[0].number} of all, not {job.job_restarts}")
         if pods[0].phase == "Running":
             return "running"
-        self._say("stuck", f"pod {pods[0].name} is {pods[0].phase}")
+        self._complain("stuck", f"pod {pods[0].name} is {pods[0].phase}")
         return pods[0].phase
 
     def _has_failed_for_good(self, key: tuple[str, int]) -> bool:
@@ -285,15 +291,15 @@ class _End:
         joint = int(job.status.get("jobDisruptions", 0))
         self._expect("disruptions", job.status.get("disruptions", 0), joint + sum(job.disruptions().values()))
         if job.failures > job.most_failures():
-            self._say("wrong", f"it counts {job.failures} failures, there were at most {job.most_failures()}")
+            self._complain("wrong", f"it counts {job.failures} failures, there were at most {job.most_failures()}")
         if job.job_restarts < job.fewest_job_restarts():
             text = f"{job.job_restarts} restarts of all replicas, there were at least {job.fewest_job_restarts()}"
-            self._say("lost", f"it counts {text}")
+            self._complain("lost", f"it counts {text}")
         for key in sorted({pod.replica for pod in job.pods.values()} | counts.keys()):
-            found, name = counts.get(key, 0), f"{key[0]}-{key[1]}"
+            counted, name = counts.get(key, 0), f"{key[0]}-{key[1]}"
             fewest = job.fewest_restarts(key)
-            if found < fewest:
-                self._say("lost", f"{name} counts {found} restarts, there were at least {fewest}")
+            if counted < fewest:
+                self._complain("lost", f"{name} counts {counted} restarts, there were at least {fewest}")
             for pod in job.living(key):
                 if pod.phase == "Running" and not pod.deleting and key[1] < job.size(key[0]):
-                    self._expect(f"the count of {name}'s restarts", found, pod.base + pod.in_place)
+                    self._expect(f"the count of {name}'s restarts", counted, pod.base + pod.in_place)

@@ -57,20 +57,20 @@ def check_services(job: JobHistory, key: ReplicaKey, pods: int, *, needed: bool)
 
 def check_record(job: JobHistory) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the status, at the end: when all objects are gone, a new leader has only the status."""
-    told = job.status.get("network")
-    if job.network and told != (PER_JOB if job.network == PER_JOB else None):
-        yield "lost", f"its network is {job.network}, and the status tells {told!r}"
+    recorded = job.status.get("network")
+    if job.network and recorded != (PER_JOB if job.network == PER_JOB else None):
+        yield "lost", f"its network is {job.network}, and the status tells {recorded!r}"
 
 
-def _note(job: JobHistory, what: str, network: str, complain: Complain) -> None:
+def _note(job: JobHistory, name: str, network: str, complain: Complain) -> None:
     objects = sum(not pod.gone for pod in job.pods.values()) + sum(
         not service.gone for service in job.services.values()
     )
     if objects == 1 and not job.status.get("startTime"):  # the new object alone
         job.network = ""
-    for said, expected in (("asks for", job.spec.get("network")), ("was started with", job.network)):
+    for verb, expected in (("asks for", job.spec.get("network")), ("was started with", job.network)):
         if expected and expected != network:
-            complain("wrong", job, f"{what} is of network {network}, and the job {said} {expected}")
+            complain("wrong", job, f"{name} is of network {network}, and the job {verb} {expected}")
     job.network = job.network or network
 
 

@@ -53,21 +53,21 @@ class QueueChecker:
 
     def read(self, job: JobHistory, entry: Entry) -> None:
         """One event of a Workload of the job."""
-        one = job.attachments.get(entry.uid)
-        before = None if one is None else one.obj
-        if one is None:
+        workload = job.attachments.get(entry.uid)
+        before = None if workload is None else workload.obj
+        if workload is None:
             if entry.what == "DELETED":
                 return
-            one = job.attachments[entry.uid] = AttachmentHistory(entry.uid, entry.kind, entry.obj)
-            self._created(job, one)
-        one.obj = entry.obj
+            workload = job.attachments[entry.uid] = AttachmentHistory(entry.uid, entry.kind, entry.obj)
+            self._created(job, workload)
+        workload.obj = entry.obj
         if before is not None:
-            self._check_change(job, one, before)
+            self._check_change(job, workload, before)
         self.give_reasons(job)
-        going = one.deleting or entry.what == "DELETED"
-        if going and not one.reasons and one.uid not in self._deleted_by_plan:
-            self._complain("wrong", job, f"its Workload {one.name} was deleted without a reason")
-        one.gone = entry.what == "DELETED"
+        going = workload.deleting or entry.what == "DELETED"
+        if going and not workload.reasons and workload.uid not in self._deleted_by_plan:
+            self._complain("wrong", job, f"its Workload {workload.name} was deleted without a reason")
+        workload.gone = entry.what == "DELETED"
         self._check_quota(job)
 
     def note_job(self, job: JobHistory) -> None:
@@ -110,44 +110,48 @@ class QueueChecker:
         for text in _missing(job, pod):
             self._complain("wrong", job, f"pod {name} lacks {text}")
 
-    def _created(self, job: JobHistory, one: AttachmentHistory) -> None:
+    def _created(self, job: JobHistory, workload: AttachmentHistory) -> None:
         def say(kind: str, text: str) -> None:
-            self._complain(kind, job, f"its Workload {one.name} {text}")
+            self._complain(kind, job, f"its Workload {workload.name} {text}")
 
-        others = [other for other in job.attachments_of("Workload") if other is not one]
-        if others and not (_is_larger(one, job) and all(_holds(other, "QuotaReserved") for other in others)):
+        others = [other for other in job.attachments_of("Workload") if other is not workload]
+        if others and not (_is_larger(workload, job) and all(_holds(other, "QuotaReserved") for other in others)):
             say("doubled", f"was made beside {[other.name for other in others]}")
         if len(others) > 1:
             say("doubled", "is the third")
         most = max(int(spec["tfReplicaSpecs"].get("Worker", {}).get("replicas", 1)) for spec in job.specs)
-        if _is_elastic(job) and any(each["count"] > most for each in one.spec["podSets"] if each["name"] == _WORKERS):
+        if _is_elastic(job) and any(
+            each["count"] > most for each in workload.spec["podSets"] if each["name"] == _WORKERS
+        ):
             say("wrong", f"asks for more than {most} workers")
         if job.verdict:
             say("doubled", f"was made although the job has {job.verdict}")
         if job.managed_elsewhere or all((spec.get("runPolicy") or {}).get("suspend") for spec in job.specs):
             say("wrong", "was made for a job that was never to run")
-        if _asks_of(one, job) not in self._asked.get(job.uid, ()):
-            say("wrong", f"asks for {_asks_of(one, job)}, which the job never did")
-        if _IN_USE not in (one.obj["metadata"].get("finalizers") or ()):
+        if _asks_of(workload, job) not in self._asked.get(job.uid, ()):
+            say("wrong", f"asks for {_asks_of(workload, job)}, which the job never did")
+        if _IN_USE not in (workload.obj["metadata"].get("finalizers") or ()):
             say("wrong", "can be deleted while pods run")
 
-    def _check_change(self, job: JobHistory, one: AttachmentHistory, before: Json) -> None:
+    def _check_change(self, job: JobHistory, workload: AttachmentHistory, before: Json) -> None:
         """Check the rules of Kueue's webhook, which plans do not have."""
-        old = AttachmentHistory(one.uid, one.kind, before)
+        old = AttachmentHistory(workload.uid, workload.kind, before)
         if not _holds(old, "QuotaReserved"):
             return
-        if not _holds(one, "QuotaReserved"):
-            requeued = _conditions(one).get("Requeued", {}).get("status")
+        if not _holds(workload, "QuotaReserved"):
+            requeued = _conditions(workload).get("Requeued", {}).get("status")
             at_once = str(_conditions(old).get("Evicted", {}).get("reason") == "Preempted")
-            if requeued != at_once or _holds(one, "Admitted") or one.obj["status"].get("admission"):
+            if requeued != at_once or _holds(workload, "Admitted") or workload.obj["status"].get("admission"):
                 text = f"has given its quota back but for its admission, and is Requeued={requeued}, not {at_once}"
-                self._complain("wrong", job, f"its Workload {one.name} {text}")
+                self._complain("wrong", job, f"its Workload {workload.name} {text}")
             return
-        if any(old.spec.get(name) != one.spec.get(name) for name in ("podSets", "queueName")):
-            self._complain("wrong", job, f"its Workload {one.name} asks for something else while it has quota")
-        was, now = _reclaimed(old), _reclaimed(one)
+        if any(old.spec.get(name) != workload.spec.get(name) for name in ("podSets", "queueName")):
+            self._complain("wrong", job, f"its Workload {workload.name} asks for something else while it has quota")
+        was, now = _reclaimed(old), _reclaimed(workload)
         if any(now.get(name, 0) < count for name, count in was.items()):
-            self._complain("wrong", job, f"its Workload {one.name} takes back what it had given back: {was}, {now}")
+            self._complain(
+                "wrong", job, f"its Workload {workload.name} takes back what it had given back: {was}, {now}"
+            )
 
     def _check_quota(self, job: JobHistory) -> None:
         if not _queue_of(job):
@@ -167,68 +171,84 @@ def is_held(job: JobHistory) -> bool:
     """Whether the job's queue lets it have no pods."""
     if job.verdict or not _queue_of(job):
         return False
-    one = _workload(job)
-    holds = one is not None and _is_admitted(one) and not _holds(one, "Evicted", "Finished")
-    return one is None or not holds or one.deleting or _asks_of(one, job) != _asks(job) or _is_short(job, one)
+    workload = _workload(job)
+    holds = workload is not None and _is_admitted(workload) and not _holds(workload, "Evicted", "Finished")
+    return (
+        workload is None
+        or not holds
+        or workload.deleting
+        or _asks_of(workload, job) != _asks(job)
+        or _is_short(job, workload)
+    )
 
 
 def _check(job: JobHistory) -> Iterator[tuple[str, str]]:
     queue, every = _queue_of(job), job.attachments_of("Workload")
-    told = job.conditions().get("Admitted")
-    yield from (("stuck", f"its Workload {one.name} is being deleted and does not go") for one in every if one.deleting)
-    if len(every) > 1 and not (_is_elastic(job) and not job.verdict and any(_is_larger(one, job) for one in every)):
+    admitted = job.conditions().get("Admitted")
+    yield from (
+        ("stuck", f"its Workload {workload.name} is being deleted and does not go")
+        for workload in every
+        if workload.deleting
+    )
+    if len(every) > 1 and not (
+        _is_elastic(job) and not job.verdict and any(_is_larger(workload, job) for workload in every)
+    ):
         yield "doubled", f"it has {len(every)} Workloads"
     if not job.verdict and (job.suspended or not queue):
-        yield from (("stuck", f"its Workload {one.name} is left of a job that needs no quota") for one in every)
-        if told is not None and (told["status"] == "True" or not job.suspended):
-            yield "wrong", f"it needs no quota, and is Admitted={told['status']}"
+        yield from (
+            ("stuck", f"its Workload {workload.name} is left of a job that needs no quota") for workload in every
+        )
+        if admitted is not None and (admitted["status"] == "True" or not job.suspended):
+            yield "wrong", f"it needs no quota, and is Admitted={admitted['status']}"
         return
-    one = _workload(job)
-    if one is None:
+    workload = _workload(job)
+    if workload is None:
         if queue and not job.suspended:
             yield "lost", "it has no Workload"
         return
     if job.verdict and (busy := _busy(job)):
-        left = {each["name"]: each["count"] - busy[each["name"]] for each in one.spec["podSets"]}
-        if _holds(one, "Finished") or _reclaimed(one) != {name: count for name, count in left.items() if count}:
-            yield "wrong", f"{dict(busy)} run on, and their quota was given back of {_reclaimed(one)}, or of all"
+        left = {each["name"]: each["count"] - busy[each["name"]] for each in workload.spec["podSets"]}
+        if _holds(workload, "Finished") or _reclaimed(workload) != {
+            name: count for name, count in left.items() if count
+        }:
+            yield "wrong", f"{dict(busy)} run on, and their quota was given back of {_reclaimed(workload)}, or of all"
         return
     if job.verdict:
-        finished = _conditions(one).get("Finished") or {}
-        found = finished.get("status"), finished.get("reason")
-        if found != ("True", job.verdict):
-            yield "stuck", f"it has {job.verdict}, and its Workload is Finished={found[0]} ({found[1]})"
-        if _IN_USE in (one.obj["metadata"].get("finalizers") or ()):
+        finished = _conditions(workload).get("Finished") or {}
+        actual = finished.get("status"), finished.get("reason")
+        if actual != ("True", job.verdict):
+            yield "stuck", f"it has {job.verdict}, and its Workload is Finished={actual[0]} ({actual[1]})"
+        if _IN_USE in (workload.obj["metadata"].get("finalizers") or ()):
             yield "stuck", f"it has {job.verdict}, and its Workload can't be deleted"
         return
-    yield from _check_asked(job, one)
-    yield from _check_told(job, one, told or {})
+    yield from _check_asked(job, workload)
+    yield from _check_admitted(job, workload, admitted or {})
 
 
-def _check_asked(job: JobHistory, one: AttachmentHistory) -> Iterator[tuple[str, str]]:
-    if _asks_of(one, job) != _asks(job):
-        yield "wrong", f"its Workload asks for {_asks_of(one, job)}, and the job for {_asks(job)}"
-    if _holds(one, "Finished"):
+def _check_asked(job: JobHistory, workload: AttachmentHistory) -> Iterator[tuple[str, str]]:
+    if _asks_of(workload, job) != _asks(job):
+        yield "wrong", f"its Workload asks for {_asks_of(workload, job)}, and the job for {_asks(job)}"
+    if _holds(workload, "Finished"):
         yield "stuck", "it goes on, and its Workload is finished"
-    has = str((one.spec.get("priorityClassRef") or {}).get("name") or "")
+    has = str((workload.spec.get("priorityClassRef") or {}).get("name") or "")
     wanted = str((job.obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
-    if (has != wanted and has and wanted) or one.spec.get("priority") != PRIORITIES[has]:
-        yield "wrong", f"its priority is {wanted!r}, and that of its Workload {has!r}: {one.spec.get('priority')}"
-    if _holds(one, "Evicted") and _holds(one, "QuotaReserved"):
+    if (has != wanted and has and wanted) or workload.spec.get("priority") != PRIORITIES[has]:
+        yield "wrong", f"its priority is {wanted!r}, and that of its Workload {has!r}: {workload.spec.get('priority')}"
+    if _holds(workload, "Evicted") and _holds(workload, "QuotaReserved"):
         yield "stuck", "its Workload is evicted, and keeps its quota"
-    if not _is_admitted(one):
+    if not _is_admitted(workload):
         return
     ready = job.holds("Ready")
-    if _holds(one, "PodsReady") != ready:
+    if _holds(workload, "PodsReady") != ready:
         yield "wrong", f"its Ready is {ready}, and its Workload says PodsReady={not ready}"
     ended = _ended(job)
-    if _is_elastic(job) and (held := _quota_of(one)[_WORKERS]) != job.size("Worker") - ended[_WORKERS]:
+    if _is_elastic(job) and (held := _quota_of(workload)[_WORKERS]) != job.size("Worker") - ended[_WORKERS]:
         yield (
             "stuck",
             f"it has quota for {held} workers, and {job.size('Worker')} of which {ended[_WORKERS]} have ended",
         )
-    if not job.together and not _is_elastic(job) and _reclaimed(one) != dict(ended):
-        yield "wrong", f"{dict(ended)} have ended, and their quota was given back of {_reclaimed(one)}"
+    if not job.together and not _is_elastic(job) and _reclaimed(workload) != dict(ended):
+        yield "wrong", f"{dict(ended)} have ended, and their quota was given back of {_reclaimed(workload)}"
 
 
 def _ended(job: JobHistory) -> Counter[str]:
@@ -236,25 +256,27 @@ def _ended(job: JobHistory) -> Counter[str]:
     return Counter(key[0].lower() for key in job.completed() | job.failed() if key[1] < job.size(key[0]))
 
 
-def _is_short(job: JobHistory, one: AttachmentHistory) -> bool:
+def _is_short(job: JobHistory, workload: AttachmentHistory) -> bool:
     """Whether quota was given back of replicas that run again."""
-    if not _holds(one, "QuotaReserved"):
+    if not _holds(workload, "QuotaReserved"):
         return False
-    ended, asked = _ended(job), _counts(one)
+    ended, asked = _ended(job), _counts(workload)
     if _is_elastic(job):
         ended[_WORKERS] += max(0, asked[_WORKERS] - job.size("Worker"))
-    return any(count > ended[name] for name, count in _reclaimed(one).items())
+    return any(count > ended[name] for name, count in _reclaimed(workload).items())
 
 
-def _check_told(job: JobHistory, one: AttachmentHistory, told: Json) -> Iterator[tuple[str, str]]:
-    status, message = told.get("status"), str(told.get("message"))
-    if status != str(_is_admitted(one)):
-        yield "wrong", f"its Workload is admitted: {_is_admitted(one)}, and the job's Admitted is {status}"
+def _check_admitted(job: JobHistory, workload: AttachmentHistory, admitted: Json) -> Iterator[tuple[str, str]]:
+    status, message = admitted.get("status"), str(admitted.get("message"))
+    if status != str(_is_admitted(workload)):
+        yield "wrong", f"its Workload is admitted: {_is_admitted(workload)}, and the job's Admitted is {status}"
     elif status == "True":
         if f" {CLUSTER_QUEUE}." not in message:
             yield "wrong", f"it is admitted by {CLUSTER_QUEUE}, and says: {message}"
     else:
-        why = "not active" if one.spec.get("active") is False else _conditions(one)["QuotaReserved"]["message"]
+        why = (
+            "not active" if workload.spec.get("active") is False else _conditions(workload)["QuotaReserved"]["message"]
+        )
         if why not in message or f"queue {_queue_of(job)}" not in message:
             yield "wrong", f"it waits in {_queue_of(job)}, for {why}, and says: {message}"
 
@@ -262,8 +284,8 @@ def _check_told(job: JobHistory, one: AttachmentHistory, told: Json) -> Iterator
 def _missing(job: JobHistory, pod: Json) -> Iterator[str]:
     """Yield each part of its job's admission that a new pod lacks."""
     spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
-    one = _workload(job)
-    checks = [] if one is None else (one.obj.get("status") or {}).get("admissionChecks") or ()
+    workload = _workload(job)
+    checks = [] if workload is None else (workload.obj.get("status") or {}).get("admissionChecks") or ()
     checked = any(check["state"] == "Ready" for check in checks)
     selector = {**FLAVOR_SELECTOR, **(CHECK_SELECTOR if checked else {})}
     wanted = {_POD_SET: labels.get("training.kubeflow.org/replica-type"), **(CHECK_LABELS if checked else {})}
@@ -287,9 +309,9 @@ def _quota(job: JobHistory) -> Counter[str]:
     return Counter({name: min(quota[name] for quota in quotas) for name in names})
 
 
-def _quota_of(one: AttachmentHistory) -> Counter[str]:
-    spare, given = _reclaimed(one), (one.obj["status"].get("admission") or {}).get("podSetAssignments") or ()
-    needed = {name: count - spare.get(name, 0) for name, count in _counts(one).items()}
+def _quota_of(workload: AttachmentHistory) -> Counter[str]:
+    spare, given = _reclaimed(workload), (workload.obj["status"].get("admission") or {}).get("podSetAssignments") or ()
+    needed = {name: count - spare.get(name, 0) for name, count in _counts(workload).items()}
     return Counter({each["name"]: min(each["count"], needed[each["name"]]) for each in given})
 
 
@@ -305,8 +327,8 @@ def _workload(job: JobHistory) -> AttachmentHistory | None:
     A Workload that replaces another decides as soon as it has quota, or the other has none any more.
     """
     every = job.attachments_of("Workload")
-    larger = next((one for one in every if _is_larger(one, job)), None)
-    first = next((one for one in every if one is not larger), None)
+    larger = next((workload for workload in every if _is_larger(workload, job)), None)
+    first = next((workload for workload in every if workload is not larger), None)
     if larger is None or first is None:
         return larger or first
     has_quota = _holds(larger, "QuotaReserved") and not _holds(larger, "Evicted") and not larger.deleting
@@ -317,16 +339,16 @@ def _is_elastic(job: JobHistory) -> bool:
     return job.spec.get("elasticPolicy") is not None
 
 
-def _is_larger(one: AttachmentHistory, job: JobHistory) -> bool:
+def _is_larger(workload: AttachmentHistory, job: JobHistory) -> bool:
     """Whether this Workload asks for more workers, to replace another Workload of the job that is there."""
-    key = (one.obj["metadata"].get("annotations") or {}).get(_REPLACES)
-    namespace = one.obj["metadata"]["namespace"]
-    others = (other for other in job.attachments_of("Workload") if other is not one)
+    key = (workload.obj["metadata"].get("annotations") or {}).get(_REPLACES)
+    namespace = workload.obj["metadata"]["namespace"]
+    others = (other for other in job.attachments_of("Workload") if other is not workload)
     return key is not None and any(key == f"{namespace}/{other.name}" for other in others)
 
 
-def _counts(one: AttachmentHistory) -> Counter[str]:
-    return Counter({each["name"]: int(each["count"]) for each in one.spec["podSets"]})
+def _counts(workload: AttachmentHistory) -> Counter[str]:
+    return Counter({each["name"]: int(each["count"]) for each in workload.spec["podSets"]})
 
 
 def _queue_of(job: JobHistory) -> str:
@@ -335,13 +357,13 @@ def _queue_of(job: JobHistory) -> str:
 
 def _asks(job: JobHistory) -> _Asks:
     specs = job.spec["tfReplicaSpecs"].items()
-    sets = [(kind.lower(), job.size(kind), _digest((one.get("template") or {}).get("spec"))) for kind, one in specs]
+    sets = [(kind.lower(), job.size(kind), _digest((spec.get("template") or {}).get("spec"))) for kind, spec in specs]
     return _queue_of(job), _sets(job, sets)
 
 
-def _asks_of(one: AttachmentHistory, job: JobHistory) -> _Asks:
-    sets = [(each["name"], int(each["count"]), _digest(each["template"]["spec"])) for each in one.spec["podSets"]]
-    return str(one.spec["queueName"]), _sets(job, sets)
+def _asks_of(workload: AttachmentHistory, job: JobHistory) -> _Asks:
+    sets = [(each["name"], int(each["count"]), _digest(each["template"]["spec"])) for each in workload.spec["podSets"]]
+    return str(workload.spec["queueName"]), _sets(job, sets)
 
 
 def _sets(job: JobHistory, sets: list[tuple[str, int, str]]) -> tuple[tuple[str, int, str], ...]:
@@ -353,18 +375,18 @@ def _digest(template: Json | None) -> str:
     return f"{zlib.crc32(json.dumps(template, sort_keys=True).encode()):08x}"
 
 
-def _is_admitted(one: AttachmentHistory) -> bool:
-    return _holds(one, "QuotaReserved") and _holds(one, "Admitted")
+def _is_admitted(workload: AttachmentHistory) -> bool:
+    return _holds(workload, "QuotaReserved") and _holds(workload, "Admitted")
 
 
-def _conditions(one: AttachmentHistory) -> dict[str, Json]:
-    return {each["type"]: each for each in (one.obj.get("status") or {}).get("conditions") or ()}
+def _conditions(workload: AttachmentHistory) -> dict[str, Json]:
+    return {each["type"]: each for each in (workload.obj.get("status") or {}).get("conditions") or ()}
 
 
-def _holds(one: AttachmentHistory, *kinds: str) -> bool:
+def _holds(workload: AttachmentHistory, *kinds: str) -> bool:
     """Whether one of these conditions is true."""
-    return any(_conditions(one).get(kind, {}).get("status") == "True" for kind in kinds)
+    return any(_conditions(workload).get(kind, {}).get("status") == "True" for kind in kinds)
 
 
-def _reclaimed(one: AttachmentHistory) -> dict[str, int]:
-    return {each["name"]: each["count"] for each in (one.obj.get("status") or {}).get("reclaimablePods") or ()}
+def _reclaimed(workload: AttachmentHistory) -> dict[str, int]:
+    return {each["name"]: each["count"] for each in (workload.obj.get("status") or {}).get("reclaimablePods") or ()}

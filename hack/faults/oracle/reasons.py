@@ -29,7 +29,7 @@ def give_reasons_to(job: JobHistory, child: PodHistory | ServiceHistory) -> None
 def note_doubles(job: JobHistory, replica: ReplicaKey, doubles: Collection[str]) -> None:
     """Note that the less advanced of two pods (or two services) of a replica goes; `doubles` are UIDs."""
     pods = job.living(replica)
-    if any(one.uid in doubles for one in pods):
+    if any(living_pod.uid in doubles for living_pod in pods):
         for pod in pods:
             if pod.uid in doubles or pod.phase not in ("Running", "Succeeded"):
                 pod.reasons.add("twice")

@@ -72,8 +72,8 @@ class _Reader:
         """The job that a user took an object from."""
         if entry.uid not in self._journal.orphaned:
             return None
-        known = ((job, (job.attachments, job.pods, job.services)) for job in self.jobs.values())
-        return next((job for job, owned in known if any(entry.uid in one for one in owned)), None)
+        owners = ((job, (job.attachments, job.pods, job.services)) for job in self.jobs.values())
+        return next((job for job, owned in owners if any(entry.uid in objects for objects in owned)), None)
 
     def _tensorboard_of(self, entry: Entry) -> JobHistory | None:
         """The job whose TensorBoard a pod is of."""
@@ -107,7 +107,7 @@ class _Reader:
         job.obj = entry.obj
         if before is None or before["spec"] != entry.obj["spec"]:
             job.specs.append(job.spec)
-        for pod in (one for one in job.living() if one.phase not in ("Failed", "Unknown")):
+        for pod in (candidate for candidate in job.living() if candidate.phase not in ("Failed", "Unknown")):
             noted = job.counts().get(pod.replica, 0) - pod.base
             pod.noted_in_place = max(pod.noted_in_place, min(noted, pod.in_place))
         if entry.what == "DELETED":
@@ -170,16 +170,16 @@ class _Reader:
             if not why:
                 message = job.conditions()[job.verdict].get("message", "")
                 self._complain("wrong", job, f"it has {job.verdict} without a reason: {message}")
-            found = check_failure(job) if job.verdict == "Failed" and self._journal.texts else ()
-            for text in (*found, *(check_counts_at_end(job) if self._journal.prompt else ())):
+            failure_texts = check_failure(job) if job.verdict == "Failed" and self._journal.texts else ()
+            for text in (*failure_texts, *(check_counts_at_end(job) if self._journal.prompt else ())):
                 self._complain("wrong", job, text)
 
     def _check_counts(self, job: JobHistory, before: dict[ReplicaKey, int]) -> None:
         counts = job.counts()
         for key, count in sorted(before.items()):
             if counts.get(key, 0) < count:
-                what = f"{key[0]}-{key[1]} had {count} restarts, now {counts.get(key, 0)}"
-                self._complain("lost", job, what)
+                text = f"{key[0]}-{key[1]} had {count} restarts, now {counts.get(key, 0)}"
+                self._complain("lost", job, text)
         for key, count in sorted(counts.items()):
             most = job.most_restarts(key)
             if count > before.get(key, 0) and count > most:
@@ -187,9 +187,9 @@ class _Reader:
 
     def _check_disruptions(self, job: JobHistory, before: dict[ReplicaKey, int]) -> None:
         """Check that disruptions are counted apart: never more than was taken, and never less than before."""
-        found, counts = job.disruptions(), job.counts()
-        for key in sorted({*before, *found}):
-            count, name = found.get(key, 0), f"{key[0]}-{key[1]}"
+        disruptions, counts = job.disruptions(), job.counts()
+        for key in sorted({*before, *disruptions}):
+            count, name = disruptions.get(key, 0), f"{key[0]}-{key[1]}"
             if count < before.get(key, 0):
                 self._complain("lost", job, f"{name} had {before[key]} disruptions, now {count}")
             if count > counts.get(key, 0):
@@ -259,8 +259,8 @@ class _Reader:
         if job.managed_elsewhere:
             self._complain("wrong", job, f"pod {pod.name} was made although somebody else manages the job")
         if job.has_released_all and not job.suspended:
-            what = "resumed" if job.holds("Suspended") else "admitted"
-            self._complain("wrong", job, f"pod {pod.name} was made before the status said that the job is {what}")
+            state = "resumed" if job.holds("Suspended") else "admitted"
+            self._complain("wrong", job, f"pod {pod.name} was made before the status said that the job is {state}")
         self._check_number_of(job, pod)
         most = job.most_restarts(pod.replica)
         if pod.base > most:

@@ -20,11 +20,14 @@ def check_usage(job: JobHistory, journal: Journal) -> Iterator[str]:
     usage = job.status.get("usage")
     if not usage:
         return  # of a job that an older operator has led
-    created, since = (datetime.fromisoformat(one) for one in (job.obj["metadata"]["creationTimestamp"], usage["since"]))
+    created, since = (
+        datetime.fromisoformat(moment) for moment in (job.obj["metadata"]["creationTimestamp"], usage["since"])
+    )
     spent, passed = sum((usage.get("seconds") or {}).values()), (since - created).total_seconds()
     if abs(spent - passed) > _INEXACT:
         yield f"its usage has {spent} seconds of {passed:.0f}"
-    phase, held = usage.get("phase"), {name: one.get("inUse") for name, one in (usage.get("resources") or {}).items()}
+    phase = usage.get("phase")
+    held = {name: amounts.get("inUse") for name, amounts in (usage.get("resources") or {}).items()}
     if job.verdict and phase:
         yield f"it has ended, and its usage is {phase}"
     if job.verdict:
@@ -45,9 +48,9 @@ def _requested_cpu(job: JobHistory, journal: Journal) -> float:
     """Return the CPU requests of pods whose programs run; only in the form of scenarios, in thousandths."""
     running = {pod.uid for pod in job.living() if pod.phase == "Running" and not pod.runs_on}
     last = {entry.uid: entry.obj for entry in journal.entries if entry.uid in running}
-    asked = [
+    requests = [
         str(((container.get("resources") or {}).get("requests") or {}).get("cpu") or "0m")
         for pod in last.values()
         for container in pod["spec"]["containers"]
     ]
-    return sum(int(one.removesuffix("m")) / 1000 for one in asked)
+    return sum(int(request.removesuffix("m")) / 1000 for request in requests)

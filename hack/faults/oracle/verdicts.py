@@ -64,7 +64,7 @@ def why_failed(job: JobHistory, clock_stepped: bool) -> bool:
 def makes_no_sense(spec: Json) -> bool:
     """Whether something else is mounted where a job wants its checkpoints; scenarios make no other mistake."""
     path = (spec.get("checkpoint") or {}).get("mountPath")
-    templates = (one.get("template", {}).get("spec", {}) for one in spec["tfReplicaSpecs"].values())
+    templates = (replica_spec.get("template", {}).get("spec", {}) for replica_spec in spec["tfReplicaSpecs"].values())
     containers = (container for template in templates for container in template.get("containers") or ())
     mounted = {mount["mountPath"] for container in containers for mount in container.get("volumeMounts") or ()}
     return path is not None and path in mounted

@@ -32,19 +32,19 @@ class Rest:
         """
         simulator = self.environment.simulator
         began = time.monotonic()
-        seen, found = -1, [Violation("stuck", "-", "nothing was seen yet")]
+        judged_count, violations = -1, [Violation("stuck", "-", "nothing was seen yet")]
         while True:
             self.environment.supervise()
             simulator.make_progress(succeed=finished)
-            if (count := self.recorder.count()) != seen:
-                seen = count
-                never, found = judge(simulator.journal(), finished=finished)
+            if (count := self.recorder.count()) != judged_count:
+                judged_count = count
+                never, violations = judge(simulator.journal(), finished=finished)
                 if never and (never := self._confirmed(finished)):
                     return never
-            if not found and not self.recorder.is_away and self._stays_quiet(finished):
+            if not violations and not self.recorder.is_away and self._stays_quiet(finished):
                 return []
             if time.monotonic() - began > self.patience:
-                return found or [Violation("stuck", "-", "the operator keeps writing although nothing happens")]
+                return violations or [Violation("stuck", "-", "the operator keeps writing although nothing happens")]
             self.recorder.wait(_POLL)
 
     def _confirmed(self, finished: bool) -> list[Violation]:

@@ -56,13 +56,13 @@ def with_attachments(
     rng = random.Random(f"companions {seed}")  # an older name of them: another text would change every seed
     scheduler = rng.choice(GANG_SCHEDULERS)
     gang = scheduler if rng.random() < 0.15 and profile.gangs else ""
-    found = tuple(_attachments_of(rng, shape, gang) for shape in jobs)
+    shapes = tuple(_attachments_of(rng, shape, gang) for shape in jobs)
     # The first steps make the jobs.
     creations, others = list(steps[: len(jobs)]), list(steps[len(jobs) :])
     if gang:
         # At once: otherwise most plans would stop their faults before a gang has a pod.
         others[:0] = [Step(rng.uniform(0.05, 0.2), Act.ADMIT_GANG, number) for number in range(len(jobs))]
-    for number, shape in enumerate(found):
+    for number, shape in enumerate(shapes):
         sorts: list[tuple[_Acts, tuple[str, ...]]] = [(_GANG_ACTS, ("PodGroup",))] if gang else []
         sorts += [(_TENSORBOARD_ACTS, ("Deployment", "Service"))] if shape.tensorboard is not None else []
         for acts, kinds in sorts:
@@ -72,7 +72,7 @@ def with_attachments(
             for step in _steps_of(rng, number, acts, kinds):
                 # More often early: later, many jobs have ended, and have no attachments any more.
                 others.insert(round(len(others) * rng.random() ** 1.5), step)
-    return found, [*creations, *others], Attachments(gang, any(shape.tensorboard is not None for shape in found))
+    return shapes, [*creations, *others], Attachments(gang, any(shape.tensorboard is not None for shape in shapes))
 
 
 def _attachments_of(rng: random.Random, shape: JobShape, gang: str) -> JobShape:

@@ -29,10 +29,10 @@ def with_stalls(
     rng = random.Random(f"stalls {seed}")
     is_fast = profile.wall_speed > 1
     deadlines, silence = (_DEADLINES, 1.0) if is_fast else (_REAL_DEADLINES, _REAL_SILENCE)
-    found = tuple(_watched(rng, shape, deadlines) if rng.random() < 0.25 else shape for shape in jobs)
+    shapes = tuple(_watched(rng, shape, deadlines) if rng.random() < 0.25 else shape for shape in jobs)
     # The first steps make the jobs.
     creations, others = list(steps[: len(jobs)]), list(steps[len(jobs) :])
-    for number, shape in enumerate(found):
+    for number, shape in enumerate(shapes):
         if not shape.reports:
             continue
         for _ in range(rng.randint(1, 4)):
@@ -43,12 +43,12 @@ def with_stalls(
             after = rng.uniform(2.0, 3.0) * silence
             others.insert(rng.randint(0, len(others)), Step(after, Act.REPORT, number, rng.random()))
     hangs = random.Random(f"hangs {seed}")
-    for number, shape in enumerate(found):
+    for number, shape in enumerate(shapes):
         if shape.reports and hangs.random() < 0.7:
             at = hangs.choice((0, 0, hangs.randint(0, len(others))))
             seconds = shape.run_policy["progressDeadlineSeconds"] / profile.wall_speed
             others[at:at] = _hang(hangs, number, seconds)
-    return found, [*creations, *others]
+    return shapes, [*creations, *others]
 
 
 def _hang(rng: random.Random, number: int, deadline: float) -> list[Step]:

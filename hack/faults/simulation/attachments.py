@@ -29,9 +29,9 @@ _ENDED = ("Succeeded", "Failed")
 
 def watched_kinds(attachments: Attachments) -> dict[str, Resource]:
     """The kinds that a journal has to record for these attachments."""
-    found = {"Deployment": DEPLOYMENTS} if attachments.tensorboards else {}
-    found |= {"Workload": WORKLOADS} if attachments.queues else {}
-    return found | ({"PodGroup": pod_groups_of(attachments.gang)} if attachments.gang else {})
+    kinds = {"Deployment": DEPLOYMENTS} if attachments.tensorboards else {}
+    kinds |= {"Workload": WORKLOADS} if attachments.queues else {}
+    return kinds | ({"PodGroup": pod_groups_of(attachments.gang)} if attachments.gang else {})
 
 
 class AttachmentSimulator:
@@ -68,19 +68,19 @@ class AttachmentSimulator:
             case _:
                 self._remove_finalizers()
                 return (
-                    ", ".join(self._remove(kind, one) for kind, one in self._foreign_objects(job))
+                    ", ".join(self._remove(kind, obj) for kind, obj in self._foreign_objects(job))
                     or "no foreign object"
                 )
 
     def make_progress(self) -> None:
         """Do what happens when nothing is wrong: foreign objects go, gangs are admitted, TensorBoards run."""
         for kind, foreign in self._foreign_objects(""):
-            self._try(lambda kind=kind, one=foreign: self._remove(kind, one))
+            self._try(lambda kind=kind, foreign=foreign: self._remove(kind, foreign))
         self._try(self._remove_finalizers)
         for group in self._groups(""):
-            self._try(lambda one=group: self._admit(one, "Inqueue"))
+            self._try(lambda group=group: self._admit(group, "Inqueue"))
         for deployment in self._tensorboards(""):
-            self._try(lambda one=deployment: self._serve(one))
+            self._try(lambda deployment=deployment: self._serve(deployment))
 
     @staticmethod
     def _try(action: Any) -> None:
@@ -94,12 +94,12 @@ class AttachmentSimulator:
     def _tensorboards(self, job: str) -> list[Json]:
         """The Deployments of a job's TensorBoard, or of all."""
         return [
-            one
-            for one in self._recorder.current("Deployment")
-            if not one["metadata"].get("deletionTimestamp")
-            and one["metadata"]["uid"] not in self._interventions.foreign_objects
-            and (found := (one["metadata"].get("labels") or {}).get(TENSORBOARD_LABEL)) is not None
-            and job in ("", found)
+            deployment
+            for deployment in self._recorder.current("Deployment")
+            if not deployment["metadata"].get("deletionTimestamp")
+            and deployment["metadata"]["uid"] not in self._interventions.foreign_objects
+            and (job_name := (deployment["metadata"].get("labels") or {}).get(TENSORBOARD_LABEL)) is not None
+            and job in ("", job_name)
         ]
 
     def _pods(self, deployment: Json) -> list[Json]:
@@ -124,7 +124,7 @@ class AttachmentSimulator:
                 change = {"status": {"phase": "Running"}}
                 name = pod["metadata"]["name"]
                 self._namespace.patch(PODS, name, change, "status")
-        self._tell(deployment, 1)
+        self._set_available(deployment, 1)
         return f"{meta['name']} runs"
 
     def _make_pod(self, deployment: Json) -> Json:
@@ -138,7 +138,7 @@ class AttachmentSimulator:
         body = {"metadata": metadata, "spec": template["spec"]}
         return self._namespace.create(PODS, body)
 
-    def _tell(self, deployment: Json, available: int) -> None:
+    def _set_available(self, deployment: Json, available: int) -> None:
         if ((deployment.get("status") or {}).get("availableReplicas") or 0) == available:
             return
         name, counts = deployment["metadata"]["name"], ("replicas", "readyReplicas", "availableReplicas")
@@ -146,22 +146,22 @@ class AttachmentSimulator:
         self._namespace.patch(DEPLOYMENTS, name, change, "status")
 
     def _lose(self, job: str, how: str) -> str:
-        found = [
+        candidates = [
             (tensorboard, pod)
             for tensorboard in self._tensorboards(job)
             for pod in self._pods(tensorboard)
             if phase_of(pod) not in _ENDED
         ]
-        if not found:
+        if not candidates:
             return "no such pod"
-        [(deployment, pod), *_] = found
+        [(deployment, pod), *_] = candidates
         if how == "kill":
             self._remove("Pod", pod)
         else:
             status = {"phase": "Failed", "reason": "Evicted" if how == "evict" else None}
             name = pod["metadata"]["name"]
             self._namespace.patch_unrecorded(PODS, name, {"status": status}, "status")
-        self._tell(deployment, 0)
+        self._set_available(deployment, 0)
         return f"{pod['metadata']['name']} {how}"
 
     # PodGroups.
@@ -169,10 +169,10 @@ class AttachmentSimulator:
     def _groups(self, job: str) -> list[Json]:
         """The PodGroup of a job, or of all."""
         return [
-            one
-            for one in self._recorder.current("PodGroup")
-            if job in ("", one["metadata"]["name"])
-            and one["metadata"]["uid"] not in self._interventions.foreign_objects
+            group
+            for group in self._recorder.current("PodGroup")
+            if job in ("", group["metadata"]["name"])
+            and group["metadata"]["uid"] not in self._interventions.foreign_objects
         ]
 
     def _admit(self, group: Json, phase: str) -> str:
@@ -187,19 +187,19 @@ class AttachmentSimulator:
 
     def _take(self, kind: str, name: str, *, held: bool = False) -> str:
         """Delete it; if it is `held`, a finalizer keeps it for a while."""
-        found = self._ours(kind, name)
+        objects = self._ours(kind, name)
         if held:
-            for one in found:
-                self._set_finalizers(kind, one, [_FINALIZER])
-        return ", ".join(self._remove(kind, one) for one in found) or f"no {kind} {name}"
+            for obj in objects:
+                self._set_finalizers(kind, obj, [_FINALIZER])
+        return ", ".join(self._remove(kind, obj) for obj in objects) or f"no {kind} {name}"
 
     def _remove_finalizers(self) -> None:
         """Take the finalizers off again that hold what was deleted."""
         for kind in self._resources:
-            for one in self._recorder.current(kind):
-                if _FINALIZER in (one["metadata"].get("finalizers") or ()):
-                    left = [name for name in one["metadata"]["finalizers"] if name != _FINALIZER]
-                    self._set_finalizers(kind, one, left)
+            for obj in self._recorder.current(kind):
+                if _FINALIZER in (obj["metadata"].get("finalizers") or ()):
+                    left = [name for name in obj["metadata"]["finalizers"] if name != _FINALIZER]
+                    self._set_finalizers(kind, obj, left)
 
     def _set_finalizers(self, kind: str, obj: Json, finalizers: list[str]) -> None:
         meta = obj["metadata"]
@@ -209,20 +209,20 @@ class AttachmentSimulator:
     def _ours(self, kind: str, name: str) -> list[Json]:
         """Return the object of this name, unless it is a foreign object."""
         return [
-            one
-            for one in self._recorder.current(kind)
-            if one["metadata"]["name"] == name and one["metadata"]["uid"] not in self._interventions.foreign_objects
+            obj
+            for obj in self._recorder.current(kind)
+            if obj["metadata"]["name"] == name and obj["metadata"]["uid"] not in self._interventions.foreign_objects
         ]
 
     def _orphan(self, job: str, kind: str) -> str:
         """A user removes the owner reference, for example with a tool that does not know them."""
-        found = self._ours(kind, _name(job, kind))
-        for one in found:
-            meta = one["metadata"]
+        objects = self._ours(kind, _name(job, kind))
+        for obj in objects:
+            meta = obj["metadata"]
             self._interventions.orphaned.add(meta["uid"])
             change = {"metadata": {"uid": meta["uid"], "ownerReferences": None}}
             self._namespace.patch(self._resources[kind], meta["name"], change)
-        return f"{kind} of {job} has no owner" if found else f"no {kind}"
+        return f"{kind} of {job} has no owner" if objects else f"no {kind}"
 
     def _create_foreign(self, job: str, kind: str, *, at_once: bool, disguised: bool) -> str:
         """A user makes a foreign object of this name; `at_once`, right after the object that has the name is deleted.
@@ -249,11 +249,11 @@ class AttachmentSimulator:
 
     def _foreign_objects(self, job: str) -> list[tuple[str, Json]]:
         return [
-            (kind, one)
+            (kind, obj)
             for kind in self._resources
-            for one in self._recorder.current(kind)
-            if one["metadata"]["uid"] in self._interventions.foreign_objects
-            and (not job or one["metadata"]["name"] in (job, f"{job}-tensorboard"))
+            for obj in self._recorder.current(kind)
+            if obj["metadata"]["uid"] in self._interventions.foreign_objects
+            and (not job or obj["metadata"]["name"] in (job, f"{job}-tensorboard"))
         ]
 
     def _remove(self, kind: str, obj: Json) -> str:

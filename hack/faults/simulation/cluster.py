@@ -151,7 +151,9 @@ class ClusterSimulator:
 
     def _delete_service(self, job: str, pick: float) -> str:
         services = [
-            one for one in self._recorder.current("Service") if _job_name(one) == job and not _is_of_tensorboard(one)
+            service
+            for service in self._recorder.current("Service")
+            if _job_name(service) == job and not _is_of_tensorboard(service)
         ]
         if not services:
             return "no service"
@@ -278,10 +280,10 @@ class ClusterSimulator:
             bound = self._namespace.get(PODS, name)
             if phase_of(bound) != "Running" or bound["metadata"].get("deletionTimestamp"):
                 return "too late"
-            told = self._report(bound, "Unknown", reason="NodeLost")
+            result = self._report(bound, "Unknown", reason="NodeLost")
             # Only now: the operator frees a pod only when it knows that the node is lost.
             self._pods_on_lost_nodes.add(uid_of(pod))
-            return told
+            return result
         disruption = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
         # The node controller's mark: the kubelet's last word was that the container is ready.
         not_ready = {"type": "Ready", "status": "False"}
@@ -305,19 +307,19 @@ class ClusterSimulator:
             self._try(self._run, pod)
         for pod in self._pods("", _LIVING):
             if pod["spec"].get("activeDeadlineSeconds") is not None and uid_of(pod) not in self._pods_on_lost_nodes:
-                self._try(lambda one: self._report(one, "Failed", code=143, reason="DeadlineExceeded"), pod)
+                self._try(lambda obj: self._report(obj, "Failed", code=143, reason="DeadlineExceeded"), pod)
         for pod in (*self._ending(""), *self._without_job()):
             self._try(self._end, pod)
         if succeed:
             for pod in self._pods("", ("Running",)):
                 if program_end(pod) is None:
-                    self._try(lambda one: self._report(one, "Succeeded", code=0), pod)
+                    self._try(lambda obj: self._report(obj, "Succeeded", code=0), pod)
 
     def resume_all(self) -> None:
         """End the suspension of every job."""
         for job in self._recorder.current("TFJob"):
             if (job["spec"].get("runPolicy") or {}).get("suspend"):
-                self._try(lambda one: self._patch_spec(one["metadata"]["name"], {"runPolicy": {"suspend": False}}), job)
+                self._try(lambda obj: self._patch_spec(obj["metadata"]["name"], {"runPolicy": {"suspend": False}}), job)
 
     @staticmethod
     def _try(action: Callable[[Json], object], obj: Json) -> None:

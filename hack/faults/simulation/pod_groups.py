@@ -40,8 +40,8 @@ def pod_groups_of(gang: str) -> Resource:
 
 def pod_group_crds() -> list[Json]:
     """The CRDs of the PodGroups that are not Kubernetes' own."""
-    added = (one for name, one in _POD_GROUPS.items() if name != "kubernetes")
-    return [crd_of(one, {"spec": _SPEC, "status": OPEN}) for one in added]
+    added = (resource for name, resource in _POD_GROUPS.items() if name != "kubernetes")
+    return [crd_of(resource, {"spec": _SPEC, "status": OPEN}) for resource in added]
 
 
 def crd_of(resource: Resource, properties: Json) -> Json:

@@ -28,7 +28,7 @@ class Programs:
 
     def report(self, name: str, pick: float = 1.0) -> str:
         """Let a program of the job report progress; one replica may be behind. Raises KubeError."""
-        job = next((one for one in self._namespace.recorder.current("TFJob") if one["metadata"]["name"] == name), None)
+        job = next((obj for obj in self._namespace.recorder.current("TFJob") if obj["metadata"]["name"] == name), None)
         if job is None or any(
             condition["type"] in ("Succeeded", "Failed") and condition["status"] == "True"
             for condition in (job.get("status") or {}).get("conditions") or ()
