@@ -9,10 +9,10 @@ from tests.support.served import ServedWorld, every_thread_ends, served, world
 from tests.support.services import postgres, postgres_process
 from tfoperator.cli.__main__ import main
 
-__all__ = ["Run", "Said", "Tell", "every_thread_ends", "postgres", "postgres_process", "served", "world"]
+__all__ = ["CommandResult", "Run", "Tell", "every_thread_ends", "postgres", "postgres_process", "served", "world"]
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     """The output of a command, and its exit code."""
 
     code: int
@@ -20,7 +20,7 @@ class Said(NamedTuple):
     err: str
 
 
-Run = Callable[..., Said]
+Run = Callable[..., CommandResult]
 Tell = Run
 
 
@@ -36,11 +36,11 @@ def signatures() -> Iterator[None]:
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command; with `code`, it has to end with this exit code."""
 
-    def run(*arguments: str, code: int | None = None) -> Said:
-        said = Said(main(list(arguments)), *capsys.readouterr())
-        assert "Traceback" not in said.err
-        assert code in (None, said.code), said
-        return said
+    def run(*arguments: str, code: int | None = None) -> CommandResult:
+        result = CommandResult(main(list(arguments)), *capsys.readouterr())
+        assert "Traceback" not in result.err
+        assert code in (None, result.code), result
+        return result
 
     return run
 

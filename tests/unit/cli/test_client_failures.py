@@ -42,17 +42,17 @@ def test_a_server_that_is_down_a_cluster_without_the_crd_and_missing_rights(
         ("no crd", "tfjobs.kubeflow.org is missing", install),
         ("no rights", 'User "me" cannot do that', r".*Ask the administrators of the cluster.*"),
     ):
-        said = run(*arguments, "--kubeconfig", str(clusters[cluster]), code=1)
-        what, hint = said.err.splitlines()
-        assert (said.out, words in what) == ("", True), what
+        result = run(*arguments, "--kubeconfig", str(clusters[cluster]), code=1)
+        what, hint = result.err.splitlines()
+        assert (result.out, words in what) == ("", True), what
         assert re.fullmatch(advice, hint)
 
 
 def test_an_unknown_context_or_no_configuration_at_all(
     tell: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
-    said = tell("get", "--context", "nope", code=2)
-    assert "'nope', which does not exist: known contexts: tfoperator-local" in said.err
+    result = tell("get", "--context", "nope", code=2)
+    assert "'nope', which does not exist: known contexts: tfoperator-local" in result.err
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

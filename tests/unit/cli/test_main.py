@@ -56,20 +56,20 @@ def test_the_version_and_the_commands_are_told_and_help_uses_the_width_of_the_te
 
 @pytest.mark.parametrize("arguments", [["vlidate"], ["validate"], ["crd", "--wrong"], ["crd", "-o", "xml"], []])
 def test_wrong_usage_is_exit_code_2(arguments: list[str], run: Run) -> None:
-    said = run(*arguments, code=2)
-    assert "Usage" in said.err + said.out
+    result = run(*arguments, code=2)
+    assert "Usage" in result.err + result.out
 
 
 def test_a_users_mistake_is_told_with_what_to_do_next_and_a_bug_is_one_line_and_a_file_with_the_traceback(
     run_failing: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
-    said = run_failing(CliError("no job named x", "Try: tfoperator get"))
-    assert said == (2, "tfoperator: no job named x\nTry: tfoperator get\n")
+    result = run_failing(CliError("no job named x", "Try: tfoperator get"))
+    assert result == (2, "tfoperator: no job named x\nTry: tfoperator get\n")
     code, text = run_failing(KeyError("replicas"))
     (log,) = tmp_path.iterdir()
     bug = f"This is a bug in tfoperator. Python's traceback is in {log}"
-    told = f"tfoperator: internal error: KeyError: 'replicas'\n{bug}\n"
-    assert (code, text) == (70, told)
+    expected = f"tfoperator: internal error: KeyError: 'replicas'\n{bug}\n"
+    assert (code, text) == (70, expected)
     assert "Traceback (most recent call last)" in log.read_text()
     for shown, error, *flags in ((True, KeyError("replicas"), "--debug"), (False, KeyboardInterrupt())):
         code, text = run_failing(error, *flags)
@@ -83,12 +83,12 @@ def test_an_argument_that_is_no_utf8_is_no_bug(
     monkeypatch.setattr(cli_app, "_root", lambda namespace="": None)
     assert run_failing(error, "--namespace", "x\udcff") == (2, "tfoperator: x\\udcff: is not UTF-8\n")
     monkeypatch.undo()
-    code, said = run_failing(error)
-    assert (code, "internal error" in said) == (70, True)
+    code, text = run_failing(error)
+    assert (code, "internal error" in text) == (70, True)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (ManifestError("job.yaml", "is empty", 3), ("job.yaml:3: is empty", 2)),
         (ConfigError("no kubeconfig"), ("no kubeconfig", 2)),
@@ -101,10 +101,10 @@ def test_an_argument_that_is_no_utf8_is_no_bug(
     ],
 )
 def test_errors_of_lower_floors_speak_to_a_user_and_others_are_not_explained_away(
-    error: Exception, told: tuple[str, int] | None
+    error: Exception, expected: tuple[str, int] | None
 ) -> None:
-    known = explained(error)
-    assert (known and (known.message, known.exit_code)) == told
+    explanation = explained(error)
+    assert (explanation and (explanation.message, explanation.exit_code)) == expected
 
 
 def test_the_module_runs_as_a_program_and_a_closed_pipe_is_no_news() -> None:
@@ -144,8 +144,8 @@ def test_a_full_disk_is_no_bug_behind_the_output_and_nothing_behind_standard_err
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, full: disk}
         command = [sys.executable, "-m", "tfoperator", *arguments.split()]
         done = subprocess.run(command, **streams, env=environment, text=True, check=False)
-    told = (1, "tfoperator: a file can't be written: No space left on device\n") if full == "stdout" else (2, "")
-    assert (done.returncode, done.stderr or done.stdout) == told
+    expected = (1, "tfoperator: a file can't be written: No space left on device\n") if full == "stdout" else (2, "")
+    assert (done.returncode, done.stderr or done.stdout) == expected
 
 
 _LAST_LOOK = """

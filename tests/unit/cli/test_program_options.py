@@ -44,7 +44,7 @@ def test_options_become_fields_of_the_job(folder: Path) -> None:
         pod = spec["tfReplicaSpecs"][kind]["template"]["spec"]
         assert pod["terminationGracePeriodSeconds"] == 60
         assert pod["containers"][0]["resources"] == {"limits": {"cpu": "2", "memory": "4Gi", **gpus}}
-        variables = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
+        variables = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
         assert variables == {"RATE": "$$0.1", "EMPTY": "", "A": "b=c"}
     for emit, grace in ((False, 10), (True, None)):  # a cluster decides on the time to end
         assert program_job(["train.py"], ProgramOptions(emit_yaml=emit, image="i:1")).grace_seconds == grace
@@ -78,7 +78,7 @@ DOCKER = RuntimeName.DOCKER
 
 
 @pytest.mark.parametrize(
-    ("words", "options", "said"),
+    ("words", "options", "message"),
     [
         ("nosuch.py", {}, "nosuch.py: no such file"),
         ("train.py", {"workers": WorkerNumbers(0, 0)}, "the job would have no replica that trains"),
@@ -108,12 +108,12 @@ DOCKER = RuntimeName.DOCKER
         ("job.yaml train.py", {}, "job.yaml and train.py: give either"),
     ],
 )
-def test_what_makes_no_sense_is_refused(words: str, options: dict[str, Any], said: str) -> None:
+def test_what_makes_no_sense_is_refused(words: str, options: dict[str, Any], message: str) -> None:
     options = dict(options)
     runtime = options.pop("runtime", RuntimeName.PROCESS)
     with pytest.raises(CliError) as error:
         program_job(words.split(), ProgramOptions(**options), RuntimeOptions(runtime))
-    assert said in error.value.message
+    assert message in error.value.message
 
 
 ODD = "x\udcff"  # as Python has an argument or a file name of the bytes 78 ff
@@ -147,8 +147,8 @@ def test_a_program_whose_folder_is_no_utf8_runs_there_and_not_from_elsewhere(
 
 
 def test_the_job_for_a_cluster_is_printed_and_nothing_is_started(run: Run, folder: Path) -> None:
-    said = run("run", "train.py", "--workers", "2", "--gpus", "1", "--image", "me/train:1", "--emit-yaml", code=0)
-    [manifest] = parse_manifests(said.out)
+    result = run("run", "train.py", "--workers", "2", "--gpus", "1", "--image", "me/train:1", "--emit-yaml", code=0)
+    [manifest] = parse_manifests(result.out)
     worker = manifest.obj["spec"]["tfReplicaSpecs"]["Worker"]
     [container] = worker["template"]["spec"]["containers"]
     assert (worker["replicas"], container["image"]) == (2, "me/train:1")
@@ -190,7 +190,7 @@ def test_a_collective_is_started_again_together_and_an_evaluator_is_not_in_its_c
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said", "hint"),
+    ("name", "content", "message", "hint"),
     [
         ("x.ipynb", "{}", "x.ipynb: is a notebook", "nbconvert --to script x.ipynb && tfoperator run x.py --workers 2"),
         ("my x.ipynb", "{}", "my x.ipynb: is a notebook", "--to script 'my x.ipynb' && tfoperator run 'my x.py'"),
@@ -200,12 +200,12 @@ def test_a_collective_is_started_again_together_and_an_evaluator_is_not_in_its_c
     ],
 )
 def test_what_is_neither_a_program_nor_a_manifest_is_named_with_how_it_is_run(
-    folder: Path, name: str, content: str, said: str, hint: str
+    folder: Path, name: str, content: str, message: str, hint: str
 ) -> None:
     (folder / name).write_text(content)
     with pytest.raises(CliError) as refused:
         program_job([name], ProgramOptions())
-    assert refused.value.message.startswith(said)
+    assert refused.value.message.startswith(message)
     assert hint in refused.value.hint
 
 
@@ -225,8 +225,8 @@ def test_a_range_of_workers_makes_an_elastic_job_that_begins_with_the_cpus_of_th
     assert program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(4, 8))).workers == 4, "never below the least"
     assert program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(1, 2))).workers == 2, "never above the most"
     assert program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(4, 4))).elastic is None, "exact"
-    said = run("run", "train.py", "--workers", "1..4", "--image", "me/train:1", "--emit-yaml", code=0)
-    (manifest,) = parse_manifests(said.out)
+    result = run("run", "train.py", "--workers", "1..4", "--image", "me/train:1", "--emit-yaml", code=0)
+    (manifest,) = parse_manifests(result.out)
     spec = manifest.obj["spec"]
     assert spec["elasticPolicy"] == {"minReplicas": 1, "maxReplicas": 4}
     assert spec["tfReplicaSpecs"]["Worker"]["replicas"] == 4, "a cluster has its own machines"

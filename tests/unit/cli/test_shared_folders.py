@@ -46,23 +46,23 @@ def test_places_that_another_user_has_made_are_refused(shared: Path, use: Callab
 @pytest.mark.parametrize("shared", ["", "checkpoints"], indirect=True)
 def test_checkpoints_of_another_user_are_not_resumed(shared: Path, run: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print(1)")
-    said = run("run", "train.py", "--workers", "1", "--resume", code=2)
-    assert THEIRS in said.err
-    assert "--checkpoint" in said.err
+    result = run("run", "train.py", "--workers", "1", "--resume", code=2)
+    assert THEIRS in result.err
+    assert "--checkpoint" in result.err
 
 
 @pytest.mark.parametrize("shared", ["", "pipelines"], indirect=True)
 def test_the_page_and_the_lists_of_pipelines_refuse_them_too(shared: Path, run: Run) -> None:
     for command in (["pipeline", "runs"], ["pipeline", "show", "latest"], ["pipeline", "ui"]):
-        said = run(*command)
-        assert THEIRS in said.err, command
-        assert said.code != 0
+        result = run(*command)
+        assert THEIRS in result.err, command
+        assert result.code != 0
 
 
 @pytest.mark.parametrize("shared", ["", "executions"], indirect=True)
 def test_a_cache_of_another_user_is_not_used(shared: Path, run: Run, tmp_path: Path) -> None:
     component = {"name": "step", "container": {"image": "x", "command": ["true"]}}
     (tmp_path / "step.yaml").write_text(json.dumps(component))
-    said = run("launch", "step.yaml", "--cache", "--dry-run")
-    assert THEIRS in said.err
-    assert said.code != 0
+    result = run("launch", "step.yaml", "--cache", "--dry-run")
+    assert THEIRS in result.err
+    assert result.code != 0

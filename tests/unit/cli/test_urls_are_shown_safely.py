@@ -48,6 +48,6 @@ def test_there_are_such_commands() -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_no_command_prints_the_password_of_a_place(command: list[str], run: Run, tmp_path: object) -> None:
     for url in URLS:
-        said = run(*command, url)
-        assert SECRET not in said.out + said.err, url
-        assert said.code not in (0, 70), url
+        result = run(*command, url)
+        assert SECRET not in result.out + result.err, url
+        assert result.code not in (0, 70), url

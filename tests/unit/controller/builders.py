@@ -267,9 +267,9 @@ class ReadablePlan(Plan, frozen=True):
 
     def condition(self, condition_type: ConditionType) -> JobCondition:
         """The condition of this type, which must be there."""
-        found = find_condition(all_conditions(self.status), condition_type)
-        assert found is not None, f"no condition {condition_type}"
-        return found
+        condition = find_condition(all_conditions(self.status), condition_type)
+        assert condition is not None, f"no condition {condition_type}"
+        return condition
 
     def has_condition(self, condition_type: ConditionType) -> bool:
         return find_condition(all_conditions(self.status), condition_type) is not None
@@ -278,10 +278,10 @@ class ReadablePlan(Plan, frozen=True):
         return self.has_condition(condition_type) and self.condition(condition_type).status == "True"
 
 
-def plan_for(seen: Observed, now: datetime = NOW, options: PlanOptions = OPTIONS) -> ReadablePlan:
-    found = plan(seen, now, options)
-    check_reasons(seen.job.status, found.status)
-    return ReadablePlan(**msgspec.structs.asdict(found))
+def plan_for(observed: Observed, now: datetime = NOW, options: PlanOptions = OPTIONS) -> ReadablePlan:
+    result = plan(observed, now, options)
+    check_reasons(observed.job.status, result.status)
+    return ReadablePlan(**msgspec.structs.asdict(result))
 
 
 def check_reasons(before: TFJobStatus, status: TFJobStatus) -> None:

@@ -32,12 +32,12 @@ def test_a_deleted_job_leaves_nothing_behind_in_memory(harness: Harness) -> None
 
 
 def test_no_sync_writes_into_an_object_of_a_cache(harness: Harness) -> None:
-    seen: list[tuple[Any, tuple[object, ...], bytes]] = []
+    observed: list[tuple[Any, tuple[object, ...], bytes]] = []
 
     def look() -> None:
         for informer in (harness.informers.jobs, harness.informers.pods, harness.informers.services):
-            for one in informer.lister.list():
-                seen.append((one, msgspec.structs.astuple(one), msgspec.json.encode(one)))
+            for obj in informer.lister.list():
+                observed.append((obj, msgspec.structs.astuple(obj), msgspec.json.encode(obj)))
 
     harness.submit(Worker=2, restart_policy="ExitCode")
     for exit_code in (None, 137):
@@ -49,10 +49,10 @@ def test_no_sync_writes_into_an_object_of_a_cache(harness: Harness) -> None:
     for _ in range(3):
         look()
         harness.sync()
-    assert len({id(one) for one, _, _ in seen}) > 8, "several versions of the job and of each pod"
-    for one, members, content in seen:
-        assert all(now is before for now, before in zip(msgspec.structs.astuple(one), members, strict=True))
-        assert msgspec.json.encode(one) == content
+    assert len({id(obj) for obj, _, _ in observed}) > 8, "several versions of the job and of each pod"
+    for obj, members, content in observed:
+        assert all(now is before for now, before in zip(msgspec.structs.astuple(obj), members, strict=True))
+        assert msgspec.json.encode(obj) == content
 
 
 def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: Harness) -> None:
@@ -86,7 +86,7 @@ def test_the_status_written_last_leaves_a_job_to_rest_until_something_else_chang
     harness.sync()
     [rested] = harness.informers.jobs.lister.list()
     assert rested.metadata.resource_version != job.metadata.resource_version
-    assert [controller._has_seen(one) for one in (job, rested)] == [False, True]
+    assert [controller._has_seen(version) for version in (job, rested)] == [False, True]
     assert not written
     harness.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"labels": {"a": "b"}}})
     harness.catch_up()
@@ -108,8 +108,8 @@ def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_
         harness.sync(times=3)
         assert len(harness.recorder.told("TemplateChanged")) == number
         assert set(harness.calls()) <= {("replace", "tfjobs")}, "it costs no call but that of the event"
-    said = "The pod template of Worker has changed."
-    assert harness.recorder.told("TemplateChanged")[0].startswith(said)
+    message = "The pod template of Worker has changed."
+    assert harness.recorder.told("TemplateChanged")[0].startswith(message)
 
 
 def test_a_template_that_is_edited_while_no_pod_runs_needs_no_word(harness: Harness) -> None:
@@ -211,7 +211,7 @@ def test_a_killed_replica_does_not_wait_for_news_of_others() -> None:
         eventually(lambda: harness.api.names(PODS) == ["job-worker-0"])
         uid = harness.api.objects(PODS)[0]["metadata"]["uid"]
         harness.play_kubelet("job-worker-0", "Failed", exit_code=137)
-        eventually(lambda: [one["metadata"]["uid"] for one in harness.api.objects(PODS)] not in ([], [uid]))
+        eventually(lambda: [pod["metadata"]["uid"] for pod in harness.api.objects(PODS)] not in ([], [uid]))
 
 
 # Threads.

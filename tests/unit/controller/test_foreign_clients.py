@@ -36,6 +36,6 @@ def test_a_worker_that_is_late_does_not_end_the_task_of_flyte(clock: FakeClock) 
         look()
         harness.play_kubelet("job-chief-0", "Succeeded", exit_code=0)
         look()
-        without_ours = {name: one for name, one in harness.status().items() if name != "operatorConditions"}
+        without_ours = {name: value for name, value in harness.status().items() if name != "operatorConditions"}
     assert read == [("Queued", None), ("Running", None), ("Running", "True"), ("Success", "False")]
     assert {rule(without_ours) == rule(harness.status()) for rule in RULES.values()} == {True}

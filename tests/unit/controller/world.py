@@ -176,8 +176,8 @@ class World(SimulatedObjects):
         """A patch of a pod that has gone or changed is refused."""
         if isinstance(action, Patch):
             pod = self.pods.get(action.name)
-            seen = action.body["metadata"]["resourceVersion"]
-            if pod is None or (pod.metadata.uid, pod.metadata.resource_version) != (action.uid, seen):
+            version = action.body["metadata"]["resourceVersion"]
+            if pod is None or (pod.metadata.uid, pod.metadata.resource_version) != (action.uid, version):
                 return
         super().carry_out(action)
         if isinstance(action, Patch):

@@ -13,12 +13,12 @@ from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signa
 def test_without_proc_a_process_stays_the_same_wherever_one_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on macOS."""
     monkeypatch.setattr("tfoperator.local.identity._PROC", Path("/nonexistent"))
-    seen = set()
+    identities = set()
     for zone in ("UTC", "Asia/Tokyo", "America/Los_Angeles"):
         monkeypatch.setenv("TZ", zone)
-        seen.add(identify(os.getpid()))
-    assert len(seen) == 1
-    assert None not in seen
+        identities.add(identify(os.getpid()))
+    assert len(identities) == 1
+    assert None not in identities
     assert identify(2**22 + 1) is None
 
 

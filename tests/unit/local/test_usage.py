@@ -74,23 +74,23 @@ def test_a_reader_gets_a_fresh_measurement_at_once_and_many_share_one(bench: Ben
 
 
 def test_a_listener_is_told_as_often_as_it_wants(bench: Bench) -> None:
-    told: queue.Queue[Usage] = queue.Queue()
+    usages: queue.Queue[Usage] = queue.Queue()
     bench.clock.wait_for_waiters()
-    bench.meter.subscribe(told.put, 2.0)
+    bench.meter.subscribe(usages.put, 2.0)
     for _ in range(3):
         bench.after(2.0)
-        assert told.get(timeout=10).window == 2.0
+        assert usages.get(timeout=10).window == 2.0
 
 
 def test_a_reader_does_not_wait_for_ever(bench: Bench) -> None:
     bench.after(2)
-    known = bench.meter.read()
+    usage = bench.meter.read()
     bench.broken = True
     bench.after(FRESH)
     reading: Any = InThread(bench.meter.read)
     eventually(lambda: bench.measured == 2, within=60, what="the reader has asked")
     bench.clock.pass_time(6, waiters=2)
-    assert reading.result(within=60) is known
+    assert reading.result(within=60) is usage
 
 
 def test_after_its_end_it_says_what_it_knew() -> None:
@@ -116,16 +116,16 @@ def test_what_is_used_per_second() -> None:
     other, use = ContainerName("ns", "q", "c"), GpuUse(2, 1.5, 100)
     later = reading(14, measured(6.0, 7), measured(1.0, name=other), busy=106, memory=9, q=use)
     usage = usage_between(reading(10, measured(4.0), busy=100), later)
-    one, with_gpu = usage.containers
-    assert (one.cpu, one.memory, one.pod_uid, one.gpu, with_gpu.gpu) == (0.5, 7, "uid", None, use)
+    cpu_only, with_gpu = usage.containers
+    assert (cpu_only.cpu, cpu_only.memory, cpu_only.pod_uid, cpu_only.gpu, with_gpu.gpu) == (0.5, 7, "uid", None, use)
     assert (usage.window, usage.machine_cpu, usage.machine_memory) == (4.0, 1.5, 9)
     assert usage.taken == START + timedelta(seconds=14)
 
 
 @pytest.mark.parametrize("before", [(), (measured(50.0, attempt="0"),)], ids=["new", "started again"])
 def test_a_container_began_with_nothing(before: tuple[Measurement, ...]) -> None:
-    [one] = usage_between(reading(0, *before), reading(2, measured(1.0))).containers
-    assert one.cpu == 0.5
+    [container] = usage_between(reading(0, *before), reading(2, measured(1.0))).containers
+    assert container.cpu == 0.5
 
 
 def test_use_is_never_less_than_nothing_and_one_that_has_ended_is_gone() -> None:

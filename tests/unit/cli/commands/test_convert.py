@@ -57,16 +57,16 @@ def write(folder: Path, text: str, name: str = "job.yaml") -> str:
 
 def test_the_job_goes_to_stdout_and_the_notes_with_their_lines_to_stderr(old: str, run: Run) -> None:
     converted = run("convert", old, code=0)
-    job, said = yaml.safe_load(converted.out), converted.err.splitlines()
+    job, lines = yaml.safe_load(converted.out), converted.err.splitlines()
     assert job["apiVersion"] == "kubeflow.org/v1"
     assert list(job["spec"]["tfReplicaSpecs"]) == ["Master"]
-    assert said[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is read as kubeflow.org/v1"
-    assert said[1].startswith(f"{old}:8: note: spec.replicaSpecs[0].tfReplicaType: MASTER becomes Master")
-    assert [line for line in said if "warning" in line] == [
+    assert lines[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is read as kubeflow.org/v1"
+    assert lines[1].startswith(f"{old}:8: note: spec.replicaSpecs[0].tfReplicaType: MASTER becomes Master")
+    assert [line for line in lines if "warning" in line] == [
         f"{old}:6: warning: spec.runtimeId: is left out: in v1, pods and services are named after the job; the "
         "annotation training.kubeflow.org/v1alpha1-only keeps the value"
     ]
-    assert said[-1] == f"{old}: note: comments in the file, if any, are lost"
+    assert lines[-1] == f"{old}: note: comments in the file, if any, are lost"
 
 
 def test_strict_minds_what_is_lost_and_only_that(old: str, tmp_path: Path, run: Run) -> None:
@@ -116,22 +116,22 @@ def test_a_job_that_was_wrong_before_is_printed_but_called_wrong_and_can_not_tal
     tmp_path: Path, run: Run
 ) -> None:
     path = write(tmp_path, MIDDLE.replace("  tfReplicaSpecs", '  "\\e[2J": 1\n  tfReplicaSpecs'))
-    said = run("convert", path, code=1)
-    assert f"{path}:8: error: spec.tfReplicaSpecs[Eval].replicas: must be 0 or more, but is -1\n" in said.err
-    assert yaml.safe_load(said.out)["spec"]["tfReplicaSpecs"]["Evaluator"]["replicas"] == -1
-    assert "\x1b" not in said.out + said.err
+    result = run("convert", path, code=1)
+    assert f"{path}:8: error: spec.tfReplicaSpecs[Eval].replicas: must be 0 or more, but is -1\n" in result.err
+    assert yaml.safe_load(result.out)["spec"]["tfReplicaSpecs"]["Evaluator"]["replicas"] == -1
+    assert "\x1b" not in result.out + result.err
 
 
 def test_validate_judges_an_older_job_by_its_own_fields_and_lines(tmp_path: Path, old: str, run: Run) -> None:
     path = write(tmp_path, MIDDLE, "middle.yaml")
-    said = run("validate", path, code=1).out.splitlines()
-    assert said[0] == f"{path}:1: note: kubeflow.org/v1alpha2 is read as kubeflow.org/v1"
-    assert f"{path}:7: error: spec.tfReplicaSpecs[Eval].replicas: must be 0 or more, but is -1" in said
+    lines = run("validate", path, code=1).out.splitlines()
+    assert lines[0] == f"{path}:1: note: kubeflow.org/v1alpha2 is read as kubeflow.org/v1"
+    assert f"{path}:7: error: spec.tfReplicaSpecs[Eval].replicas: must be 0 or more, but is -1" in lines
     assert f"{old}:2: TFJob mnist is valid" in run("validate", old, code=0).out
     run("validate", "--strict", old, code=1)
-    (found,) = json.loads(run("validate", "-o", "json", old, code=0).out)["objects"]
-    assert found["apiVersion"] == "kubeflow.org/v1alpha1"
-    assert [(note["field"], note["line"]) for note in found["notes"] if note["lost"]] == [("spec.runtimeId", 6)]
+    (obj,) = json.loads(run("validate", "-o", "json", old, code=0).out)["objects"]
+    assert obj["apiVersion"] == "kubeflow.org/v1alpha1"
+    assert [(note["field"], note["line"]) for note in obj["notes"] if note["lost"]] == [("spec.runtimeId", 6)]
 
 
 @pytest.mark.parametrize("name", ["v1alpha1", "v1alpha2", "draft-local"])
@@ -164,11 +164,11 @@ def test_an_exported_job_of_early_v1_becomes_a_manifest_with_its_policies_where_
     job = yaml.safe_load(converted.out)
     assert job["metadata"] == {"name": "mnist"}
     assert job["spec"]["runPolicy"] == {"backoffLimit": 4, "cleanPodPolicy": "Odd"}
-    said = converted.err.splitlines()
-    assert f"{file}:5: note: spec.cleanPodPolicy: is moved to spec.runPolicy" in said
+    lines = converted.err.splitlines()
+    assert f"{file}:5: note: spec.cleanPodPolicy: is moved to spec.runPolicy" in lines
     lost = "spec.backoffLimit: is left out: spec.runPolicy.backoffLimit has a different value, which stays"
-    assert f"{file}:6: warning: {lost}" in said
-    assert [line for line in said if ": error: " in line] == [
+    assert f"{file}:6: warning: {lost}" in lines
+    assert [line for line in lines if ": error: " in line] == [
         f'{file}:5: error: spec.cleanPodPolicy: must be one of All, Running, None, but is "Odd"'
     ]
     good = write(tmp_path, EXPORTED.replace("Odd", "All"), "good.yaml")

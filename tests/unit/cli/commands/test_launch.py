@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.conftest import Run, Said
+from tests.unit.cli.conftest import CommandResult, Run
 from tfoperator.launcher import BaseComponentLauncher
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 
@@ -23,15 +23,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def launch(folder: Path, run: Run) -> Run:
-    def launch(document: dict[str, Any], *arguments: str) -> Said:
+    def launch(document: dict[str, Any], *arguments: str) -> CommandResult:
         (folder / "component.yaml").write_text(json.dumps({"name": "step", **document}))
         return run("launch", "component.yaml", *arguments)
 
     return launch
 
 
-def says(folder: Path, *said: str) -> dict[str, Any]:
-    return {"class": SAYS, "parameters": {"says": list(said), "tries": str(folder / "tries")}}
+def says(folder: Path, *words: str) -> dict[str, Any]:
+    return {"class": SAYS, "parameters": {"says": list(words), "tries": str(folder / "tries")}}
 
 
 BUSY = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'

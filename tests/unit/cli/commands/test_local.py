@@ -27,8 +27,8 @@ def crashed(folder: Path) -> StateDirectory:
 def test_without_a_control_plane_it_is_said_how_to_start_one(tmp_path: Path, run: Run) -> None:
     where = ("--state-dir", str(tmp_path / "none"))
     assert "tfoperator local up" in run("local", "status", *where, code=1).out
-    said = run("local", "status", "-o", "json", *where, code=1)
-    assert json.loads(said.out) == {"running": False, "stopping": False, "crashed": False, "jobs": []}
+    result = run("local", "status", "-o", "json", *where, code=1)
+    assert json.loads(result.out) == {"running": False, "stopping": False, "crashed": False, "jobs": []}
     assert "no control plane was running" in run("local", "down", *where, code=0).err, "which is no mistake"
     assert "65535" in run("local", "up", "--port", "65536", *where, code=2).err
     bare = run("local", code=2)
@@ -46,13 +46,13 @@ def test_a_crash_is_noticed_and_down_cleans_up_after_it(tmp_path: Path, run: Run
         records.mkdir(parents=True)
         record = {"pid": identity.pid, "started": identity.started, "container": "ns/p/tensorflow"}
         (records / f"{process.pid}.json").write_text(json.dumps(record))
-        said = run("local", "down", "--state-dir", str(tmp_path), code=0).err
+        output = run("local", "down", "--state-dir", str(tmp_path), code=0).err
         assert process.wait(60) == -9
     finally:
         process.kill()
         process.wait()
-    assert "had crashed" in said
-    assert "killed the process ns/p/tensorflow" in said
+    assert "had crashed" in output
+    assert "killed the process ns/p/tensorflow" in output
     assert state.read() is None
     assert not state.kubeconfig.exists()
 
@@ -61,8 +61,8 @@ def test_a_port_that_is_taken_is_named_and_the_log_begins_anew(tmp_path: Path, r
     (tmp_path / "daemon.log").write_text("of the last one\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = run("local", "up", "--port", str(port), "--state-dir", str(tmp_path), code=1)
-    assert f"Address already in use: '127.0.0.1:{port}'" in said.err
+        result = run("local", "up", "--port", str(port), "--state-dir", str(tmp_path), code=1)
+    assert f"Address already in use: '127.0.0.1:{port}'" in result.err
     log = (tmp_path / "daemon.log").read_text()
     assert "of the last one" not in log
     assert "can't start" in log
@@ -89,8 +89,8 @@ def test_two_that_are_started_at_the_same_time_are_one_and_its_log_stays(
     with state.lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         monkeypatch.setattr(subprocess, "Popen", started_second)
-        said = run("local", "up", "--state-dir", str(tmp_path), code=0)
+        result = run("local", "up", "--state-dir", str(tmp_path), code=0)
     assert len(started) == 1
-    assert said.out.startswith("export KUBECONFIG=")
-    assert f"pid {os.getpid()}" in said.err
+    assert result.out.startswith("export KUBECONFIG=")
+    assert f"pid {os.getpid()}" in result.err
     assert state.log.read_text() == "of the first one\n"

@@ -13,10 +13,10 @@ PEER = Path(__file__).parents[4] / "examples" / "peer"
 
 
 def test_manifests_are_judged_without_a_cluster(run: Run) -> None:
-    said = run("migrate", str(PEER / "two-workers.yaml"), code=0)
-    assert "two-workers.yaml:2: TFJob tfjob-simple" in said.out
-    assert "change  spec.runPolicy.cleanPodPolicy" in said.out
-    assert "no action is needed before the migration" in said.err
+    result = run("migrate", str(PEER / "two-workers.yaml"), code=0)
+    assert "two-workers.yaml:2: TFJob tfjob-simple" in result.out
+    assert "change  spec.runPolicy.cleanPodPolicy" in result.out
+    assert "no action is needed before the migration" in result.err
 
 
 def test_the_exit_code_says_that_something_needs_a_hand_or_that_there_is_no_tfjob(run: Run, tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_the_exit_code_says_that_something_needs_a_hand_or_that_there_is_no_tfjo
     report = json.loads(run("migrate", str(file), "-o", "json", code=1).out)
     assert report["actions"] == 1
     [job] = report["jobs"]
-    [finding] = [one for one in job["findings"] if one["effort"] == "action"]
+    [finding] = [candidate for candidate in job["findings"] if candidate["effort"] == "action"]
     assert (job["name"], finding["field"]) == ("Mnist", "metadata.name")
 
 
@@ -37,10 +37,10 @@ def test_a_job_with_a_generated_name_counts_and_other_kinds_of_the_group_are_ski
     generated["metadata"] = {"generateName": "nightly-"}
     experiment = {"apiVersion": "kubeflow.org/v1beta1", "kind": "Experiment", "metadata": {"name": "e"}}
     file.write_text(f"{json.dumps(generated)}\n---\n{json.dumps(experiment)}\n")
-    said = run("migrate", str(file), code=0)
-    assert f"{file}:1: TFJob nightly-*" in said.out
-    assert f"{file}:3: skipped: Experiment e is not a TFJob" in said.err
-    assert "1 TFJobs were checked" in said.err
+    result = run("migrate", str(file), code=0)
+    assert f"{file}:1: TFJob nightly-*" in result.out
+    assert f"{file}:3: skipped: Experiment e is not a TFJob" in result.err
+    assert "1 TFJobs were checked" in result.err
     report = json.loads(run("migrate", str(file), "-o", "json", code=0).out)
     assert [job["name"] for job in report["jobs"]] == [""]
     assert report["cluster"] == []
@@ -58,5 +58,5 @@ def test_a_cluster_is_read_and_nothing_is_written(world: ServedWorld, tell: Tell
     [job] = report["jobs"]
     assert (job["namespace"], job["name"]) == (world.namespace, "mnist")
     assert [finding["field"] for finding in job["findings"]] == ["spec.runPolicy.cleanPodPolicy"]
-    assert [one["field"] for one in report["cluster"]] == ["RBAC"]
+    assert [finding["field"] for finding in report["cluster"]] == ["RBAC"]
     assert world.sdk.api.get(TFJOBS, world.namespace, "mnist", decode_plain) == before

@@ -67,9 +67,9 @@ def two(here: Path) -> str:
 
 
 def test_a_run_says_what_it_does_and_is_there_to_be_looked_at(run: Run, two: str, here: Path) -> None:
-    said = run("pipeline", "run", two, code=0)
-    assert "First: running" in said.err
-    assert "2 of 2 steps done" in said.err
+    result = run("pipeline", "run", two, code=0)
+    assert "First: running" in result.err
+    assert "2 of 2 steps done" in result.err
     report = json.loads(run("pipeline", "run", two, "--param", "other=3", "-o", "json", code=0).out)
     assert [step["state"] for step in report["steps"]] == ["cached", "succeeded"]
     uri = report["steps"][1]["outputs"]["text"][0]["uri"]
@@ -112,8 +112,8 @@ def test_exit_codes_tell_what_to_do(run: Run, two: str) -> None:
     assert [step["state"] for step in report["steps"]] == ["failed", "skipped"]
     with open("/dev/full", "w") as full, pytest.MonkeyPatch.context() as output:
         output.setattr(sys, "stdout", full)
-        said = run("pipeline", "run", two, "--param", "number=-2", code=1)
-    assert "can't write to standard output any more (No space left on device)" in said.err
+        result = run("pipeline", "run", two, "--param", "number=-2", code=1)
+    assert "can't write to standard output any more (No space left on device)" in result.err
 
 
 def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: str, here: Path) -> None:
@@ -154,18 +154,18 @@ def test_bad_input_is_an_error_in_words_and_nothing_runs(
 ) -> None:
     if text is not None:
         (here / "odd.py").write_text(text)
-    said = run("pipeline", "run", "odd.py", *arguments, code=2)
-    assert re.search(words, said.err), said.err
+    result = run("pipeline", "run", "odd.py", *arguments, code=2)
+    assert re.search(words, result.err), result.err
     assert not (here / "root").exists()
 
 
 def test_a_dry_run_shows_every_step_and_makes_nothing_and_then_commands_say_so(run: Run, two: str, here: Path) -> None:
-    said = run("pipeline", "run", two, "--dry-run", code=0)
-    assert ("# First" in said.out, "class: two:Write" in said.out) == (True, True)
+    result = run("pipeline", "run", two, "--dry-run", code=0)
+    assert ("# First" in result.out, "class: two:Write" in result.out) == (True, True)
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["two.py"]
     for command in (["runs"], ["show", "latest"], ["lineage", "1"], ["clean"], ["stop", "latest"], ["graph", "latest"]):
-        said = run("pipeline", *command, code=2)
-        assert "no pipeline was run in this folder" in said.err
+        result = run("pipeline", *command, code=2)
+        assert "no pipeline was run in this folder" in result.err
 
 
 @pytest.mark.postgresql
@@ -181,9 +181,9 @@ def test_records_may_be_in_postgresql(
 
     # Another machine's runner is at work on a run; this runner waits, and sees that the other runner lives.
     with closing(Home(place)) as home, home.store() as store, home.lock(store, "one", seconds=5.0) as held:
-        known = store.run("one")
-        assert known is not None
-        store.put_run(msgspec.structs.replace(known, state="running", term=held.term))
+        record = store.run("one")
+        assert record is not None
+        store.put_run(msgspec.structs.replace(record, state="running", term=held.term))
         shown = run("pipeline", "show", "latest", code=0).out
         assert re.search(
             "owner: \\S+, process \\d+, whose lease ends at \\d{4}-\\d\\d-\\d\\d .* UTC if the process", shown
@@ -205,28 +205,30 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
     with home.store() as store:
         for _ in range(2):  # of which the first has died
             assert eventually(RunLease(store, "one", clock, seconds=0.01).take)
-    one = RunRecord("one", "p", "running", "/root", "f", clock.now(), steps={"train": (), "../../etc": ()}, term=2)
+    run_record = RunRecord(
+        "one", "p", "running", "/root", "f", clock.now(), steps={"train": (), "../../etc": ()}, term=2
+    )
     with home.store() as store:
-        store.put_run(one)
-        for step in one.steps:
-            store.begin_execution(one, ExecutionRecord(0, "one", step, "Kind", "RUNNING"), clock.now())
+        store.put_run(run_record)
+        for step in run_record.steps:
+            store.begin_execution(run_record, ExecutionRecord(0, "one", step, "Kind", "RUNNING"), clock.now())
     place = {"namespace": "vision"}
     record = LaunchRecord("train", "f", 1, "1a2b", 2, "train-1a2b-2", "u", "created", kind="tfjob", place=place)
     with WorkDirectory(home.step_folder("one", "train")) as work:
         work.save(record)
 
     def shown() -> str:
-        said = run("pipeline", "show", "one", code=0).out
-        assert "did not renew its lease, which expired" in said, said
-        return said
+        output = run("pipeline", "show", "one", code=0).out
+        assert "did not renew its lease, which expired" in output, output
+        return output
 
-    said = eventually(shown)
-    assert re.search(r"owner: .* can't reach the store; this is runner number 2 of this run", said)
-    assert re.search(r"train: interrupted, begun \d+s ago\n    as TFJob vision/train-1a2b-2, attempt 2\n", said), said
+    text = eventually(shown)
+    assert re.search(r"owner: .* can't reach the store; this is runner number 2 of this run", text)
+    assert re.search(r"train: interrupted, begun \d+s ago\n    as TFJob vision/train-1a2b-2, attempt 2\n", text), text
     assert f"{socket.gethostname()} (silent)" in run("pipeline", "runs", code=0).out
-    told = json.loads(run("pipeline", "show", "one", "-o", "json", code=0).out)
-    assert (told["owner"]["overdue"], told["owner"]["number"]) == (True, 2)
-    launches = {step["name"]: step.get("launch") for step in told["steps"]}
+    document = json.loads(run("pipeline", "show", "one", "-o", "json", code=0).out)
+    assert (document["owner"]["overdue"], document["owner"]["number"]) == (True, 2)
+    launches = {step["name"]: step.get("launch") for step in document["steps"]}
     assert launches["../../etc"] is None
     assert launches["train"]["name"] == "train-1a2b-2"
 
@@ -246,9 +248,9 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
 )
 def test_a_place_of_records_that_makes_no_sense_is_refused(run: Run, two: str, place: str, reason: str) -> None:
     for command in (["pipeline", "run", two, "--home"], ["pipeline", "runs", "--home"], ["ui", "--pipelines"]):
-        said = run(*command, place, code=2).err
-        assert reason in said
-        assert "hidden" not in said
+        output = run(*command, place, code=2).err
+        assert reason in output
+        assert "hidden" not in output
 
 
 IR = Path(__file__).parents[3] / "unit/pipeline/kfp/exits.yaml"
@@ -258,9 +260,9 @@ def test_a_file_of_kubeflow_pipelines_needs_a_word_of_the_user_for_what_it_deman
     file = tmp_path / "exits.yaml"
     dry = ("pipeline", "run", "--dry-run", "--param", "message=x")
     file.write_text(IR.read_text())
-    said = run(*dry, str(file), code=2)
-    assert "its outputs would be written to /exits-root, which is not below the current folder" in said.err
-    assert "--pipeline-root /exits-root" in said.err
+    result = run(*dry, str(file), code=2)
+    assert "its outputs would be written to /exits-root, which is not below the current folder" in result.err
+    assert "--pipeline-root /exits-root" in result.err
     run(*dry, str(file), "--pipeline-root", "/exits-root", code=0)
     run(*dry, str(file), "--pipeline-root", "here", code=0)
     document = yaml.safe_load(IR.read_text())

@@ -54,13 +54,13 @@ def base64_of(text: str) -> str:
 
 
 def test_the_same_file_gives_the_same_bytes_on_standard_output_or_in_a_file(run: Run, here: Path) -> None:
-    said = run(*COMPILE, code=0)
+    result = run(*COMPILE, code=0)
     run(*COMPILE, "-o", "out.yaml", code=0)
-    assert (here / "out.yaml").read_text() == said.out
-    assert "parameters where: their values can't be given as text" in said.err
+    assert (here / "out.yaml").read_text() == result.out
+    assert "parameters where: their values can't be given as text" in result.err
     assert "missing/out.yaml: No such file" in run(*COMPILE, "-o", "missing/out.yaml", code=1).err
     assert "is on no volume of --claim, so" in run(*COMPILE, "--claim", "", code=0).err, "no volume keeps the outputs"
-    spec = yaml.safe_load(said.out)["spec"]
+    spec = yaml.safe_load(result.out)["spec"]
     assert [(parameter["name"], parameter["value"]) for parameter in spec["arguments"]["parameters"]] == [
         ("root", "/data/root"), ("text", "a"), ("more", "1"), ("note", "")
     ]  # fmt: skip
@@ -96,15 +96,15 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
 def test_bad_input_is_an_error_in_words_and_nothing_is_written(
     run: Run, here: Path, arguments: list[str], words: str
 ) -> None:
-    said = run(*COMPILE, "-o", "out.yaml", *arguments, code=2)
-    assert re.search(words, said.err), said.err
+    result = run(*COMPILE, "-o", "out.yaml", *arguments, code=2)
+    assert re.search(words, result.err), result.err
     assert not (here / "out.yaml").exists()
 
 
 def launched(run: Run, here: Path, step: str, code: int, *more: str, run_id: str = "r") -> str:
-    said = run("pipeline", "step", "chain.py", step, "--run-id", run_id, "--platform", "none", "--attempts", "1",
+    result = run("pipeline", "step", "chain.py", step, "--run-id", run_id, "--platform", "none", "--attempts", "1",
                "--param", f"root={here}/root", *more, code=code)  # fmt: skip
-    return said.err
+    return result.err
 
 
 def test_exit_codes_of_a_step_tell_an_orchestrator_whether_to_repeat_it(run: Run, here: Path) -> None:

@@ -39,8 +39,8 @@ def test_a_duration_may_be_in_capitals_and_what_is_none_or_nothing_is_refused_an
     for text in ("soon", "0"):
         with pytest.raises(typer.BadParameter):
             timeout_seconds(text)
-    said = run("run", "--timeout", "5x", "job.yaml", code=2)
-    assert "--timeout: '5x' is not a duration" in " ".join(said.err.split())
+    result = run("run", "--timeout", "5x", "job.yaml", code=2)
+    assert "--timeout: '5x' is not a duration" in " ".join(result.err.split())
 
 
 def test_every_problem_is_told_with_its_place_and_warnings_stop_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,9 +57,9 @@ def test_every_problem_is_told_with_its_place_and_warnings_stop_nothing(capsys: 
     job = tfjob("one", Worker=replica("true")).replace('"spec"', '"cleanPodPolicy": "All", "spec"', 1)
     loaded = command._load([write(f"{claim}\n---\n{job}")])
     assert [manifest.obj["kind"] for manifest in loaded] == ["TFJob"]
-    said = capsys.readouterr().err
-    assert "job.yaml:1: warning: CronJob (batch/v1) is skipped" in said
-    assert "job.yaml:3: warning: cleanPodPolicy" in said
+    output = capsys.readouterr().err
+    assert "job.yaml:1: warning: CronJob (batch/v1) is skipped" in output
+    assert "job.yaml:3: warning: cleanPodPolicy" in output
 
 
 def test_every_run_gets_a_directory_and_latest_points_to_the_last_unless_there_is_one_of_ones_own(folder: Path) -> None:
@@ -86,19 +86,19 @@ def test_a_job_that_nobody_would_bring_to_its_end_is_refused_before_anything_is_
 ) -> None:
     job = json.loads(tfjob("one", Worker=replica("true")))
     job["spec"] |= fields
-    said = run("run", write(json.dumps(job)), code=2)
-    assert words in said.err
-    assert "Nothing was started." in said.err
-    assert said.out == ""
+    result = run("run", write(json.dumps(job)), code=2)
+    assert words in result.err
+    assert "Nothing was started." in result.err
+    assert result.out == ""
     assert not (folder / ".tfoperator").exists()
 
 
 def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: Path, run: Run) -> None:
     job = tfjob("one", Worker=replica("true"))
     settings = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "default"}}'
-    said = run("run", write(f"{settings}\n---\n{job}\n---\n{job}\n---\n{settings}"), code=2)
-    assert "job.yaml:5: TFJob one is already defined at job.yaml:3" in said.err
-    assert "job.yaml:7: ConfigMap one is already defined at job.yaml:1" in said.err
+    result = run("run", write(f"{settings}\n---\n{job}\n---\n{job}\n---\n{settings}"), code=2)
+    assert "job.yaml:5: TFJob one is already defined at job.yaml:3" in result.err
+    assert "job.yaml:7: ConfigMap one is already defined at job.yaml:1" in result.err
     assert not (folder / ".tfoperator").exists()
     # Names that do not meet, and a job of this operator, are no mistake.
     job = json.loads(job)
@@ -109,7 +109,7 @@ def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: 
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
     objects = [space, space, settings, job, other, generated, generated]
-    check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate(objects)])
+    check_runnable([Manifest(obj, "job.yaml", number) for number, obj in enumerate(objects)])
 
 
 def mounting(*volumes: dict[str, Any], **container: Any) -> str:
@@ -147,10 +147,10 @@ POD = "spec.tfReplicaSpecs[Worker].template.spec"
 def test_an_object_that_pods_need_and_no_file_has_is_named_before_anything_is_started(
     folder: Path, run: Run, job: str, field: str, what: str
 ) -> None:
-    said = run("run", write(job), code=2)
+    result = run("run", write(job), code=2)
     assert (
         f"{POD}.{field}: {what} is in none of the files, so the pods would wait for this object without end. "
-        "Add the object to this file" in said.err
+        "Add the object to this file" in result.err
     )
     assert not (folder / ".tfoperator").exists()
 
@@ -165,25 +165,25 @@ def test_objects_in_a_file_optional_ones_and_those_of_every_namespace_are_not_mi
         {"persistentVolumeClaim": {"claimName": "data"}},
     )
     code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}
-    check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), code])])
-    said = capsys.readouterr().err
-    assert said.count("note:") == 1
-    assert "PersistentVolumeClaim data is in none of the files: the run uses an empty directory instead" in said
+    check_runnable([Manifest(obj, "job.yaml", number) for number, obj in enumerate([json.loads(job), code])])
+    output = capsys.readouterr().err
+    assert output.count("note:") == 1
+    assert "PersistentVolumeClaim data is in none of the files: the run uses an empty directory instead" in output
     elsewhere = {**code, "metadata": {"name": "code", "namespace": "other"}}
     with pytest.raises(CliError, match="ConfigMap code is in none of the files"):
-        check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), elsewhere])])
+        check_runnable([Manifest(obj, "job.yaml", number) for number, obj in enumerate([json.loads(job), elsewhere])])
 
 
 def test_a_service_account_that_is_in_no_file_is_refused_before_anything_is_started(folder: Path, run: Run) -> None:
     job = json.loads(tfjob("one", Worker=replica("true")))
     pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     pod["serviceAccountName"] = "trainer"
-    said = run("run", write(json.dumps(job)), code=2)
+    result = run("run", write(json.dumps(job)), code=2)
     missing = "ServiceAccount trainer is in none of the files, so the pods can't be created. Add the ServiceAccount to"
-    assert f"spec.tfReplicaSpecs[Worker].template.spec.serviceAccountName: {missing}" in said.err
+    assert f"spec.tfReplicaSpecs[Worker].template.spec.serviceAccountName: {missing}" in result.err
     assert not (folder / ".tfoperator").exists()
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
-    manifests = [Manifest(one, "job.yaml", number) for number, one in enumerate((job, account))]
+    manifests = [Manifest(obj, "job.yaml", number) for number, obj in enumerate((job, account))]
     check_runnable(manifests)
     account["metadata"]["namespace"] = "other"  # type: ignore[index]
     with pytest.raises(CliError, match="ServiceAccount trainer is in none of the files"):
@@ -196,8 +196,8 @@ def test_a_service_account_that_is_in_no_file_is_refused_before_anything_is_star
 def test_a_namespace_that_there_can_not_be_is_refused_before_anything_is_started(
     folder: Path, run: Run, namespace: str
 ) -> None:
-    said = run("run", write(tfjob("one", Worker=replica("true"))), "-n", namespace, code=2)
-    assert "is not a valid name of a namespace" in said.err
+    result = run("run", write(tfjob("one", Worker=replica("true"))), "-n", namespace, code=2)
+    assert "is not a valid name of a namespace" in result.err
     assert not (folder / ".tfoperator").exists()
 
 
@@ -210,10 +210,10 @@ def test_from_a_directory_that_was_removed_nothing_is_run(folder: Path, run: Run
     os.chdir(gone)
     gone.rmdir()
     try:
-        said = run("run", str(folder / file), code=2)
+        result = run("run", str(folder / file), code=2)
     finally:
         os.chdir(folder)
-    assert "the current directory has been deleted" in said.err
+    assert "the current directory has been deleted" in result.err
 
 
 def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of_pipes(
@@ -224,8 +224,8 @@ def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of
     os.mkfifo(folder / "there" / "pipe")
     for files, words in ((["there/pipe", "-"], ""), (["there/job.yaml"], f"use --workdir {folder}/there")):
         command._say_where_processes_start(files, RuntimeOptions())
-        said = capsys.readouterr().err
-        assert words in said if words else said == ""
+        output = capsys.readouterr().err
+        assert words in output if words else output == ""
 
 
 @pytest.mark.parametrize(

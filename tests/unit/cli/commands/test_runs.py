@@ -58,8 +58,8 @@ def folder(ended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def named(folder: Path, job: str) -> str:
-    (found,) = folder.glob(f"2*-{job}")
-    return found.name
+    (directory,) = folder.glob(f"2*-{job}")
+    return directory.name
 
 
 def test_all_runs_and_two_of_them_side_by_side(folder: Path, run: Run) -> None:
@@ -153,8 +153,8 @@ def as_it_ran(going: Path) -> None:
                 condition for condition in obj["status"]["conditions"] if condition["type"] != "Failed"
             ]
             del obj["status"]["completionTime"]
-            one = next(condition for condition in obj["status"]["conditions"] if condition["type"] == "Running")
-            one["status"] = "True"
+            running = next(condition for condition in obj["status"]["conditions"] if condition["type"] == "Running")
+            running["status"] = "True"
     (going / "records.json").write_text(json.dumps(records))
     (going / "result.json").unlink()
 
@@ -198,13 +198,13 @@ def test_a_run_whose_end_is_written_between_two_looks_has_not_died(
 
     def reads(directory: Path) -> KeptRun | None:
         nonlocal looks
-        found = read(directory)
+        kept_run = read(directory)
         if looks == 1:
             looks += 1
             (directory / "result.json").unlink()
-            found = read(directory)
+            kept_run = read(directory)
             (directory / "result.json").write_text(result)
-        return found
+        return kept_run
 
     monkeypatch.setattr(kept, "is_locked", ends)
     monkeypatch.setattr(kept, "_read_result", reads)
@@ -219,9 +219,9 @@ def test_only_the_runs_that_are_shown_are_read(folder: Path, run: Run, monkeypat
         return read_run(directory)
 
     for number in range(1000):
-        one = folder / f"20200101-000000-{number}"
-        one.mkdir()
-        (one / "tfoperator.log").touch()
+        directory = folder / f"20200101-000000-{number}"
+        directory.mkdir()
+        (directory / "tfoperator.log").touch()
     monkeypatch.setattr(recorded, "read_run", reads)
     assert "998 older runs; to list them: --limit 1003" in run("runs", "--limit", "5", code=0).err
     assert len(read) == 5

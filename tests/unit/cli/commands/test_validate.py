@@ -64,9 +64,9 @@ def test_a_parameter_server_without_a_template_is_a_warning_that_counts_with_str
         f"{path}:1: TFJob mnist is valid",
     ]
     assert "is valid" not in run("validate", "--strict", path, code=1).out
-    (found,) = json.loads(run("validate", "-o", "json", path, code=0).out)["objects"]
-    assert found["valid"]
-    (problem,) = found["problems"]
+    (obj,) = json.loads(run("validate", "-o", "json", path, code=0).out)["objects"]
+    assert obj["valid"]
+    (problem,) = obj["problems"]
     assert (problem["severity"], problem["field"]) == ("warning", "spec.tfReplicaSpecs[PS].template")
     run_command._load([path])
     assert capsys.readouterr().err == ""
@@ -107,9 +107,9 @@ def test_a_job_that_misnames_itself_is_not_skipped_and_can_not_talk_to_the_termi
     identity: dict[str, Any], tmp_path: Path, run: Run
 ) -> None:
     path = write(tmp_path / "job.yaml", tfjob({"\x1b[2J": {}}, name="\x1b]0;x\x07") | identity)
-    said = run("validate", path, code=1).out
-    assert next(iter(identity)) + ": must be" in said
-    assert "\x1b" not in said
+    output = run("validate", path, code=1).out
+    assert next(iter(identity)) + ": must be" in output
+    assert "\x1b" not in output
 
 
 def test_json_output_is_for_programs(bad: str, good: str, run: Run) -> None:

@@ -16,18 +16,18 @@ def test_what_is_quick_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_takes_long_is_told_and_so_is_each_change(capsys: pytest.CaptureFixture[str]) -> None:
     err = ""
 
-    def said(text: str) -> bool:
+    def is_shown(text: str) -> bool:
         nonlocal err
         err += capsys.readouterr().err
         return text in err
 
     with StatusLine("one", patience=0.05) as progress:
-        eventually(lambda: said("one"))
+        eventually(lambda: is_shown("one"))
         progress.update("two")
         progress.update("two")
         progress.update("")
         progress.update("three")
-        eventually(lambda: said("three"))
+        eventually(lambda: is_shown("three"))
     assert err == "one\ntwo\nthree\n"
 
 

@@ -16,12 +16,12 @@ OPTIONS = controller_options(batch_period=0, plan=plan_options(counts_period=1.0
 @pytest.fixture
 def harness(clock: FakeClock) -> Iterator[Harness]:
     """With a job of six workers, of which one is known to run, and has just been."""
-    with Harness(clock=clock, options=OPTIONS) as one:
-        one.submit_and_sync(Worker=6)
-        one.sync()
-        comes_up(one, 0)
-        assert one.status()["ready"] == "1/6"
-        yield one
+    with Harness(clock=clock, options=OPTIONS) as new_harness:
+        new_harness.submit_and_sync(Worker=6)
+        new_harness.sync()
+        comes_up(new_harness, 0)
+        assert new_harness.status()["ready"] == "1/6"
+        yield new_harness
 
 
 def comes_up(harness: Harness, index: int) -> None:

@@ -31,7 +31,7 @@ def test_what_a_job_needs_is_created_together_service_before_pod_and_costs_no_ot
     harness.sync()
     assert sorted(harness.calls()) == [("create", "pods")] * 7 + [("create", "services")] * 7 + [("replace", "tfjobs")]
     # The first chain is sent by itself: it shows whether anything may be created.
-    sent = [[[one.resource for one in chain] for chain in chains] for chains in harness.api.sent]
+    sent = [[[action.resource for action in chain] for chain in chains] for chains in harness.api.sent]
     assert sent == [[[SERVICES, PODS]] * number for number in (1, 2, 4)]
     assert len(harness.api.names(PODS)) == 7
     assert harness.calls_of_sync() == []
@@ -134,8 +134,8 @@ def test_an_orphan_of_an_earlier_job_that_the_cache_misses_is_not_adopted(
     harness.controller.sync_tfjob("ns/job")
     [pod] = harness.api.objects(PODS)
     assert "ownerReferences" not in pod["metadata"]
-    [told] = harness.recorder.told("FailedCreatePod")
-    assert f"Pod ns/job-worker-0 has a name that this job needs: this Pod {why}" in told
+    [message] = harness.recorder.told("FailedCreatePod")
+    assert f"Pod ns/job-worker-0 has a name that this job needs: this Pod {why}" in message
 
 
 def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: Harness) -> None:

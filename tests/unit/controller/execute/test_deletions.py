@@ -34,7 +34,7 @@ def test_a_delete_carries_the_uid_and_a_vanished_object_is_no_error(harness: Har
     eventually(lambda: not harness.expectations.outstanding(owner), what="nothing more is expected")
 
 
-SUSPENDED, RESUMED = ({"runPolicy": {"suspend": one}} for one in (True, False))
+SUSPENDED, RESUMED = ({"runPolicy": {"suspend": suspend}} for suspend in (True, False))
 NO_WORKER, TWO_WORKERS = ({"tfReplicaSpecs": {"Worker": {"replicas": number}}} for number in (0, 2))
 
 
@@ -115,8 +115,8 @@ def at_once() -> Iterator[Harness]:
 def test_a_failed_pod_is_replaced_in_one_sync(failed: Harness) -> None:
     failed.controller.sync_tfjob("ns/job")
     assert failed.calls() == [("replace", "tfjobs"), ("delete", "pods"), ("create", "pods")]
-    told = ["SuccessfulDeletePod", "SuccessfulCreatePod", "TFJobRestarting", "ExitedWithCode"]
-    assert failed.recorder.reasons[-4:] == told
+    expected = ["SuccessfulDeletePod", "SuccessfulCreatePod", "TFJobRestarting", "ExitedWithCode"]
+    assert failed.recorder.reasons[-4:] == expected
     failed.catch_up()
     failed.run_all()
     assert (failed.status()["restarts"], failed.api.count("create", "pods")) == (1, 1)

@@ -35,10 +35,10 @@ def test_a_quota_without_room_is_the_reason_of_each_replica_without_a_pod(harnes
     refuse_pods(harness, map(quota, count(2)), above=2)
     harness.submit(PS=1, Worker=4)
     harness.sync(times=4)
-    said = message(harness)
-    assert said.startswith("False: TFJob ns/job does not run yet. 0/5 replicas ready; ")
-    assert "Worker-1, Worker-2 and Worker-3 wait: QuotaExceeded: ResourceQuota few has no room for its pod" in said
-    assert ". Next: wait until other pods end, request less, or ask an administrator for a larger quota." in said
+    text = message(harness)
+    assert text.startswith("False: TFJob ns/job does not run yet. 0/5 replicas ready; ")
+    assert "Worker-1, Worker-2 and Worker-3 wait: QuotaExceeded: ResourceQuota few has no room for its pod" in text
+    assert ". Next: wait until other pods end, request less, or ask an administrator for a larger quota." in text
 
 
 def test_what_is_refused_again_with_other_numbers_writes_no_status_and_asks_no_more_than_before(
@@ -66,10 +66,10 @@ def test_foreign_objects_with_names_of_replicas_are_named(harness: Harness) -> N
     harness.api.put(PODS, {"metadata": {**foreign["metadata"], "name": "job-worker-1", "uid": "p"}})
     harness.submit(Worker=2)
     harness.sync(times=3)
-    said = message(harness)
+    text = message(harness)
     taken = "has a name that this job needs: this {} does not belong to this job."
-    assert f"Worker-0 waits: NameTaken: Service ns/job-worker-0 {taken.format('Service')} " in said
-    assert f"Worker-1 waits: NameTaken: Pod ns/job-worker-1 {taken.format('Pod')} Next: " in said
+    assert f"Worker-0 waits: NameTaken: Service ns/job-worker-0 {taken.format('Service')} " in text
+    assert f"Worker-1 waits: NameTaken: Pod ns/job-worker-1 {taken.format('Pod')} Next: " in text
     harness.api.remove(SERVICES, "ns", "job-worker-0")
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.sync(times=2)

@@ -100,8 +100,8 @@ def test_what_the_api_server_never_accepts_becomes_a_condition(world: Harness) -
     world.submit(Worker=1)
     world.api.fail("create", "podgroups", error_from_status(status))
     world.sync(times=2)
-    said = world.condition("Failed")["message"]
-    assert "spec.runPolicy.schedulingPolicy: the API server refuses the PodGroup: spec.minResources: must be" in said
+    message = world.condition("Failed")["message"]
+    assert "spec.runPolicy.schedulingPolicy: the API server refuses the PodGroup: spec.minResources: must be" in message
 
 
 def test_the_group_of_the_go_operator_has_no_labels_and_gets_them(world: Harness) -> None:

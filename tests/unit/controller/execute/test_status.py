@@ -17,10 +17,10 @@ def test_a_status_that_the_api_server_refuses_is_told_of_once_by_an_event(harnes
     refusal = api_error(422, "Invalid", "spec.tfReplicaSpecs: replica types are ..." + "x" * 2000)
     harness.api.fail("replace", "tfjobs", refusal, times=3)
     harness.sync(times=3)
-    told = harness.recorder.told("StatusRefused")
-    assert len(told) == 1
-    assert "replica types are" in told[0]
-    assert len(told[0]) <= 1024
+    messages = harness.recorder.told("StatusRefused")
+    assert len(messages) == 1
+    assert "replica types are" in messages[0]
+    assert len(messages[0]) <= 1024
     assert harness.queue.num_requeues("ns/job") == 3
     harness.sync()
     assert harness.condition("Created")["status"] == "True"

@@ -75,7 +75,7 @@ def test_the_decisions_about_an_honest_workload_are_those_by_the_whole_of_it() -
             api.admit()
         whole = api.workload
         kept = cached(api.stored or {})
-        by = [decide(QueueFacts(job=job, workload=one, flavors=FLAVORS), NOW) for one in (whole, kept)]
+        by = [decide(QueueFacts(job=job, workload=candidate, flavors=FLAVORS), NOW) for candidate in (whole, kept)]
         assert by[0].gate == by[1].gate
         assert by[0].writes == by[1].writes
         assert by[0].admitted == by[1].admitted
@@ -160,5 +160,5 @@ def test_a_flavor_beyond_the_bounds_is_read_when_it_is_needed() -> None:
     store.replace([kept])
     lag = WorkloadLag(api, Lister(), Lister(store), SystemClock())
     status = {"admission": {"podSetAssignments": [{"name": "worker", "flavors": {"cpu": "large"}}]}}
-    found = lag.flavors([cached(workload([OWNER], "0123", status=status))])
-    assert found["large"].spec.node_labels == labels
+    flavors = lag.flavors([cached(workload([OWNER], "0123", status=status))])
+    assert flavors["large"].spec.node_labels == labels

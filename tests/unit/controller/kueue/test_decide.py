@@ -79,7 +79,7 @@ class Api:
 
     @property
     def workloads(self) -> list[Workload]:
-        return [decode_workload(msgspec.json.encode(one)) for one in self._server.objects(WORKLOADS)]
+        return [decode_workload(msgspec.json.encode(body)) for body in self._server.objects(WORKLOADS)]
 
     @property
     def roles(self) -> Roles:
@@ -95,7 +95,7 @@ class Api:
         return None if self.workload is None else self.raw(self.workload.metadata.name)
 
     def raw(self, name: str) -> dict[str, Any]:
-        return next(one for one in self._server.objects(WORKLOADS) if one["metadata"]["name"] == name)
+        return next(body for body in self._server.objects(WORKLOADS) if body["metadata"]["name"] == name)
 
     def carry_out(self, decision: Decision) -> None:
         for write in decision.writes:
@@ -120,9 +120,9 @@ class Api:
     def set(self, name: str = "", **conditions: bool) -> None:
         """Set conditions, as Kueue does."""
         raw, now = self.raw(name or self._name), self.now.isoformat()
-        seen = {"message": "said", "lastTransitionTime": now, "observedGeneration": raw["metadata"]["generation"]}
+        common = {"message": "said", "lastTransitionTime": now, "observedGeneration": raw["metadata"]["generation"]}
         new = [
-            {"type": kind, "status": str(value), "reason": "Preempted", **seen} for kind, value in conditions.items()
+            {"type": kind, "status": str(value), "reason": "Preempted", **common} for kind, value in conditions.items()
         ]
         old = [
             condition
@@ -133,17 +133,21 @@ class Api:
 
     def admit(self, counts: dict[str, int] | None = None, flavor: str = "fast", name: str = "") -> None:
         assignments = [
-            {"name": one["name"], "count": (counts or {}).get(one["name"], one["count"]), "flavors": {"cpu": flavor}}
-            for one in self.raw(name or self._name)["spec"]["podSets"]
+            {
+                "name": pod_set["name"],
+                "count": (counts or {}).get(pod_set["name"], pod_set["count"]),
+                "flavors": {"cpu": flavor},
+            }
+            for pod_set in self.raw(name or self._name)["spec"]["podSets"]
         ]
         self.change({"status": {"admission": {"clusterQueue": "big", "podSetAssignments": assignments}}}, name)
         self.set(name or self._name, QuotaReserved=True, Admitted=True, Evicted=False)
 
     def finish_replaced(self) -> None:
         """Finish the Workload that another Workload with quota replaces, as Kueue does."""
-        for one in self.workloads:
-            replaced = one.replaces.rpartition("/")[2]
-            if one.is_true("QuotaReserved") and any(each.metadata.name == replaced for each in self.workloads):
+        for workload in self.workloads:
+            replaced = workload.replaces.rpartition("/")[2]
+            if workload.is_true("QuotaReserved") and any(each.metadata.name == replaced for each in self.workloads):
                 self.set(replaced, Finished=True)
                 conditions = self.raw(replaced)["status"]["conditions"]
                 done = [each | {"reason": "WorkloadSliceReplaced"} for each in conditions if each["type"] == "Finished"]
@@ -154,27 +158,30 @@ class Api:
         """How many pods of each set need quota."""
         status = self.stored.get("status", {})
         spare = {pod["name"]: pod["count"] for pod in status.get("reclaimablePods") or ()}
-        return {one["name"]: one["count"] - spare.get(one["name"], 0) for one in self.stored["spec"]["podSets"]}
+        return {
+            pod_set["name"]: pod_set["count"] - spare.get(pod_set["name"], 0)
+            for pod_set in self.stored["spec"]["podSets"]
+        }
 
     def quota(self) -> dict[str, int]:
         """How many pods of each set have quota now, by Kueue's own sum; by the largest of several Workloads."""
-        found: dict[str, int] = {}
+        reserved: dict[str, int] = {}
         for workload in self.workloads:
             if workload.is_true("QuotaReserved") and not workload.is_true("Finished"):
                 spare = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
-                asks = {one.name: one.count - spare.get(one.name, 0) for one in workload.spec.pod_sets}
+                asks = {pod_set.name: pod_set.count - spare.get(pod_set.name, 0) for pod_set in workload.spec.pod_sets}
                 for assignment in workload.status.admission.pod_set_assignments:
-                    found[assignment.name] = max(
-                        found.get(assignment.name, 0), min(assignment.count or 0, asks[assignment.name])
+                    reserved[assignment.name] = max(
+                        reserved.get(assignment.name, 0), min(assignment.count or 0, asks[assignment.name])
                     )
-        return found
+        return reserved
 
 
 def look(job: TFJob, api: Api, *pods: Pod, **facts: Any) -> Decision:
     asked = () if api.stored is None else api.stored["spec"]["podSets"]
     workload, larger, spent = api.roles
-    known = {"flavors": FLAVORS, "asked": asked, "larger": larger, "spent": spent}
-    return decide(QueueFacts(job, workload, pods, **{**known, **facts}), api.now)
+    defaults = {"flavors": FLAVORS, "asked": asked, "larger": larger, "spent": spent}
+    return decide(QueueFacts(job, workload, pods, **{**defaults, **facts}), api.now)
 
 
 def asked(job: TFJob) -> Api:
@@ -193,7 +200,7 @@ def test_a_workload_has_what_kueue_needs_to_know_and_its_own_name_for_it() -> No
         runPolicy={"schedulingPolicy": {"minAvailable": 4}},
     )
     stored = asked(job).stored or {}
-    sets = {one["name"]: one for one in stored["spec"]["podSets"]}
+    sets = {pod_set["name"]: pod_set for pod_set in stored["spec"]["podSets"]}
     assert list(sets) == ["chief", "ps", "worker"]
     assert (sets["worker"]["count"], sets["worker"]["minCount"], sets["chief"]["count"]) == (4, 2, 1)
     index = {"podIndexLabel": "training.kubeflow.org/replica-index"}
@@ -288,8 +295,8 @@ def test_what_contradicts_a_template_ends_the_workload() -> None:
     api.admit()
     api.carry_out(look(job, api))
     assert api.workload.condition("Finished").reason == "FailedToStart"
-    said = "disk would need both the value hdd and the value ssd"
-    assert said in api.workload.condition("Finished").message
+    message = "disk would need both the value hdd and the value ssd"
+    assert message in api.workload.condition("Finished").message
 
 
 def test_kueues_own_framework_is_left_alone_and_an_administrator_can_take_its_workloads_over() -> None:
@@ -491,13 +498,13 @@ class World(RuleBasedStateMachine):
             self.api.carry_out(decision)
             if decision.admitted is not None and not self.elastic:
                 specs, given = self.job.spec.tf_replica_specs, decision.admitted.spec.tf_replica_specs
-                assert {kind: one and one.desired for kind, one in given.items()} == {
-                    kind: one and one.desired for kind, one in specs.items()
+                assert {kind: spec and spec.desired for kind, spec in given.items()} == {
+                    kind: spec and spec.desired for kind, spec in specs.items()
                 }
-            seen = Observed(
+            observed = Observed(
                 decision.admitted or self.job, tuple(self.pods.values()), services_of(self.job), gate=decision.gate
             )
-            plan = plan_for(seen, self.api.now, AT_ONCE)
+            plan = plan_for(observed, self.api.now, AT_ONCE)
             self.job = msgspec.structs.replace(self.job, status=plan.status)
             for deletion in plan.deletions("pods"):
                 self.delete_pod(deletion.name)
@@ -557,10 +564,12 @@ class World(RuleBasedStateMachine):
             not (workload.is_true("QuotaReserved") or workload.is_true("Finished"))
             and workload.spec.active is not False
         ):
-            least = {one.name: one.min_count for one in workload.spec.pod_sets if one.min_count is not None}
+            least = {
+                pod_set.name: pod_set.min_count for pod_set in workload.spec.pod_sets if pod_set.min_count is not None
+            }
             counts = self.api.needed()
             # Fewer only where that was asked for, and never more than are still to run.
-            self.api.admit(counts | {name: min(counts[name], one) for name, one in least.items() if less})
+            self.api.admit(counts | {name: min(counts[name], minimum) for name, minimum in least.items() if less})
 
     @precondition(lambda self: self.api.workload is not None and self.api.workload.is_true("QuotaReserved"))
     @rule()
@@ -743,12 +752,12 @@ def test_an_elastic_job_asks_for_more_workers_by_a_second_workload_and_keeps_its
     world.operator_looks(3)
     larger = api.roles.larger
     assert (api.made_larger, larger.replaces) == (1, f"ns/{first.metadata.name}")
-    assert [(one.count, one.min_count) for one in larger.spec.pod_sets] == [(3, None)]
+    assert [(pod_set.count, pod_set.min_count) for pod_set in larger.spec.pod_sets] == [(3, None)]
     assert len(world.pods) == 2
     assert world.job.status.elastic.workers == 2
     api.admit(name=larger.metadata.name)
     world.operator_looks(1)
-    assert [one.metadata.uid for one in api.workloads] == [larger.metadata.uid], "the first is let go"
+    assert [workload.metadata.uid for workload in api.workloads] == [larger.metadata.uid], "the first is let go"
     world.operator_looks(1)
     assert is_probe(world.pods["mnist-worker-2"].metadata.annotations)
     world.place("mnist-worker-2")
@@ -759,7 +768,9 @@ def test_an_elastic_job_asks_for_more_workers_by_a_second_workload_and_keeps_its
     api.set(Evicted=True)
     run(world)
     world.operator_looks(2)
-    assert [(one.count, one.min_count) for one in api.workload.spec.pod_sets] == [(3, 1)], "fewer are enough again"
+    assert [(pod_set.count, pod_set.min_count) for pod_set in api.workload.spec.pod_sets] == [(3, 1)], (
+        "fewer are enough again"
+    )
     assert not api.workload.replaces
 
 
@@ -827,11 +838,11 @@ def test_a_job_that_gives_its_quota_up_gives_the_second_workload_up_first(how: s
         for name in world.pods:
             world.change_pod(name, phase="Succeeded", code=0)
     world.operator_looks(1)
-    names = [one.metadata.name for one in world.api.workloads]
+    names = [workload.metadata.name for workload in world.api.workloads]
     assert larger not in names or how == "ended"
     run(world)
     world.operator_looks(2)
-    assert larger not in [one.metadata.name for one in world.api.workloads]
+    assert larger not in [workload.metadata.name for workload in world.api.workloads]
 
 
 def test_a_second_workload_that_somebody_deletes_is_let_go_and_asked_for_again() -> None:
@@ -882,7 +893,7 @@ def test_a_scaled_elastic_job_keeps_its_quota_and_asks_for_more_or_gives_back() 
     world.change_job()
     world.api.now += timedelta(seconds=601)
     world.operator_looks(2)
-    assert [one.count for one in world.api.roles.larger.spec.pod_sets] == [2]
+    assert [pod_set.count for pod_set in world.api.roles.larger.spec.pod_sets] == [2]
     assert world.api.workload.metadata.uid == first
 
 
@@ -980,24 +991,24 @@ def test_quota_that_was_given_back_by_a_write_that_the_cache_does_not_show_count
 # Differences in the plan of a job that is in a queue.
 
 
-def told(plan: ReadablePlan) -> list[str]:
+def uncounted_messages(plan: ReadablePlan) -> list[str]:
     return [event.message for event in plan.events if event.reason == "NotCountedByQueue"]
 
 
 def test_what_no_quota_counts_is_told_when_the_job_is_made_and_when_it_is_admitted() -> None:
     observed = Observed(queued({"Worker": 1}, suspend=True), uncounted_types=("worker", "ps"))
     first = plan_for(observed)
-    assert told(first) == [
+    assert uncounted_messages(first) == [
         "queue research doesn't count the pods of worker, ps, which run without quota: Kueue knows these types "
         "only by the names Worker, PS."
     ]
     waits = with_status(queued({"Worker": 1}, suspend=True), first.status)
-    assert told(plan_for(msgspec.structs.replace(observed, job=waits))) == []
+    assert uncounted_messages(plan_for(msgspec.structs.replace(observed, job=waits))) == []
     admitted = with_status(queued({"Worker": 1}), first.status)
     result = plan_for(msgspec.structs.replace(observed, job=admitted))
-    assert len(told(result)) == 1
+    assert len(uncounted_messages(result)) == 1
     runs = with_status(admitted, result.status)
-    assert told(plan_for(msgspec.structs.replace(observed, job=runs))) == []
+    assert uncounted_messages(plan_for(msgspec.structs.replace(observed, job=runs))) == []
 
 
 def test_a_tensorboard_goes_when_the_job_is_preempted_and_comes_back_with_it() -> None:

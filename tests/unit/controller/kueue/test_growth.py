@@ -15,8 +15,8 @@ REPLACED = ("Finished", "True", "WorkloadSliceReplaced")
 
 
 def workload(name: str, *conditions: Condition, **metadata: Any) -> Workload:
-    found = [{"type": kind, "status": status, "reason": reason} for kind, status, reason in conditions]
-    body = {"metadata": {"name": name, "namespace": "ns", **metadata}, "status": {"conditions": found}}
+    bodies = [{"type": kind, "status": status, "reason": reason} for kind, status, reason in conditions]
+    body = {"metadata": {"name": name, "namespace": "ns", **metadata}, "status": {"conditions": bodies}}
     return decode_workload(json.dumps(body).encode())
 
 
@@ -25,7 +25,7 @@ def second(*conditions: Condition, replaces: str = "ns/first", **metadata: Any) 
 
 
 @pytest.mark.parametrize(
-    ("found", "lacks"),
+    ("workloads", "lacks"),
     [
         ([workload("first", REPLACED), second()], True),
         ([workload("first", REPLACED), second(("QuotaReserved", "False", "Pending"))], True),
@@ -40,9 +40,9 @@ def second(*conditions: Condition, replaces: str = "ns/first", **metadata: Any) 
         ([], False),
     ],
 )
-def test_a_replaced_workload_proves_that_the_second_workload_had_quota(found: list[Workload], lacks: bool) -> None:
-    assert lacks_reservation(found) is lacks
-    assert lacks_reservation(found[::-1]) is lacks
+def test_a_replaced_workload_proves_that_the_second_workload_had_quota(workloads: list[Workload], lacks: bool) -> None:
+    assert lacks_reservation(workloads) is lacks
+    assert lacks_reservation(workloads[::-1]) is lacks
 
 
 @pytest.mark.parametrize("made_for", ["second", "first", "another"])

@@ -27,12 +27,12 @@ def test_the_quota_of_a_job_that_is_gone_is_given_back_after_its_pods_and_asked_
         harness.controller.sync_tfjob("ns/job")
         assert harness.api.count("patch", "workloads") == 0, "its pod runs"
         # The state that a new leader sees if its first list of pods is older than the pods.
-        indexer, known = harness.informers.pods.informers[0].indexer, pods.find("ns/job-worker-0")
+        indexer, cached_pod = harness.informers.pods.informers[0].indexer, pods.find("ns/job-worker-0")
         indexer.delete("ns/job-worker-0")
         with pytest.raises(StaleCache, match="job-worker-0 runs"):
             harness.controller.sync_tfjob("ns/job")
         assert harness.api.count("patch", "workloads") == 0
-        indexer.add(known)
+        indexer.add(cached_pod)
         harness.api.remove(PODS, "ns", "job-worker-0")
         eventually(lambda: pods.find("ns/job-worker-0") is None, within=10)
         harness.api.fail("patch", "workloads", api_error(500), times=3)

@@ -24,8 +24,8 @@ def workload(version: str, uid: str = "w") -> Workload:
     return msgspec.convert({"metadata": meta, "spec": spec}, Workload)
 
 
-def gives_back(lag: WorkloadLag, one: Workload, count: int) -> GivenBack | None:
-    status = NextStatus(one, FakeClock().now())
+def gives_back(lag: WorkloadLag, stored: Workload, count: int) -> GivenBack | None:
+    status = NextStatus(stored, FakeClock().now())
     status.reclaim({"worker": count}, reserved=True)
     (write,) = status.writes()
     return lag.note_given_back(JOB, write)
@@ -78,14 +78,14 @@ def owned(name: str, uid: str, **meta: Any) -> Workload:
 def test_of_two_workloads_that_this_process_has_deleted_neither_is_shown_and_a_new_one_is_awaited_by_its_name() -> None:
     first, second = owned("first", "1"), owned("second", "2")
     cache: Indexer[Workload] = Indexer(indexers={CONTROLLER_UID_INDEX: index_by_controller_uid})
-    for one in (first, second):
-        cache.add(one)
+    for owned_workload in (first, second):
+        cache.add(owned_workload)
     lag = WorkloadLag(FakeApi(), Lister(cache), Lister(Indexer()), FakeClock())
     assert lag.shown(JOB) == [first, second]
     lag.written(JOB, Write(Verb.CREATE, "third"))
     assert lag.is_asked_for(JOB)
-    for one in (first, second):
-        lag.written(JOB, Write(Verb.DELETE, one.metadata.name, uid=one.metadata.uid))
+    for owned_workload in (first, second):
+        lag.written(JOB, Write(Verb.DELETE, owned_workload.metadata.name, uid=owned_workload.metadata.uid))
     assert lag.shown(JOB) == []
     assert lag.is_asked_for(JOB), "the cache does not show the third yet"
     third = owned("third", "3")

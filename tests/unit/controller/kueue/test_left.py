@@ -93,7 +93,7 @@ class QueueWorld(World):
         return [pod["metadata"]["name"] for pod in self.recorder.current("Pod")]
 
     def left(self) -> list[str]:
-        return [one["metadata"]["name"] for one in self.recorder.current("Workload")]
+        return [workload["metadata"]["name"] for workload in self.recorder.current("Workload")]
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_pods_that_outlive_their_job_keep_its_quota_until_they_end(world: QueueW
     assert (len(world.running()), len(world.left())) == (2, 1)
     for phase in ("Succeeded", "Failed"):
         assert world.left() != [], "one pod takes room"
-        [pod, *_] = [one for one in world.recorder.current("Pod") if one["status"]["phase"] == "Running"]
+        [pod, *_] = [body for body in world.recorder.current("Pod") if body["status"]["phase"] == "Running"]
         change = {"status": {"phase": phase}}
         world.client.patch(PODS, NAMESPACE, pod["metadata"]["name"], change, bytes, subresource="status")
         world.run_for(1)
@@ -190,10 +190,12 @@ def test_a_job_whose_workload_has_lost_its_owner_gets_another(world: QueueWorld)
     uid = msgspec.json.decode(world.client.patch(WORKLOADS, NAMESPACE, name, change, bytes))["metadata"]["uid"]
     for _ in range(2):
         world.run_for(3)
-        assert [one["metadata"]["uid"] for one in world.recorder.current("Workload")] == [uid], "a pod takes room"
+        assert [workload["metadata"]["uid"] for workload in world.recorder.current("Workload")] == [uid], (
+            "a pod takes room"
+        )
         world.act(Step(0, Act.END_TERMINATING))
     world.run_for(3)
-    assert [one["metadata"]["uid"] == uid for one in world.recorder.current("Workload")] == [False]
+    assert [workload["metadata"]["uid"] == uid for workload in world.recorder.current("Workload")] == [False]
     assert len(world.running()) == 2
 
 
@@ -215,7 +217,7 @@ def test_a_look_at_what_is_left_costs_no_request_before_the_last_pod_is_gone(wor
 
 @pytest.mark.parametrize("last", KINDS)
 def test_nothing_is_remembered_of_a_deleted_job(world: QueueWorld, last: str) -> None:
-    [uid] = [one["metadata"]["uid"] for one in world.recorder.current("TFJob")]
+    [uid] = [job["metadata"]["uid"] for job in world.recorder.current("TFJob")]
     [operator] = world.processes
     assert operator.remembers(uid)
     world.hold(last)
@@ -235,11 +237,11 @@ def test_a_job_that_is_made_again_does_not_wait_for_the_workload_of_the_one_befo
     for _ in range(2):
         world.act(Step(0, Act.CREATE))
         world.run_for(1)
-        [uid] = [one["metadata"]["uid"] for one in world.recorder.current("TFJob")]
+        [uid] = [job["metadata"]["uid"] for job in world.recorder.current("TFJob")]
         world.delete("TFJob")
     world.act(Step(0, Act.CREATE))
     world.show("Workload")
     world.run_for(3)
-    [again] = [one["metadata"]["uid"] for one in world.recorder.current("TFJob")]
+    [again] = [job["metadata"]["uid"] for job in world.recorder.current("TFJob")]
     assert again != uid
-    assert [one["metadata"]["labels"][JOB_UID_LABEL] for one in world.recorder.current("Workload")] == [again]
+    assert [workload["metadata"]["labels"][JOB_UID_LABEL] for workload in world.recorder.current("Workload")] == [again]

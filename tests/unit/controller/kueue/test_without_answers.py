@@ -65,13 +65,18 @@ class AwayWorld(World):
 
     def workload_conditions(self) -> set[str]:
         """The conditions that are true of the job's Workload."""
-        found = self.client.list(WORKLOADS, NAMESPACE, decode).items
-        return {each["type"] for one in found for each in one["status"]["conditions"] if each["status"] == "True"}
+        workloads = self.client.list(WORKLOADS, NAMESPACE, decode).items
+        return {
+            each["type"]
+            for workload in workloads
+            for each in workload["status"]["conditions"]
+            if each["status"] == "True"
+        }
 
     def pods(self) -> dict[str, str]:
         """UIDs by name."""
-        found = self.client.list(PODS, NAMESPACE, decode).items
-        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
+        pods = self.client.list(PODS, NAMESPACE, decode).items
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 
 def running(job: JobShape) -> AwayWorld:

@@ -26,11 +26,11 @@ def job(version: str = "10", phase: str = "") -> TFJob:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "older"),
+    ("version", "other", "older"),
     [("9", "10", True), ("10", "9", False), ("7", "7", False), ("a", "b", None), ("a", "a", False), ("", "1", None)],
 )
-def test_versions_are_compared_as_numbers_where_they_are_numbers(one: str, other: str, older: bool | None) -> None:
-    assert is_older(one, other) is older
+def test_versions_are_compared_as_numbers_where_they_are_numbers(version: str, other: str, older: bool | None) -> None:
+    assert is_older(version, other) is older
 
 
 OURS, THEIRS = "written by us", "shown by the cache"
@@ -54,8 +54,11 @@ def test_a_written_status_holds_until_the_cache_shows_it(written: list[str], loo
         assert lag.look(job(shown))[0].status.phase in ("", OURS)
         lag.status_written(job(version, phase=OURS))
     for version, phase in looks:
-        seen = lag.look(job(version, phase=OURS if version in written else THEIRS))[0]
-        assert (seen.status.phase, seen.metadata.resource_version) == (phase, written[-1] if phase is OURS else version)
+        result = lag.look(job(version, phase=OURS if version in written else THEIRS))[0]
+        assert (result.status.phase, result.metadata.resource_version) == (
+            phase,
+            written[-1] if phase is OURS else version,
+        )
 
 
 def test_writes_that_the_server_does_not_know_are_forgotten_and_so_are_those_of_a_job_that_was() -> None:

@@ -20,8 +20,8 @@ def pod(name: str = "job-worker-0", *, labels: dict[str, str] = LABELS, **meta: 
 
 
 def owners(harness: Harness, name: str = "job-worker-0") -> list[str]:
-    [found] = [one for one in harness.api.objects(PODS) if one["metadata"]["name"] == name]
-    return [reference["uid"] for reference in found["metadata"].get("ownerReferences", [])]
+    [body] = [candidate for candidate in harness.api.objects(PODS) if candidate["metadata"]["name"] == name]
+    return [reference["uid"] for reference in body["metadata"].get("ownerReferences", [])]
 
 
 def owner(uid: str, kind: str = "TFJob", name: str = "job") -> dict[str, Any]:
@@ -72,9 +72,9 @@ def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
     conditions = {condition["type"]: condition["status"] for condition in harness.status()["conditions"]}
     assert conditions == {"Created": "True", "Running": "False"}
     assert f"this Pod {why}" in harness.condition("Running")["message"]
-    [told] = harness.recorder.told("FailedCreatePod")
-    assert told.startswith("Pod ns/job-worker-0 has a name that this job needs: this Pod " + why)
-    assert "Delete this Pod, or choose another name for the job; the operator will create the job's" in told
+    [message] = harness.recorder.told("FailedCreatePod")
+    assert message.startswith("Pod ns/job-worker-0 has a name that this job needs: this Pod " + why)
+    assert "Delete this Pod, or choose another name for the job; the operator will create the job's" in message
     harness.api.delete(PODS, "ns", "job-worker-0")
     harness.sync(times=2)
     assert len(owners(harness)) == 1, "the job's own pod is made once the name is free"
@@ -142,10 +142,10 @@ def test_an_orphan_that_may_not_be_adopted_does_not_hold_up_the_job(harness: Har
     harness.run_all()
     assert harness.condition("Running")["status"] == "True"
     harness.sync()
-    told = harness.recorder.told("FailedClaim")
-    assert len(told) == 1
-    assert told[0].startswith("Service ns/job-worker-5 has the labels of this job, but the API server does not let")
-    assert "denied by policy" in told[0]
+    messages = harness.recorder.told("FailedClaim")
+    assert len(messages) == 1
+    assert messages[0].startswith("Service ns/job-worker-5 has the labels of this job, but the API server does not let")
+    assert "denied by policy" in messages[0]
     assert harness.queue.num_requeues("ns/job") > 0, "it is tried again"
     harness.sync(times=2)
     assert "job-worker-5" not in harness.api.names(SERVICES), "it is the job's now, which has no such worker"
@@ -203,7 +203,7 @@ def test_a_pod_without_our_label_is_released_not_waited_for(harness: Harness) ->
     # The effect on a watch with a selector.
     harness.informers.pods.informers[0].indexer.delete("ns/job-worker-1")
     harness.controller.sync_tfjob("ns/job")
-    [pod] = [one for one in harness.api.objects(PODS) if one["metadata"]["name"] == "job-worker-1"]
+    [pod] = [candidate for candidate in harness.api.objects(PODS) if candidate["metadata"]["name"] == "job-worker-1"]
     assert pod["metadata"]["ownerReferences"] == []
     assert "FailedCreatePod" in harness.recorder.reasons
 

@@ -45,7 +45,7 @@ def test_pods_are_made_from_the_whole_template_which_is_read_then_and_at_no_othe
     for pod in harness.api.objects(PODS):
         env = pod["spec"]["containers"][0]["env"]
         assert env[0] == large_env()[0]
-        assert {one["name"] for one in env} == {"V", "TF_CONFIG", *PROCESS_VARIABLES}
+        assert {variable["name"] for variable in env} == {"V", "TF_CONFIG", *PROCESS_VARIABLES}
     assert reads(harness) == 1
     harness.run_all()
     harness.sync(times=2)

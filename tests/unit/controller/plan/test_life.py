@@ -42,7 +42,7 @@ def test_a_job_of_another_manager_is_untouched(managed_by: str, ours: bool) -> N
 
 
 def test_a_job_tells_when_it_begins_to_wait_in_its_queue_and_when_it_is_admitted() -> None:
-    job, told = make_job({"Worker": 1}), []
+    job, reasons = make_job({"Worker": 1}), []
     for gate in (
         QueueGate("Pending", "no quota"),
         QueueGate("Pending", "no quota yet"),
@@ -50,9 +50,9 @@ def test_a_job_tells_when_it_begins_to_wait_in_its_queue_and_when_it_is_admitted
         QueueGate("Preempted", "another job is more important"),
     ):
         result = plan_for(Observed(job, services=services_of(job), gate=gate))
-        told.append(result.reasons)
+        reasons.append(result.reasons)
         job = with_status(job, result.status)
-    assert told == [["TFJobQueued"], [], ["TFJobAdmitted"], ["TFJobQueued"]]
+    assert reasons == [["TFJobQueued"], [], ["TFJobAdmitted"], ["TFJobQueued"]]
 
 
 # Invalid.
@@ -83,7 +83,7 @@ def test_a_job_that_became_invalid_while_it_ran_is_frozen_until_it_is_repaired()
     job = make_job({"Worker": 2}, status=status)
     failed, problems = (pods[0], make_pod("Worker-1", "Failed", exit_code=1)), ("spec.successPolicy: bad",)
     frozen = planned(job, *failed, problems=problems)
-    assert {frozen.condition(one).status for one in (C.RUNNING, C.READY, C.STALLED)} == {"Unknown"}
+    assert {frozen.condition(kind).status for kind in (C.RUNNING, C.READY, C.STALLED)} == {"Unknown"}
     assert frozen.condition(C.RUNNING).reason == "TFJobInvalid"
     assert "spec.successPolicy: bad" in frozen.condition(C.RUNNING).message
     assert (frozen.status.phase, frozen.reasons) == ("Unknown", ["TFJobInvalid"])
@@ -320,12 +320,12 @@ def test_what_only_rides_along_is_no_reason_to_write() -> None:
     job = with_status(make_job({"Worker": 1}), result.status)
     worker = msgspec.structs.replace(result.status.replica_statuses["Worker"], started_indexes="")
 
-    def known(**changes: Any) -> TFJob:
+    def changed(**changes: Any) -> TFJob:
         return with_status(job, msgspec.structs.replace(job.status, **changes))
 
-    assert not planned(known(replica_statuses={"Worker": worker}), make_pod("Worker-0")).write_status
-    same = planned(known(last_reconcile_time=after(-5)), make_pod("Worker-0"))
+    assert not planned(changed(replica_statuses={"Worker": worker}), make_pod("Worker-0")).write_status
+    same = planned(changed(last_reconcile_time=after(-5)), make_pod("Worker-0"))
     assert not same.write_status
     assert same.status.last_reconcile_time == after(-5)
     let_go = msgspec.structs.replace(worker, started_indexes="0-1")
-    assert planned(known(replica_statuses={"Worker": let_go}), make_pod("Worker-0")).write_status
+    assert planned(changed(replica_statuses={"Worker": let_go}), make_pod("Worker-0")).write_status

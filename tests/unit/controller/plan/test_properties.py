@@ -93,7 +93,11 @@ def worlds(draw: st.DrawFn) -> World:
 
 def failed_in(status: TFJobStatus) -> set[tuple[str, int]]:
     """The replicas that have failed for good."""
-    return {(key, index) for key, one in status.replica_statuses.items() for index in parse_indexes(one.failed_indexes)}
+    return {
+        (key, index)
+        for key, replicas in status.replica_statuses.items()
+        for index in parse_indexes(replicas.failed_indexes)
+    }
 
 
 def check_plan(result: ReadablePlan, view: View) -> None:
@@ -433,7 +437,7 @@ def assert_settled(world: World) -> None:
     wanted -= {("Worker", index) for index in world.failed("Worker")}
     assert set(alive) >= wanted, (wanted, alive)
     assert all(count == 1 for count in alive.values())
-    counted = {key: one.active for key, one in world.job.status.replica_statuses.items() if one.active}
+    counted = {key: replicas.active for key, replicas in world.job.status.replica_statuses.items() if replicas.active}
     # A second pod of a replica that has failed for good does not make it active.
     active_kinds = Counter(str(kind) for kind, index in alive if (kind, index) not in failed_in(world.job.status))
     assert counted == active_kinds, "what was written late was written"

@@ -16,7 +16,7 @@ import pytest
 from tfoperator.controller import plan as room
 
 FOLDER = Path(room.__path__[0])
-MODULES = [importlib.import_module(found.name) for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
+MODULES = [importlib.import_module(info.name) for info in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
 CHANGES = {
     "add",
     "append",
@@ -35,7 +35,7 @@ CHANGES = {
 
 
 def classes(module: ModuleType) -> Iterator[type]:
-    return (found for _, found in inspect.getmembers(module, inspect.isclass) if found.__module__ == module.__name__)
+    return (member for _, member in inspect.getmembers(module, inspect.isclass) if member.__module__ == module.__name__)
 
 
 def name_of(kind: type) -> str:

@@ -29,9 +29,9 @@ PODS = (make_pod("Worker-0", "Succeeded", exit_code=0), make_pod("Worker-1"))
 
 
 def block(title: str) -> str:
-    found = re.search(rf'^```python title="{re.escape(title)}"\n(.*?)^```', PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert found is not None, f"{PAGE.name} has no block {title!r}"
-    return found[1]
+    match = re.search(rf'^```python title="{re.escape(title)}"\n(.*?)^```', PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert match is not None, f"{PAGE.name} has no block {title!r}"
+    return match[1]
 
 
 def row_of_the_page() -> PrecedenceRow:

@@ -79,7 +79,7 @@ def test_a_volume_that_an_accelerator_mounts_read_only_is_read_only_wherever_it_
         job = make_job({"Worker": {"replicas": 1, "template": {"spec": {**spec, "volumes": volumes}}}})
         options = plan_options(accelerators={GPU: guarded})
         made = planned(job, services=(), options=options).creations("pods")[0].body["spec"]
-        mounts = [m for one in (*made["containers"], *made["initContainers"]) for m in one["volumeMounts"]]
+        mounts = [m for spec in (*made["containers"], *made["initContainers"]) for m in spec["volumeMounts"]]
         assert [m["readOnly"] for m in mounts if m["mountPath"] == "/host"] == [read_only] * 3
         assert [m for m in mounts if m["name"] == "mine"] == [other]
 
@@ -163,16 +163,16 @@ def with_progress(
 
 
 def variables(pod: dict[str, Any]) -> dict[str, str]:
-    return {one["name"]: one["value"] for one in pod["spec"]["containers"][0].get("env", [])}
+    return {variable["name"]: variable["value"] for variable in pod["spec"]["containers"][0].get("env", [])}
 
 
 def test_a_job_that_takes_part_gets_an_address_two_files_and_their_places() -> None:
     for pod in with_progress(ACCESS, progress={}):
-        found = variables(pod)
+        env = variables(pod)
         path = "/apis/kubeflow.org/v1/namespaces/ns/tfjobs/mnist/status"
-        assert found["KUBEFLOW_TRAINER_SERVER_URL"] == f"https://progress.system.svc{path}"
-        assert found["KUBEFLOW_TRAINER_SERVER_CA_CERT"] == f"{PROGRESS_MOUNT_PATH}/ca.crt"
-        assert found["KUBEFLOW_TRAINER_SERVER_TOKEN"] == f"{PROGRESS_MOUNT_PATH}/token"
+        assert env["KUBEFLOW_TRAINER_SERVER_URL"] == f"https://progress.system.svc{path}"
+        assert env["KUBEFLOW_TRAINER_SERVER_CA_CERT"] == f"{PROGRESS_MOUNT_PATH}/ca.crt"
+        assert env["KUBEFLOW_TRAINER_SERVER_TOKEN"] == f"{PROGRESS_MOUNT_PATH}/token"
         assert pod["metadata"]["annotations"][ANNOTATION_PROGRESS_CA] == ACCESS.authorities
         (volume,) = pod["spec"]["volumes"]
         token, authorities = volume["projected"]["sources"]
@@ -197,9 +197,9 @@ def test_a_job_that_takes_part_gets_an_address_two_files_and_their_places() -> N
 )
 def test_the_job_decides_and_else_the_operator(spec: dict[str, Any], for_all: bool, takes_part: bool) -> None:
     plain = with_progress(None, **spec)
-    found = with_progress(msgspec.structs.replace(ACCESS, for_all=for_all), **spec)
-    assert (found != plain) is takes_part
-    assert ("KUBEFLOW_TRAINER_SERVER_URL" in variables(found[0])) is takes_part
+    made = with_progress(msgspec.structs.replace(ACCESS, for_all=for_all), **spec)
+    assert (made != plain) is takes_part
+    assert ("KUBEFLOW_TRAINER_SERVER_URL" in variables(made[0])) is takes_part
 
 
 def test_a_template_with_a_server_of_its_own_keeps_it() -> None:

@@ -16,13 +16,13 @@ from tfoperator.local.node.expansion import expand
 
 def tf_configs(replicas: dict[str, Any], options: PlanOptions | None = None, **spec: Any) -> dict[str, str | None]:
     result = planned(make_job(replicas, **spec), services=(), options=options or plan_options())
-    found = {}
+    configs = {}
     for create in result.creations("pods"):
         env = create.body["spec"]["containers"][0].get("env", [])
         values = [e["value"] for e in env if e["name"] == "TF_CONFIG"]
         assert len(values) <= 1
-        found[label(create.replica)] = values[0] if values else None
-    return found
+        configs[label(create.replica)] = values[0] if values else None
+    return configs
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_it_reads_like_the_go_operators(replicas: dict[str, Any], domain: str, e
 @pytest.mark.parametrize("jobs", [True, False])
 def test_a_job_says_for_itself_whether_its_evaluators_are_in_the_cluster(jobs: bool, operators: bool) -> None:
     options = plan_options(evaluator_in_cluster=operators)
-    found = tf_configs({"Chief": 1, "Evaluator": 1}, options, evaluatorInCluster=jobs)
-    for text in found.values():
+    texts = tf_configs({"Chief": 1, "Evaluator": 1}, options, evaluatorInCluster=jobs)
+    for text in texts.values():
         assert ("evaluator" in json.loads(text or "")["cluster"]) is jobs
 
 
 def test_dynamic_workers_know_themselves_the_servers_and_the_chief() -> None:
-    found = tf_configs({"Chief": 1, "PS": 2, "Worker": 2, "Evaluator": 1}, enableDynamicWorker=True)
-    configs = {name: json.loads(text or "") for name, text in found.items()}
+    texts = tf_configs({"Chief": 1, "PS": 2, "Worker": 2, "Evaluator": 1}, enableDynamicWorker=True)
+    configs = {name: json.loads(text or "") for name, text in texts.items()}
     servers = ["mnist-ps-0.ns.svc:2222", "mnist-ps-1.ns.svc:2222"]
     chief = ["mnist-chief-0.ns.svc:2222"]
     assert configs["Worker-1"] == {
@@ -150,14 +150,14 @@ PIECES = st.text(st.sampled_from('a1-.:"\\\\é'), max_size=6)
 @example("aaaa", "aaaa", ["", "a", "aaaa"], 1500, '","')
 def test_nothing_is_lost_whatever_the_texts_are(start: str, end: str, odd: list[str], copies: int, glue: str) -> None:
     own = [*odd, *map(str, range(copies))]
-    texts = [f"{start}{one}{end}" for one in own]
+    texts = [f"{start}{piece}{end}" for piece in own]
     abbreviations = Abbreviations()
-    said = abbreviations.join(texts, glue)
+    joined = abbreviations.join(texts, glue)
     whole = glue.join(texts)
-    assert read(said, abbreviations) == whole
+    assert read(joined, abbreviations) == whole
     if len(start + glue + end) >= 10 and len(whole) > 4096:
         assert abbreviations.variables
-        assert len(said) < len(whole)
+        assert len(joined) < len(whole)
 
 
 def test_what_a_kubelet_would_replace_is_not_abbreviated() -> None:
@@ -176,14 +176,14 @@ def test_what_differs_has_a_name_of_its_own_that_nobody_else_has(taken: Collecti
 
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_arguments_are_said_in_short_as_well(dynamic: bool) -> None:
-    said = {"network": "PerJob", "clusterArguments": True, "enableDynamicWorker": dynamic}
-    made = planned(make_job({"PS": 1, "Worker": 200}, **said), services=()).creations("pods")
-    [worker] = [one.body["spec"]["containers"][0] for one in made if label(one.replica) == "Worker-7"]
+    spec = {"network": "PerJob", "clusterArguments": True, "enableDynamicWorker": dynamic}
+    made = planned(make_job({"PS": 1, "Worker": 200}, **spec), services=()).creations("pods")
+    [worker] = [creation.body["spec"]["containers"][0] for creation in made if label(creation.replica) == "Worker-7"]
     env = variables(worker)
     assert list(env) == (["_", "TF_CONFIG"] if dynamic else ["_", "__", "TF_CONFIG"])
     assert max(map(len, worker["args"])) < 1700
     hosts = ["--ps_hosts=mnist-ps-0.mnist.ns.svc:2222", f"--worker_hosts={','.join(HOSTS[:200])}"]
-    assert [expand(one, env) for one in worker["args"]] == [*hosts, "--job_name=worker", "--task_index=7"]
+    assert [expand(argument, env) for argument in worker["args"]] == [*hosts, "--job_name=worker", "--task_index=7"]
 
 
 @pytest.mark.parametrize(
@@ -206,5 +206,5 @@ def test_no_variable_that_a_template_may_mean_is_taken(own: dict[str, Any], name
     )
     for create in planned(job, services=()).creations("pods"):
         *given, _, _, _ = env = create.body["spec"]["containers"][0]["env"]
-        assert [one["name"] for one in env[-3:]] == [*names, "TF_CONFIG"]
+        assert [variable["name"] for variable in env[-3:]] == [*names, "TF_CONFIG"]
         assert given == (own.get("env", []) if label(create.replica) != "PS-0" else [])

@@ -74,16 +74,18 @@ def job_with(status: TFJobStatus | None = None, *, template: dict[str, Any] | No
 
 
 @pytest.mark.parametrize("preferred", Network)
-@pytest.mark.parametrize("said", [None, "", *Network, "odd"])
-def test_a_new_job_has_what_it_says_and_else_what_is_preferred(said: str | None, preferred: Network) -> None:
-    expected = Network(said) if said in set(Network) else preferred
-    assert network(job_with(network=said), preferred=preferred) is expected
+@pytest.mark.parametrize("declared", [None, "", *Network, "odd"])
+def test_a_new_job_has_what_it_says_and_else_what_is_preferred(declared: str | None, preferred: Network) -> None:
+    expected = Network(declared) if declared in set(Network) else preferred
+    assert network(job_with(network=declared), preferred=preferred) is expected
 
 
 @pytest.mark.parametrize("preferred", Network)
-@pytest.mark.parametrize("said", [None, *Network])
-def test_a_job_started_by_an_operator_that_knew_one_network_keeps_that(said: str | None, preferred: Network) -> None:
-    assert network(job_with(STARTED, network=said), preferred=preferred) is PER_REPLICA
+@pytest.mark.parametrize("declared", [None, *Network])
+def test_a_job_started_by_an_operator_that_knew_one_network_keeps_that(
+    declared: str | None, preferred: Network
+) -> None:
+    assert network(job_with(STARTED, network=declared), preferred=preferred) is PER_REPLICA
 
 
 @pytest.mark.parametrize("status", [None, STARTED])  # a CRD of another version may drop what is recorded

@@ -11,17 +11,17 @@ from tfoperator.api.replicas.process_variables import PROCESS_VARIABLES
 
 def of_pods(replicas: dict[str, Any], **spec: Any) -> dict[str, dict[str, str]]:
     """The variables of Keras and JAX that each replica's container has."""
-    found = {}
+    by_replica = {}
     for create in planned(make_job(replicas, **spec), services=()).creations("pods"):
         env = variables(create.body["spec"]["containers"][0])
-        found[label(create.replica)] = {name: value for name, value in env.items() if name in PROCESS_VARIABLES}
-    return found
+        by_replica[label(create.replica)] = {name: value for name, value in env.items() if name in PROCESS_VARIABLES}
+    return by_replica
 
 
 def test_the_chief_is_process_0_workers_follow_and_an_evaluator_is_none() -> None:
-    found = of_pods({"Worker": 2, "Evaluator": 1, "Chief": 1})
+    by_replica = of_pods({"Worker": 2, "Evaluator": 1, "Chief": 1})
     hosts = [f"mnist-{name}.ns.svc:2222" for name in ("chief-0", "worker-0", "worker-1")]
-    assert found["Worker-1"] == {
+    assert by_replica["Worker-1"] == {
         "KERAS_DISTRIBUTION_JOB_ADDRESSES": ",".join(hosts),
         "KERAS_DISTRIBUTION_NUM_PROCESSES": "3",
         "KERAS_DISTRIBUTION_PROCESS_ID": "2",
@@ -33,8 +33,8 @@ def test_the_chief_is_process_0_workers_follow_and_an_evaluator_is_none() -> Non
         "NUM_PROCESSES": "3",
         "PROCESS_ID": "2",
     }
-    assert [found[name]["PROCESS_ID"] for name in ("Chief-0", "Worker-0")] == ["0", "1"]
-    assert found["Evaluator-0"] == {}
+    assert [by_replica[name]["PROCESS_ID"] for name in ("Chief-0", "Worker-0")] == ["0", "1"]
+    assert by_replica["Evaluator-0"] == {}
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,15 @@ def test_a_variable_that_the_user_sets_wins_and_stands_once() -> None:
     for create in planned(job, services=()).creations("pods"):
         made = create.body["spec"]["containers"][0]["env"]
         assert made[:2] == env
-        assert sorted(PROCESS_VARIABLES) == sorted(one["name"] for one in made if one["name"] != "TF_CONFIG")
+        assert sorted(PROCESS_VARIABLES) == sorted(
+            variable["name"] for variable in made if variable["name"] != "TF_CONFIG"
+        )
 
 
 @pytest.mark.parametrize("network", ["PerReplica", "PerJob"])
 def test_a_long_list_of_addresses_is_the_coordinators_alone(network: str) -> None:
-    found = of_pods({"Worker": 300}, network=network)
+    by_replica = of_pods({"Worker": 300}, network=network)
     for index in (0, 299):
-        addresses = found[f"Worker-{index}"]["KERAS_DISTRIBUTION_JOB_ADDRESSES"]
-        assert addresses == found["Worker-0"]["JAX_COORDINATOR_ADDRESS"]
-    assert found["Worker-299"]["KERAS_DISTRIBUTION_NUM_PROCESSES"] == "300"
+        addresses = by_replica[f"Worker-{index}"]["KERAS_DISTRIBUTION_JOB_ADDRESSES"]
+        assert addresses == by_replica["Worker-0"]["JAX_COORDINATOR_ADDRESS"]
+    assert by_replica["Worker-299"]["KERAS_DISTRIBUTION_NUM_PROCESSES"] == "300"

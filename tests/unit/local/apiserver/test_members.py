@@ -4,12 +4,12 @@ from tfoperator.local.apiserver.members import query_flag
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("query", "meant"),
     [
-        *(({"watch": said}, True) for said in ("true", "1", "True", "TRUE", "t", "yes", "")),
-        *(({"watch": said}, False) for said in ("false", "0", "False", "FALSE")),
+        *(({"watch": value}, True) for value in ("true", "1", "True", "TRUE", "t", "yes", "")),
+        *(({"watch": value}, False) for value in ("false", "0", "False", "FALSE")),
         ({"follow": "true"}, False),
     ],
 )
-def test_a_flag_of_a_query_is_read_as_api_servers_read_it(said: dict[str, str], meant: bool) -> None:
-    assert query_flag(said, "watch") is meant
+def test_a_flag_of_a_query_is_read_as_api_servers_read_it(query: dict[str, str], meant: bool) -> None:
+    assert query_flag(query, "watch") is meant

@@ -78,20 +78,20 @@ def connected(server: EmbeddedApiServer) -> ssl.SSLSocket:
 
 def head(server: EmbeddedApiServer, path: str, *headers: str, method: str = "GET") -> bytes:
     """A request's head, with the token."""
-    known = ("Host: x", f"Authorization: Bearer {server.token}", *headers)
-    return "\r\n".join([f"{method} {path} HTTP/1.1", *known, "", ""]).encode()
+    lines = ("Host: x", f"Authorization: Bearer {server.token}", *headers)
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *lines, "", ""]).encode()
 
 
 def answer(connection: ssl.SSLSocket) -> tuple[bytes, bytes]:
     """The next answer's head and body, or all its chunks."""
-    said = b""
-    while b"\r\n\r\n" not in said:
-        said += connection.recv(1)
-    length = re.search(rb"Content-Length: (\d+)", said)
+    response_head = b""
+    while b"\r\n\r\n" not in response_head:
+        response_head += connection.recv(1)
+    length = re.search(rb"Content-Length: (\d+)", response_head)
     body = b""
     while not (len(body) == int(length[1]) if length else body.endswith(b"0\r\n\r\n")):
         body += connection.recv(1)
-    return said, body
+    return response_head, body
 
 
 @pytest.mark.parametrize("resets", [False, True])
@@ -142,11 +142,11 @@ def test_a_body_in_chunks_is_taken_and_a_long_one_is_refused_with_a_status(
     chunked = head(server, pods, "Transfer-Encoding: chunked", "Content-Type: application/json", method="POST")
     with tls:
         tls.sendall(chunked + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
-        said, _ = answer(tls)
-        assert b" 201 Created\r\n" in said
+        response_head, _ = answer(tls)
+        assert b" 201 Created\r\n" in response_head
         tls.sendall(chunked + b"%x\r\n" % (MAX_BODY + 1))
-        said, status = answer(tls)
-        assert b" 413 " in said
+        response_head, status = answer(tls)
+        assert b" 413 " in response_head
         assert json.loads(status)["reason"] == "RequestEntityTooLarge"
 
 
@@ -163,9 +163,9 @@ def test_without_the_token_no_body_is_read(server: EmbeddedApiServer, tls: ssl.S
     with tls:
         asked = head(server, "/api/v1/namespaces/default/pods", *lengths, method="POST")
         tls.sendall(asked.replace(server.token.encode(), b"wrong"))
-        said, status = answer(tls)
-        assert b" 401 Unauthorized\r\n" in said
-        assert b"Connection: close" in said
+        response_head, status = answer(tls)
+        assert b" 401 Unauthorized\r\n" in response_head
+        assert b"Connection: close" in response_head
         assert json.loads(status)["code"] == 401
         assert tls.recv(1) == b"", "it ends, and waits for no body"
 
@@ -177,8 +177,8 @@ def test_a_long_selector_is_taken_and_an_endless_head_is_a_status(
         tls.sendall(head(server, f"/api/v1/pods?labelSelector=a%20in%20({','.join(['value'] * 10_000)})"))
         assert b" 200 OK\r\n" in answer(tls)[0]
         tls.sendall(head(server, "/api/v1/pods", *(f"X-{number}: {'y' * 1000}" for number in range(100))))
-        said, status = answer(tls)
-        assert b" 431 " in said
+        response_head, status = answer(tls)
+        assert b" 431 " in response_head
         assert json.loads(status)["kind"] == "Status"
 
 

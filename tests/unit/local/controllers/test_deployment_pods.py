@@ -39,7 +39,7 @@ def test_a_pod_has_its_template_its_owner_and_name_and_a_tensorboard_listens_on_
     [same] = pod_bodies(deployment(), 20001)
     [other] = pod_bodies(deployment(), 20002)
     assert same["metadata"]["name"] == body["metadata"]["name"] != other["metadata"]["name"]
-    names = [{one["metadata"]["name"] for one in pod_bodies(deployment(replicas=count), None)} for count in (0, 1, 3)]
+    names = [{body["metadata"]["name"] for body in pod_bodies(deployment(replicas=count), None)} for count in (0, 1, 3)]
     assert list(map(len, names)) == [0, 1, 3]
 
 
@@ -49,16 +49,16 @@ def test_a_pod_runs_when_it_is_ready_and_its_page_is_asked_for_if_there_is_a_pro
 ) -> None:
     conditions = [{"type": "Ready", "status": status}] if status else []
     assert is_running(msgspec.convert({"status": {"conditions": conditions}}, Pod)) is runs
-    assert [probed_path(one) for one in (deployment(), deployment(template={}))] == ["/", ""]
+    assert [probed_path(example) for example in (deployment(), deployment(template={}))] == ["/", ""]
 
 
 def test_the_status_tells_kubectl_when_a_rollout_is_over() -> None:
-    one = deployment()
-    waiting = deployment_status(one, [Pod()], 1, 0, "2026-01-01T00:00:00Z")
+    current = deployment()
+    waiting = deployment_status(current, [Pod()], 1, 0, "2026-01-01T00:00:00Z")
     assert (waiting["observedGeneration"], waiting["updatedReplicas"], waiting["availableReplicas"]) == (3, 1, 0)
     assert waiting["conditions"][0]["status"] == "False"
-    one = msgspec.structs.replace(one, status=waiting)
-    assert deployment_status(one, [Pod()], 1, 0, "2026-01-01T00:00:09Z") == waiting, "nothing new, nothing to write"
-    served = deployment_status(one, [Pod()], 1, 1, "2026-01-01T00:00:09Z")
+    current = msgspec.structs.replace(current, status=waiting)
+    assert deployment_status(current, [Pod()], 1, 0, "2026-01-01T00:00:09Z") == waiting, "nothing new, nothing to write"
+    served = deployment_status(current, [Pod()], 1, 1, "2026-01-01T00:00:09Z")
     assert (served["availableReplicas"], served["unavailableReplicas"]) == (1, 0)
     assert served["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:09Z"

@@ -62,7 +62,7 @@ def test_whole_devices_are_asked_for(number: Any, asked: int) -> None:
 def test_containers_have_devices_of_their_own_and_init_containers_those_of_later_ones() -> None:
     pod = view(manifest("p", wants("a", 1), container("b"), wants("c", 2), initContainers=[wants("i", 2)]))
     assert needed(pod) == 3
-    shares = {one.name: share(pod, one, "xyz") for one in (*pod.spec.containers, *(pod.spec.init_containers or ()))}
+    shares = {spec.name: share(pod, spec, "xyz") for spec in (*pod.spec.containers, *(pod.spec.init_containers or ()))}
     assert shares == {"a": ("x",), "b": (), "c": ("y", "z"), "i": ("x", "y")}
     assert needed(view(manifest("p", wants("a", 1), initContainers=[wants("i", 4)]))) == 4, "a hungry one decides"
     assert needed(view(manifest("p", wants("c", 3, "requests")))) == 3, "a request alone counts as a limit"
@@ -72,7 +72,7 @@ A, B, C = (Gpu(f"GPU-{name}", index, bus=f"bus-{name}") for index, name in enume
 
 
 @pytest.mark.parametrize(
-    ("variable", "seen"),
+    ("variable", "expected"),
     [
         (None, (A, B, C)),
         ("2,0", (C, A)),
@@ -82,5 +82,5 @@ A, B, C = (Gpu(f"GPU-{name}", index, bus=f"bus-{name}") for index, name in enume
         ("0,0", (A,)),
     ],
 )
-def test_what_the_shell_leaves_to_us(variable: str | None, seen: tuple[Gpu, ...]) -> None:
-    assert visible((A, B, C), variable) == seen
+def test_what_the_shell_leaves_to_us(variable: str | None, expected: tuple[Gpu, ...]) -> None:
+    assert visible((A, B, C), variable) == expected

@@ -32,19 +32,19 @@ def pod(name: str, *numbers: int) -> LocalPod:
 def opened(tmp_path: Path) -> Iterator[Open]:
     managers: list[GpuManager] = []
 
-    def open_one(machine: FakeNvml, **environ: str) -> GpuManager:
-        one = GpuManager(library=lambda: Nvml(machine), environ=environ, locks=tmp_path / "locks")
-        managers.append(one)
-        one.open()
-        return one
+    def open_manager(machine: FakeNvml, **environ: str) -> GpuManager:
+        manager = GpuManager(library=lambda: Nvml(machine), environ=environ, locks=tmp_path / "locks")
+        managers.append(manager)
+        manager.open()
+        return manager
 
-    yield open_one
-    for one in managers:
-        one.close()
+    yield open_manager
+    for manager in managers:
+        manager.close()
 
 
 def devices(manager: GpuManager, of: LocalPod) -> Any:
-    return [manager.devices_of(of, one) for one in of.spec.containers]
+    return [manager.devices_of(of, spec) for spec in of.spec.containers]
 
 
 def test_more_than_is_free_waits_with_the_words_of_a_scheduler_whichever_control_plane_has_the_rest(
@@ -79,12 +79,12 @@ def test_a_machine_without_gpus_gives_none_nor_one_whose_shell_hides_them_and_sa
     assert "Driver Not Loaded" in manager.problem
     there = uuids(3)
     manager = opened(FakeNvml(there), CUDA_VISIBLE_DEVICES="2")
-    one = pod("one", 1)
-    manager.acquire(one)
-    assert (manager.count, devices(manager, one)) == (1, [(there[2],)])
+    consumer = pod("one", 1)
+    manager.acquire(consumer)
+    assert (manager.count, devices(manager, consumer)) == (1, [(there[2],)])
     nothing = opened(FakeNvml(there), CUDA_VISIBLE_DEVICES="-1")
-    nothing.acquire(one)
-    assert (nothing.count, devices(nothing, one)) == (0, [()])
+    nothing.acquire(consumer)
+    assert (nothing.count, devices(nothing, consumer)) == (0, [()])
     assert nothing.problem == "CUDA_VISIBLE_DEVICES=-1 selects none of the 3 GPUs of this machine"
 
 

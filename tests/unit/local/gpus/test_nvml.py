@@ -16,10 +16,10 @@ def test_what_there_is_and_that_a_device_that_is_lost_is_left_out() -> None:
     machine = FakeNvml(devices)
     machine.peers = {devices[0]: [machine.bus(devices[2])], devices[2]: [machine.bus(devices[0])]}
     library = Nvml(machine)
-    found = library.gpus()
-    told = [(device, index, "Test GPU", 80 << 30) for index, device in enumerate(devices)]
-    assert [(gpu.uuid, gpu.index, gpu.name, gpu.memory) for gpu in found] == told
-    assert links_between(found) == {frozenset((devices[0], devices[2])): 1}
+    gpus = library.gpus()
+    expected = [(device, index, "Test GPU", 80 << 30) for index, device in enumerate(devices)]
+    assert [(gpu.uuid, gpu.index, gpu.name, gpu.memory) for gpu in gpus] == expected
+    assert links_between(gpus) == {frozenset((devices[0], devices[2])): 1}
     machine.broken.add(devices[0])
     assert [gpu.uuid for gpu in library.gpus()] == devices[1:]
     use = library.use(devices)

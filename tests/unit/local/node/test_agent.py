@@ -140,8 +140,8 @@ def pod(*, is_replica: bool = True, **limits: Any) -> LocalPod:
     return view(body)
 
 
-def said(about: Notices, one: LocalPod, running: int = 1) -> list[str]:
-    return [reason for reason, _ in about.about(one, lambda: running)]
+def reasons(about: Notices, local_pod: LocalPod, running: int = 1) -> list[str]:
+    return [reason for reason, _ in about.about(local_pod, lambda: running)]
 
 
 NO_LIMITS = "limits of cpu and memory are not enforced"
@@ -151,14 +151,14 @@ NO_GPU = "no NVIDIA GPU can be used; containers that request nvidia.com/gpu run 
 
 def test_limits_that_nobody_enforces_more_replicas_than_cpus_and_lacking_gpus_are_said_once() -> None:
     about, wants = notices(cpus=2, problem="no NVIDIA GPU can be used"), pod(**{"nvidia.com/gpu": 1})
-    assert said(about, pod(), 2) == said(about, pod(is_replica=False), 9) == []
-    for one, running, reason, words in (
+    assert reasons(about, pod(), 2) == reasons(about, pod(is_replica=False), 9) == []
+    for local_pod, running, reason, words in (
         (pod(memory="1Gi", cpu=1), 1, "LimitsNotEnforced", NO_LIMITS),
         (pod(), 3, "MoreReplicasThanCPUs", TOO_MANY),
         (wants, 1, "NoGPU", NO_GPU),
     ):
-        [(found, message)] = about.about(one, lambda running=running: running)
-        assert (found, message.startswith(words)) == (reason, True), message
-        assert said(about, one, running) == []
-    assert said(about, pod(memory="1Gi")) == said(notices(enforces=True), pod(memory="1Gi")) == []
-    assert said(notices(), wants) == said(notices(problem="x", engine=True), wants) == []
+        [(reported, message)] = about.about(local_pod, lambda running=running: running)
+        assert (reported, message.startswith(words)) == (reason, True), message
+        assert reasons(about, local_pod, running) == []
+    assert reasons(about, pod(memory="1Gi")) == reasons(notices(enforces=True), pod(memory="1Gi")) == []
+    assert reasons(notices(), wants) == reasons(notices(problem="x", engine=True), wants) == []

@@ -44,8 +44,8 @@ def rule(operator: str, *codes: int) -> RestartRule:
 def test_a_containers_rules_go_before_its_policy_and_that_before_the_pods(
     pod: str, own: str, rules: tuple[RestartRule, ...], restarted: set[int]
 ) -> None:
-    one = Container(name="c", restart_policy=own, restart_policy_rules=rules)
-    assert {code for code in (0, 3, 130) if restarts_after(one, pod, code)} == restarted
+    spec = Container(name="c", restart_policy=own, restart_policy_rules=rules)
+    assert {code for code in (0, 3, 130) if restarts_after(spec, pod, code)} == restarted
 
 
 def container(path: str = DEFAULT_PATH, policy: str = "File") -> Container:
@@ -80,32 +80,32 @@ def test_what_is_no_file_says_so_and_is_neither_followed_nor_waited_for(tmp_path
         file = tmp_path / f"m{number}"
         message = TerminationMessage.on_this_machine(container(str(file)), ())
         make(file)
-        said = message.read(0, None)
-        assert said.startswith("Error on reading termination log")
-        assert "password" not in said
+        text = message.read(0, None)
+        assert text.startswith("Error on reading termination log")
+        assert "password" not in text
 
 
 @pytest.mark.parametrize(
-    ("policy", "code", "said"),
+    ("policy", "code", "expected"),
     [("File", 1, ""), ("FallbackToLogsOnError", 0, ""), ("FallbackToLogsOnError", 1, "line\n" * 80)],
 )
-def test_the_end_of_the_log_may_stand_for_a_message(tmp_path: Path, policy: str, code: int, said: str) -> None:
+def test_the_end_of_the_log_may_stand_for_a_message(tmp_path: Path, policy: str, code: int, expected: str) -> None:
     log = tmp_path / "log"
     log.write_text("line\n" * 200)
     message = TerminationMessage.mounted(container(policy=policy), tmp_path / "m" / "c-0")
-    assert message.read(code, log) == said
+    assert message.read(code, log) == expected
 
 
 def test_a_running_container_is_one_value_so_that_another_thread_sees_the_process_and_the_log_of_one_attempt() -> None:
     record, now = ContainerRecord(Container(name="c")), datetime(2026, 1, 1, tzinfo=UTC)
     logs, processes = [Mock(), Mock()], [Mock(), Mock()]
-    seen: list[Any] = [record.running]
+    running: list[Any] = [record.running]
     for log, process in zip(logs, processes, strict=True):
         record.begin(log)
-        seen.append(record.running)  # a process of the attempt before would be stopped by now
+        running.append(record.running)  # a process of the attempt before would be stopped by now
         record.run(process, now, 0.0)
-        seen.append(record.running)
+        running.append(record.running)
         record.end(1, now)
-        seen.append(record.running)
+        running.append(record.running)
     first, second = map(RunningContainer, processes, logs)
-    assert seen == [None, None, first, None, None, second, None]
+    assert running == [None, None, first, None, None, second, None]

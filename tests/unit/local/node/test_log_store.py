@@ -52,16 +52,16 @@ def test_a_follower_gets_what_is_written_until_the_container_ends(store: LogStor
     log = store.open("ns", "p", "c")
     log.append("before")
     pieces: list[bytes] = []
-    seen = threading.Event()
+    arrived = threading.Event()
 
     def follow() -> None:
         for piece in store.read(LogRequest("ns", "p", "c", follow=True)):
             pieces.append(piece)
             if piece:
-                seen.set()
+                arrived.set()
 
     following = InThread(follow)
-    assert seen.wait(60)
+    assert arrived.wait(60)
     log.append("after")
     log.close()
     following.result()
@@ -138,11 +138,11 @@ def test_a_follower_gets_the_time_of_each_line_once_it_is_whole(store: LogStore)
 def test_a_log_that_grows_for_weeks_has_bounded_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfoperator.local.node.log_store._MOST", 10)
     times, begin = LineTimes(), datetime(2026, 1, 1, tzinfo=UTC)
-    seen = {}
+    times_by_number = {}
     for number in range(10_000):
         times.note(10 * (number + 1), begin + timedelta(seconds=number), read=number in (5, 500))
         if number in (5, 500):
-            seen[number] = times.written(10 * number)
+            times_by_number[number] = times.written(10 * number)
     assert len(times._sizes) <= 110
-    assert times.written(50) == seen[5] == begin + timedelta(seconds=5)
-    assert times.written(5000) == seen[500] >= begin + timedelta(seconds=500)
+    assert times.written(50) == times_by_number[5] == begin + timedelta(seconds=5)
+    assert times.written(5000) == times_by_number[500] >= begin + timedelta(seconds=500)

@@ -26,8 +26,8 @@ class Bench:
     def conditions(self) -> list[dict[str, str]]:
         """The conditions by type, without nulls, which API servers do not store."""
         stored = self.server.objects(PODS)[0]["status"]["conditions"]
-        kept = [{field: value for field, value in one.items() if value is not None} for one in stored]
-        return sorted(kept, key=lambda one: one["type"])
+        kept = [{field: value for field, value in condition.items() if value is not None} for condition in stored]
+        return sorted(kept, key=lambda condition: condition["type"])
 
 
 def test_conditions_of_others_stay_in_a_status_that_is_reported() -> None:

@@ -113,8 +113,8 @@ def test_a_container_has_its_identity_from_its_start_and_keeps_that_of_the_attem
 
 def test_containers_are_in_the_order_of_their_names_and_init_containers_in_that_of_the_spec() -> None:
     records = [ContainerRecord(Container(name=name)) for name in ("b", "a")]
-    assert [one["name"] for one in container_statuses(records, has_init=False)] == ["a", "b"]
-    assert [one["name"] for one in init_container_statuses(records)] == ["b", "a"]
+    assert [status["name"] for status in container_statuses(records, has_init=False)] == ["a", "b"]
+    assert [status["name"] for status in init_container_statuses(records)] == ["b", "a"]
 
 
 WAITS, RUNS = ContainerStateWaiting("ContainerCreating"), ContainerStateRunning(START)
@@ -161,12 +161,15 @@ def test_conditions_are_those_of_a_kubelet(name: str) -> None:
     phase, first, state, has_address, wanted = CONDITIONS[name]
     init = [] if first is None else [ContainerRecord(Container(name="i"), state=first)]
     main = [ContainerRecord(Container(name="c"), state=state)]
-    found = {condition.kind: condition for condition in pod_conditions(phase, init, main, has_address=has_address)}
-    shown = {kind: ": ".join(filter(None, (one.reason, one.message))) or one.value for kind, one in found.items()}
+    conditions = {condition.kind: condition for condition in pod_conditions(phase, init, main, has_address=has_address)}
+    shown = {
+        kind: ": ".join(filter(None, (condition.reason, condition.message))) or condition.value
+        for kind, condition in conditions.items()
+    }
     assert wanted.items() <= shown.items()
     assert shown["ContainersReady"] == shown["Ready"]
-    assert found["PodScheduled"].value
-    assert found["Initialized"].value is (not str(wanted["Initialized"]).startswith("ContainersNot"))
+    assert conditions["PodScheduled"].value
+    assert conditions["Initialized"].value is (not str(wanted["Initialized"]).startswith("ContainersNot"))
 
 
 def test_a_report_names_the_generation_that_it_is_about() -> None:

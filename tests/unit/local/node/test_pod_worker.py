@@ -258,7 +258,7 @@ def test_sidecars_run_beside_the_others_and_are_stopped_after_them(bench: Bench)
     main = bench.process(3)
     bench.until("Running")
     assert [process.name for process in bench.runtime.processes] == ["first", "setup", "second", "tensorflow"]
-    conditions = {one["type"]: one["status"] for one in bench.api.reports[-1]["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in bench.api.reports[-1]["conditions"]}
     assert conditions["Initialized"] == conditions["Ready"] == "True"
     assert [status["ready"] for status in bench.api.reports[-1]["initContainerStatuses"]] == [True] * 3
     bench.process(2).obedient = False
@@ -378,10 +378,10 @@ def test_a_pod_whose_object_is_gone_is_killed_without_a_word_and_one_that_can_no
     assert process.signals[-1] == "KILL"
     assert bench.phase() == "Running"
     assert bench.api.finalised == []
-    told = len(bench.api.reports)
+    report_count = len(bench.api.reports)
     bench.api.binds = False
     assert bench.start().join(60)
-    assert (len(bench.api.reports), len(bench.runtime.processes)) == (told, 1)
+    assert (len(bench.api.reports), len(bench.runtime.processes)) == (report_count, 1)
 
 
 def test_a_pod_waits_for_a_missing_config_map(bench: Bench) -> None:
@@ -485,8 +485,8 @@ def wanting(number: int) -> dict[str, Any]:
 
 def unschedulable(bench: Bench) -> bool:
     conditions = bench.api.reports[-1]["conditions"] if bench.api.reports else []
-    told = [(one["type"], one["status"], one.get("reason")) for one in conditions]
-    return told == [("PodScheduled", "False", "Unschedulable")]
+    states = [(condition["type"], condition["status"], condition.get("reason")) for condition in conditions]
+    return states == [("PodScheduled", "False", "Unschedulable")]
 
 
 def test_a_pod_waits_for_a_gpu_and_runs_when_one_is_free(bench: Bench, one_gpu: GpuManager) -> None:

@@ -42,9 +42,9 @@ def store(tmp_path: Path) -> LogStore:
 
 @pytest.fixture
 def reader(store: LogStore) -> Iterator[OutputReader]:
-    one = OutputReader(store)
-    yield one
-    one.close()
+    output_reader = OutputReader(store)
+    yield output_reader
+    output_reader.close()
 
 
 def test_lines_of_all_logs_arrive_whole_and_in_order(store: LogStore, reader: OutputReader) -> None:
@@ -56,8 +56,8 @@ def test_lines_of_all_logs_arrive_whole_and_in_order(store: LogStore, reader: Ou
     store.open("ns", "a", "c").append("again")
     store.open("ns", "b", "c").append("other")
     chunks = read_all(reader)
-    told = [(chunk.attempt, line) for chunk in chunks if chunk.pod == "a" for line in chunk.lines]
-    assert told == [(0, "two"), (0, "last without end"), (1, "again")]
+    lines = [(chunk.attempt, line) for chunk in chunks if chunk.pod == "a" for line in chunk.lines]
+    assert lines == [(0, "two"), (0, "last without end"), (1, "again")]
     assert texts(chunks, "b") == ["other"]
     assert reader.read(None) == []
 
@@ -111,12 +111,12 @@ def test_a_log_that_its_program_has_emptied_is_read_from_its_beginning(store: Lo
 def test_an_unfinished_progress_bar_is_its_last_state(store: LogStore, reader: OutputReader) -> None:
     log = store.open("ns", "a", "c")
     write(log, "begin\n")
-    seen: list[tuple[tuple[str, ...], str]] = []
+    pieces: list[tuple[tuple[str, ...], str]] = []
     for text in ("10%\r", "20%\r", *(f"{n}%\r" for n in range(21, 60)), "\b\b\r99%", "\r100%\nend\n"):
         write(log, text)
-        seen += [(chunk.lines, chunk.bar) for chunk in reader.read(100)]
-    assert seen[:3] == [(("begin",), ""), ((), "20%"), ((), "21%")]
-    assert seen[-2:] == [((), "99%"), (("100%", "end"), "")]
+        pieces += [(chunk.lines, chunk.bar) for chunk in reader.read(100)]
+    assert pieces[:3] == [(("begin",), ""), ((), "20%"), ((), "21%")]
+    assert pieces[-2:] == [((), "99%"), (("100%", "end"), "")]
     assert reader.read(100) == [], "what has not changed is not told again"
 
 

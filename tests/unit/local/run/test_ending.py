@@ -59,13 +59,13 @@ def pod(name: str = "a-worker-0", *, phase: str = "Running", leaves: bool = True
 
 
 def ended_job(obj: dict[str, Any], end: RunEnd) -> TFJob:
-    (found,) = ended_objects([obj], end)
-    return decode_tfjob(msgspec.json.encode(found))
+    (ended,) = ended_objects([obj], end)
+    return decode_tfjob(msgspec.json.encode(ended))
 
 
 def ended_pod(obj: dict[str, Any], end: RunEnd) -> Pod:
-    (found,) = ended_objects([obj], end)
-    return decode_pod(msgspec.json.encode(found))
+    (ended,) = ended_objects([obj], end)
+    return decode_pod(msgspec.json.encode(ended))
 
 
 @pytest.mark.parametrize(
@@ -78,15 +78,15 @@ def ended_pod(obj: dict[str, Any], end: RunEnd) -> Pod:
     ],
 )
 def test_a_job_that_was_at_work_ends_with_its_run(state: str, shown: str, reason: str, why: str) -> None:
-    found = ended_job(job(condition("Running")), RunEnd(state, END, "no port is free"))
-    status = found.status
-    assert (found.state.word, status.phase, ready_text(found)) == (shown, "Failed", "0/3")
+    ended = ended_job(job(condition("Running")), RunEnd(state, END, "no port is free"))
+    status = ended.status
+    assert (ended.state.word, status.phase, ready_text(ended)) == (shown, "Failed", "0/3")
     failed = status.conditions[-1]
     assert (failed.type, failed.status, failed.reason) == ("Failed", "True", reason)
     assert failed.message.startswith("TFJob ns/a was stopped: ")
     assert failed.message.endswith(why)
-    said = {one.type: one.status for one in (*status.conditions, *status.operator_conditions)}
-    assert said == {
+    statuses = {recorded.type: recorded.status for recorded in (*status.conditions, *status.operator_conditions)}
+    assert statuses == {
         "Created": "True",
         "Running": "False",
         "Failed": "True",
@@ -105,21 +105,21 @@ def test_a_job_that_was_at_work_ends_with_its_run(state: str, shown: str, reason
 
 def test_a_job_that_had_ended_keeps_its_outcome_and_its_time() -> None:
     succeeded = job(condition("Running", "False"), condition("Succeeded"), completionTime=stamp(30))
-    found = ended_job(succeeded, RunEnd("TimedOut", END))
-    assert found.state.word == "Succeeded"
-    assert found.status.completion_time == BEGAN + timedelta(seconds=30)
-    assert found.status.usage is not None
-    assert found.status.usage.seconds == {"starting": 8, "training": 20}
-    assert ready_text(found) == "0/3", "what still ran was stopped with the run"
+    ended = ended_job(succeeded, RunEnd("TimedOut", END))
+    assert ended.state.word == "Succeeded"
+    assert ended.status.completion_time == BEGAN + timedelta(seconds=30)
+    assert ended.status.usage is not None
+    assert ended.status.usage.seconds == {"starting": 8, "training": 20}
+    assert ready_text(ended) == "0/3", "what still ran was stopped with the run"
 
 
 def test_a_change_of_size_that_goes_on_has_a_cost_when_its_run_ends() -> None:
     change = {"time": stamp(20), "before": 2, "workers": 1, "untrainedBefore": 8}
     elastic = {"workers": 1, "wanted": 2, "changes": 1, "resizes": [change]}
     usage = {"phase": "lost", "since": stamp(20), "seconds": {"starting": 8, "training": 12}}
-    found = ended_job(job(condition("Running"), elastic=elastic, usage=usage), RunEnd("Interrupted", END))
-    assert found.status.elastic is not None
-    assert [resize.cost for resize in found.status.elastic.resizes] == ["40 s without training"]
+    ended = ended_job(job(condition("Running"), elastic=elastic, usage=usage), RunEnd("Interrupted", END))
+    assert ended.status.elastic is not None
+    assert [resize.cost for resize in ended.status.elastic.resizes] == ["40 s without training"]
 
 
 def test_an_end_is_written_once_and_never_before_the_start() -> None:
@@ -138,9 +138,9 @@ def test_a_job_that_nobody_looked_at_and_one_that_is_broken_end_too() -> None:
 
 
 def test_a_pod_whose_end_nobody_saw_was_stopped_with_the_run() -> None:
-    found = ended_pod(pod(running={"startedAt": stamp(3)}, leaves=False), RunEnd(DIED, END))
-    assert (replica_state(found), found.status.phase) == ("Stopped", "Failed")
-    (status,) = found.status.container_statuses
+    ended = ended_pod(pod(running={"startedAt": stamp(3)}, leaves=False), RunEnd(DIED, END))
+    assert (replica_state(ended), ended.status.phase) == ("Stopped", "Failed")
+    (status,) = ended.status.container_statuses
     assert not status.ready
     assert status.state is not None
     assert status.state.terminated is not None
@@ -149,7 +149,7 @@ def test_a_pod_whose_end_nobody_saw_was_stopped_with_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "code", "shown"),
+    ("final_state", "code", "shown"),
     [
         (FinalState.STOPPED, 143, "Stopped"),
         (FinalState.FAILED, 1, "Failed"),
@@ -157,15 +157,15 @@ def test_a_pod_whose_end_nobody_saw_was_stopped_with_the_run() -> None:
         (None, 143, "Stopped"),
     ],
 )
-def test_a_pod_is_what_the_run_knew_of_its_replica(known: FinalState | None, code: int, shown: str) -> None:
+def test_a_pod_is_what_the_run_knew_of_its_replica(final_state: FinalState | None, code: int, shown: str) -> None:
     terminated = {"exitCode": code, "finishedAt": stamp(60), "startedAt": stamp(3)}
     obj = pod(phase="Failed" if code else "Succeeded", terminated=terminated)
-    replicas = {} if known is None else {("ns", "a-worker-0"): known}
-    found = ended_pod(obj, RunEnd("Failed", END, replicas=replicas))
-    assert replica_state(found) == shown
-    assert was_stopped(found) is (shown == "Stopped")
-    assert found.metadata.deletion_timestamp is None
-    (status,) = found.status.container_statuses
+    replicas = {} if final_state is None else {("ns", "a-worker-0"): final_state}
+    ended = ended_pod(obj, RunEnd("Failed", END, replicas=replicas))
+    assert replica_state(ended) == shown
+    assert was_stopped(ended) is (shown == "Stopped")
+    assert ended.metadata.deletion_timestamp is None
+    (status,) = ended.status.container_statuses
     assert status.state is not None
     assert status.state.terminated is not None
     assert status.state.terminated.exit_code == code
@@ -175,11 +175,11 @@ def test_a_pod_that_waited_for_its_next_attempt_ended_with_the_one_before() -> N
     obj = pod(waiting={"reason": "CrashLoopBackOff", "message": "back-off 16s"})
     terminated = {"exitCode": 1, "finishedAt": stamp(60), "startedAt": stamp(3)}
     obj["status"]["containerStatuses"][0] |= {"restartCount": 5, "lastState": {"terminated": terminated}}
-    found = ended_pod(obj, RunEnd("TimedOut", END, replicas={("ns", "a-worker-0"): FinalState.FAILED}))
-    (status,) = found.status.container_statuses
+    ended = ended_pod(obj, RunEnd("TimedOut", END, replicas={("ns", "a-worker-0"): FinalState.FAILED}))
+    (status,) = ended.status.container_statuses
     assert status.state is not None
     assert status.state.terminated is not None
-    assert (replica_state(found), status.state.terminated.exit_code, status.restart_count) == ("Failed", 1, 5)
+    assert (replica_state(ended), status.state.terminated.exit_code, status.restart_count) == ("Failed", 1, 5)
     never = ended_pod(pod(waiting={"reason": "ErrImagePull"}, phase="Pending"), RunEnd("TimedOut", END))
     assert replica_state(never) == "Stopped"
 
@@ -188,8 +188,8 @@ def test_a_pod_that_waited_for_its_next_attempt_ended_with_the_one_before() -> N
 @pytest.mark.parametrize("member", ["spec", "status"])
 def test_objects_that_somebody_has_edited_have_an_end_too(member: str, spoilt: Any) -> None:
     for obj in (job(), pod()):
-        (found,) = ended_objects([{**obj, member: spoilt}], RunEnd(DIED, END))
-        assert found["status"]["phase"] == "Failed"
+        (ended,) = ended_objects([{**obj, member: spoilt}], RunEnd(DIED, END))
+        assert ended["status"]["phase"] == "Failed"
     for strange in (5, [1]):
         ended_objects([{**pod(), "metadata": {**pod()["metadata"], "annotations": strange}}], RunEnd(DIED, END))
 
@@ -204,8 +204,13 @@ def test_a_job_that_finished_after_the_interruption_has_succeeded_and_another_on
     other["metadata"] = {**other["metadata"], "name": "b"}
     end = RunEnd("Interrupted", END, finished=frozenset({("ns", "a")}))
     first, second = (
-        decode_tfjob(msgspec.json.encode(one)) for one in ended_objects((job(condition("Running")), other), end)
+        decode_tfjob(msgspec.json.encode(obj)) for obj in ended_objects((job(condition("Running")), other), end)
     )
     assert [first.state.word, second.state.word] == ["Succeeded", "Interrupted"]
-    assert [one.reason for one in first.status.conditions if one.type == "Succeeded"] == ["FinishedWhenInterrupted"]
-    assert {one.type for one in first.status.conditions if one.status == "True"} == {"Created", "Succeeded"}
+    assert [recorded.reason for recorded in first.status.conditions if recorded.type == "Succeeded"] == [
+        "FinishedWhenInterrupted"
+    ]
+    assert {recorded.type for recorded in first.status.conditions if recorded.status == "True"} == {
+        "Created",
+        "Succeeded",
+    }

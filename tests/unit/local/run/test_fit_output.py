@@ -19,26 +19,27 @@ def bar(step: int) -> str:
 
 
 def read(output: FitOutput, *lines: str, after: float = 0.0) -> ProgressReport:
-    found = output.read(lines, 100.0 + after, NOW)
-    assert found is not None
-    return found
+    progress = output.read(lines, 100.0 + after, NOW)
+    assert progress is not None
+    return progress
 
 
 def test_a_line_says_step_percentage_metrics_and_the_time_left_by_the_pace_of_this_fit() -> None:
-    found = read(FitOutput(), "Epoch 2/5", bar(75))
-    assert (found.step, found.total_steps, found.percentage, found.estimated_remaining_seconds) == (375, 1500, 25, None)
-    assert {metric.name: metric.value for metric in found.metrics} == {
+    progress = read(FitOutput(), "Epoch 2/5", bar(75))
+    assert (progress.step, progress.total_steps, progress.percentage) == (375, 1500, 25)
+    assert progress.estimated_remaining_seconds is None
+    assert {metric.name: metric.value for metric in progress.metrics} == {
         "epoch": "2",
         "accuracy": "0.9100",
         "loss": "1.2e-04",
     }
     output = FitOutput()
     read(output, "Epoch 1/2", bar(100))
-    found = read(output, bar(200), after=10)
-    assert found.estimated_remaining_seconds == 40
+    progress = read(output, bar(200), after=10)
+    assert progress.estimated_remaining_seconds == 40
     read(output, "Epoch 1/2", bar(100), after=1000)  # the program has called fit again
-    found = read(output, bar(200), after=1020)
-    assert found.estimated_remaining_seconds == 80
+    progress = read(output, bar(200), after=1020)
+    assert progress.estimated_remaining_seconds == 80
 
 
 @pytest.mark.parametrize(
@@ -46,24 +47,24 @@ def test_a_line_says_step_percentage_metrics_and_the_time_left_by_the_pace_of_th
     [("300/300 - 9s - 30ms/step - loss: 1.9", 600), ("     12/Unknown \x1b[1m3s\x1b[0m 20ms/step - loss: 1", None)],
 )
 def test_other_forms_of_a_line(line: str, step: int | None) -> None:
-    found = read(FitOutput(), "Epoch 2/4", line)
-    assert (found.step, found.percentage) == (step, 50 if step else 25)
+    progress = read(FitOutput(), "Epoch 2/4", line)
+    assert (progress.step, progress.percentage) == (step, 50 if step else 25)
 
 
 def test_bars_of_keras_2_are_read_as_those_of_keras_3() -> None:
     output = FitOutput()
     state = "30/70 [===========>..................] - ETA: 1s - loss: 0.5100 - accuracy: 0.8000"
-    found = read(output, "Epoch 2/2", "\b" * 80 + state)
-    assert (found.step, found.total_steps, found.percentage) == (100, 140, 71)
-    assert {metric.name: metric.value for metric in found.metrics} == {
+    progress = read(output, "Epoch 2/2", "\b" * 80 + state)
+    assert (progress.step, progress.total_steps, progress.percentage) == (100, 140, 71)
+    assert {metric.name: metric.value for metric in progress.metrics} == {
         "epoch": "2",
         "loss": "0.5100",
         "accuracy": "0.8000",
     }
     end = "70/70 [==============================] - 2s 20ms/step - loss: 0.5 - val_loss: -inf"
-    found = read(output, end)
-    assert found.percentage == 100
-    assert {metric.name: metric.value for metric in found.metrics}["val_loss"] == "-inf"
+    progress = read(output, end)
+    assert progress.percentage == 100
+    assert {metric.name: metric.value for metric in progress.metrics}["val_loss"] == "-inf"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +86,9 @@ def test_bars_of_keras_2_are_read_as_those_of_keras_3() -> None:
 def test_a_bar_of_tqdm_that_names_what_it_counts(
     line: str, step: int | None, percentage: int, metrics: dict[str, str]
 ) -> None:
-    found = read(FitOutput(), line)
-    assert (found.step, found.percentage) == (step, percentage)
-    assert {metric.name: metric.value for metric in found.metrics} == metrics
+    progress = read(FitOutput(), line)
+    assert (progress.step, progress.percentage) == (step, percentage)
+    assert {metric.name: metric.value for metric in progress.metrics} == metrics
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,6 @@ def test_what_is_evaluated_or_predicted_is_no_training() -> None:
 def test_any_output_gives_a_report_within_bounds_or_none(lines: list[str]) -> None:
     output = FitOutput()
     for after, line in enumerate(lines):
-        found = output.read([line], after, NOW)
-        assert found is None or 0 <= (found.percentage or 0) <= 100
-        assert found is None or found.step is None or 0 < found.step <= (found.total_steps or 0)
+        progress = output.read([line], after, NOW)
+        assert progress is None or 0 <= (progress.percentage or 0) <= 100
+        assert progress is None or progress.step is None or 0 < progress.step <= (progress.total_steps or 0)

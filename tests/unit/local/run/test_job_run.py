@@ -27,13 +27,13 @@ class Recorder(RunListener):
     shows_every_line = True
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.threads: set[str] = set()
         self.react: Any = lambda what: None
 
     def _note(self, what: str) -> None:
         self.threads.add(threading.current_thread().name)
-        self.told.append(what)
+        self.calls.append(what)
         self.react(what)
 
     def job_changed(self, job: TFJob) -> None:
@@ -77,8 +77,8 @@ def test_events_that_come_later_than_the_end_are_told_once(tmp_path: Path, monke
     run = JobRun([job("true")], listener, run_dir=tmp_path)
     run.execute()
     reasons = [event.reason for event in run.events]
-    assert reasons.count("SuccessfulCreatePod") == listener.told.count("event SuccessfulCreatePod") == 1
-    assert [line for line in listener.told if line.startswith("event ")] == [f"event {reason}" for reason in reasons]
+    assert reasons.count("SuccessfulCreatePod") == listener.calls.count("event SuccessfulCreatePod") == 1
+    assert [line for line in listener.calls if line.startswith("event ")] == [f"event {reason}" for reason in reasons]
     assert len({(event.metadata.uid, event.metadata.resource_version) for event in run.events}) == len(reasons)
 
 
@@ -88,12 +88,12 @@ def test_a_run_tells_its_listener_everything_in_one_thread_and_in_order(tmp_path
     result = run.execute()
     assert result.outcome is RunOutcome.SUCCEEDED
     assert listener.threads == {threading.current_thread().name}
-    told = listener.told
+    calls = listener.calls
     order = ["pod Running", "pod Succeeded", "stopping Succeeded", "pod gone"]
-    assert [told.index(what) for what in order] == sorted(told.index(what) for what in order)
-    assert told.index("job Succeeded") < told.index("stopping Succeeded")
-    assert told.index("log hello") < told.index("pod Succeeded"), "words before the news of the end of who said them"
-    assert "event SuccessfulCreatePod" in told
+    assert [calls.index(what) for what in order] == sorted(calls.index(what) for what in order)
+    assert calls.index("job Succeeded") < calls.index("stopping Succeeded")
+    assert calls.index("log hello") < calls.index("pod Succeeded"), "words before the news of the end of who said them"
+    assert "event SuccessfulCreatePod" in calls
     (final,) = [obj for obj in run.ended_records(result).objects if obj["kind"] == "TFJob"]
     assert final["status"]["phase"] == "Succeeded"
     assert "deletionTimestamp" not in final["metadata"]
@@ -155,13 +155,13 @@ def test_a_host_path_is_where_it_says_and_only_what_is_mounted_outlives_a_contai
     board = {"volumes": [volume], "volumeMounts": [MOUNT]}
     assert tensorboard_log_dir(board_job({"logDir": "/logs", **board}), tmp_path / "run") == str(tmp_path)
     lost = {"logDir": "/logs", "volumes": [{"name": "logs", "emptyDir": {}}], "volumeMounts": [MOUNT]}
-    for one, expected in ((None, ""), ({"logDir": "gs://bucket/logs"}, "gs://bucket/logs"), (lost, "")):
-        assert tensorboard_log_dir(board_job(one), tmp_path) == expected
-    found = [
+    for tensorboard, expected in ((None, ""), ({"logDir": "gs://bucket/logs"}, "gs://bucket/logs"), (lost, "")):
+        assert tensorboard_log_dir(board_job(tensorboard), tmp_path) == expected
+    directories = [
         tensorboard_log_dir(board_job({"logDir": path, **board}), tmp_path / "run", in_container=True)
         for path in ("/logs", "/tmp", "gs://bucket/x")
     ]
-    assert found == [str(tmp_path), "", "gs://bucket/x"]
+    assert directories == [str(tmp_path), "", "gs://bucket/x"]
 
 
 def test_a_path_lies_in_the_innermost_mount_above_it() -> None:

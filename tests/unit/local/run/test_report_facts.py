@@ -33,7 +33,7 @@ LATER = OF_ALL.replace("99kB", "77kB")
 
 
 @pytest.mark.parametrize(
-    ("records", "pids", "found"),
+    ("records", "pids", "kills"),
     [
         (
             [record("usb 1-1: new device"), *map(record, (OF_A_GROUP, OF_ALL, OLD))],
@@ -47,9 +47,9 @@ LATER = OF_ALL.replace("99kB", "77kB")
     ids=["its sentences", "other processes", "a number that was used twice", "what a program wrote into the context"],
 )
 def test_the_kernels_sentence_about_a_process_is_found(
-    records: list[str], pids: set[int], found: dict[int, str]
+    records: list[str], pids: set[int], kills: dict[int, str]
 ) -> None:
-    assert out_of_memory_kills(records, pids) == found
+    assert out_of_memory_kills(records, pids) == kills
 
 
 @given(st.lists(st.text()), st.sets(st.integers()))
@@ -71,12 +71,12 @@ def test_every_record_is_read_up_to_the_last_one_there_is_or_that_is_of_use(
 ) -> None:
     path, writer = log
     written = [record(f"message {number}", number) for number in range(10)]  # a pipe has room for sixteen
-    for one in written:
-        os.write(writer, one.encode())
+    for kernel_record in written:
+        os.write(writer, kernel_record.encode())
     os.write(writer, b"3,1,1,-;\xff\xfe\n")
     assert read_kernel_log(path) == [*written, "3,1,1,-;\ufffd\ufffd\n"]
-    for one in written:
-        os.write(writer, one.encode())
+    for kernel_record in written:
+        os.write(writer, kernel_record.encode())
     monkeypatch.setattr(report_facts, "_MAX_RECORDS", 3)
     assert read_kernel_log(path) == written[:3]
 
@@ -112,7 +112,7 @@ def disk(free: int, *, for_users: int | None = None, files: int = 1000, free_fil
 
 
 @pytest.mark.parametrize(
-    ("here", "root", "found"),
+    ("here", "root", "expected"),
     [
         (disk(10**6), False, ""),
         (disk(3), False, "/here"),
@@ -123,7 +123,7 @@ def disk(free: int, *, for_users: int | None = None, files: int = 1000, free_fil
     ],
 )
 def test_a_disk_is_full_without_blocks_or_files_for_this_user_and_what_can_not_be_asked_is_passed_over(
-    monkeypatch: pytest.MonkeyPatch, here: os.statvfs_result, root: bool, found: str
+    monkeypatch: pytest.MonkeyPatch, here: os.statvfs_result, root: bool, expected: str
 ) -> None:
     def ask(folder: Path) -> os.statvfs_result:
         if folder != HERE:
@@ -131,7 +131,7 @@ def test_a_disk_is_full_without_blocks_or_files_for_this_user_and_what_can_not_b
         return here
 
     monkeypatch.setattr(os, "statvfs", ask)
-    assert full_disk([THERE, HERE], root=root) == found
+    assert full_disk([THERE, HERE], root=root) == expected
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_a_kernels_log_without_a_word_of_a_kill_is_not_the_same_as_none(
     facts = JobFacts(
         namespace="ns", name="job", outcome="Failed", replicas=(ReplicaFacts(name="worker-0", runs=(run,)),)
     )
-    found = with_kernel_log(facts, [log], lambda: records).replicas[0].runs[0]
-    assert (found.kernel, found.kernel_silent) == (kernel, silent)
+    run_facts = with_kernel_log(facts, [log], lambda: records).replicas[0].runs[0]
+    assert (run_facts.kernel, run_facts.kernel_silent) == (kernel, silent)
 
 
 def test_how_long_a_log_has_been_quiet(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_the_disk_is_asked_where_a_replica_has_failed(store: LogStore, code: int
     attempt(store, worker, code, "it begins")
     report = job_result(job(FAILED), [worker], store, evidence=Evidence(full_disk=full)).report
     assert len(calls) == asked
-    assert any(one.startswith("The disk of /run is full") for one in report.advice) is bool(asked)
+    assert any(sentence.startswith("The disk of /run is full") for sentence in report.advice) is bool(asked)
 
 
 def test_the_last_lines_of_a_failed_replica_have_no_secrets(store: LogStore) -> None:

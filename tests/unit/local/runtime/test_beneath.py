@@ -34,7 +34,7 @@ LINKS = ("out", "out/file", "out/new", "out/new/deep", "loop", "dangling", "dang
 def test_no_link_is_followed_and_no_path_leads_out(volume: Path, path: str, words: str) -> None:
     with pytest.raises(UnsafePath, match=words):
         make_beneath(volume, path)
-    assert [one.name for one in (volume.parent / "beside").iterdir()] == ["file"]
+    assert [path.name for path in (volume.parent / "beside").iterdir()] == ["file"]
     assert not (volume / "a").exists()
 
 

@@ -27,9 +27,9 @@ def scope(world: ServedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     program = folder / "train.py"
     program.write_text("print('step 1')\n")
     cluster = ClusterOptions(kubeconfig=str(world.kubeconfig))
-    found = Scope(cluster, pipelines=".tfoperator/pipelines", files={"train.py": program})
-    yield found
-    found.close()
+    agent_scope = Scope(cluster, pipelines=".tfoperator/pipelines", files={"train.py": program})
+    yield agent_scope
+    agent_scope.close()
 
 
 @pytest.fixture

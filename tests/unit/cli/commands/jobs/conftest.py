@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.cluster import Json, decode
 from tests.support.kueue_objects import QueueWorld, queue_world
-from tests.unit.cli.conftest import Run, Said
+from tests.unit.cli.conftest import CommandResult, Run
 from tfoperator.api.fields.limits import MANAGED_BY_MULTIKUEUE
 from tfoperator.api.v1.types import TFJOBS
 
@@ -17,7 +17,7 @@ class Queues(QueueWorld):
 
     run: Run
 
-    def tell(self, *arguments: str, code: int | None = None) -> Said:
+    def tell(self, *arguments: str, code: int | None = None) -> CommandResult:
         return self.run(*arguments, "--kubeconfig", str(self.kubeconfig), code=code)
 
     def submit_far(self, name: str, **spec: object) -> Json:
@@ -30,12 +30,12 @@ class Queues(QueueWorld):
 
 @pytest.fixture(scope="session")
 def kueue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueWorld]:
-    with queue_world(tmp_path_factory.mktemp("queues")) as one:
-        yield one
+    with queue_world(tmp_path_factory.mktemp("queues")) as world:
+        yield world
 
 
 @pytest.fixture
 def queues(kueue: QueueWorld, run: Run, tmp_path: Path) -> Queues:
-    one = Queues(kueue.client, kueue.resource.version, kueue.server, tmp_path)
-    one.run = run
-    return one
+    world = Queues(kueue.client, kueue.resource.version, kueue.server, tmp_path)
+    world.run = run
+    return world

@@ -17,16 +17,16 @@ def test_jobs_are_suspended_and_resumed_unless_they_have_ended(tell: Tell, world
     assert json.loads(tell("resume", "b", "-o", "json").out)["spec"]["runPolicy"]["suspend"] is False
     assert len(json.loads(tell("resume", "a", "b", "-o", "json").out)["items"]) == 2
     world.becomes("Succeeded", "a")
-    said = tell("suspend", "a", "b", "-o", "name")
-    assert (said.code, said.out) == (1, "tfjob.kubeflow.org/b\n")
-    assert "TFJob a" in said.err
-    assert "has already ended (Succeeded)" in said.err
+    result = tell("suspend", "a", "b", "-o", "name")
+    assert (result.code, result.out) == (1, "tfjob.kubeflow.org/b\n")
+    assert "TFJob a" in result.err
+    assert "has already ended (Succeeded)" in result.err
 
 
 def test_workers_and_other_types_are_scaled_but_not_those_that_the_job_lacks(tell: Tell, world: ServedWorld) -> None:
     world.submit(PS=1, Worker=2)
-    said = tell("scale", "mnist", "--workers", "4", "--replicas", "ps=2")
-    assert (said.code, said.out, said.err) == (0, "tfjob.kubeflow.org/mnist scaled\n", "")
+    result = tell("scale", "mnist", "--workers", "4", "--replicas", "ps=2")
+    assert (result.code, result.out, result.err) == (0, "tfjob.kubeflow.org/mnist scaled\n", "")
     specs = world.job()["spec"]["tfReplicaSpecs"]
     assert (specs["Worker"]["replicas"], specs["PS"]["replicas"]) == (4, 2)
     assert (
@@ -41,8 +41,8 @@ def test_workers_and_other_types_are_scaled_but_not_those_that_the_job_lacks(tel
 def test_jobs_are_deleted_by_name_and_a_missing_one_does_not_keep_the_others(tell: Tell, world: ServedWorld) -> None:
     for name in "abc":
         world.submit(name)
-    said = tell("delete", "a", "b", "--wait")
-    assert (said.code, said.out) == (0, "tfjob.kubeflow.org/a deleted\ntfjob.kubeflow.org/b deleted\n")
+    result = tell("delete", "a", "b", "--wait")
+    assert (result.code, result.out) == (0, "tfjob.kubeflow.org/a deleted\ntfjob.kubeflow.org/b deleted\n")
     assert "there is no TFJob a" in tell("delete", "a", "c", code=1).err
     assert world.sdk.list_jobs() == []
     assert tell("delete", "a", "--ignore-not-found").code == 0
@@ -53,9 +53,9 @@ def test_the_jobs_of_a_manifest_are_deleted_and_nothing_else(tell: Tell, world: 
     settings = yaml.safe_dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})
     path = tmp_path / "job.yaml"
     path.write_text(f"{settings}---\n{submitted_manifest()}")
-    said = tell("delete", "-f", str(path), "-o", "json")
-    assert json.loads(said.out) == {"deleted": [{"name": "mnist", "namespace": world.namespace}]}
-    assert "ConfigMap settings is skipped: it is not a TFJob" in said.err
+    result = tell("delete", "-f", str(path), "-o", "json")
+    assert json.loads(result.out) == {"deleted": [{"name": "mnist", "namespace": world.namespace}]}
+    assert "ConfigMap settings is skipped: it is not a TFJob" in result.err
     assert world.sdk.list_jobs() == []
 
 
@@ -65,8 +65,8 @@ def test_the_jobs_of_a_manifest_are_deleted_and_nothing_else(tell: Tell, world: 
         (["delete"], "give either names of jobs or manifests"),
         (["delete", "a", "-f", "x.yaml"], "give either names of jobs or manifests"),
         *(
-            (["scale", "mnist", *said], "")
-            for said in ([], ["--workers", "-1"], ["--replicas", "PS"], ["--replicas", "Boss=1"])
+            (["scale", "mnist", *options], "")
+            for options in ([], ["--workers", "-1"], ["--replicas", "PS"], ["--replicas", "Boss=1"])
         ),
     ],
 )

@@ -87,9 +87,9 @@ def test_a_container_controls_nothing_but_its_colours(
 def test_as_json_a_log_is_whole_and_controls_nothing(tell: Tell, world: ServedWorld) -> None:
     world.submit("hostile-json")
     world.logs.begin(world.pod("worker-0", "hostile-json"), f"{HOSTILE}\n")
-    said = tell("logs", "hostile-json", "-o", "json").out
-    assert json.loads(said)["text"] == HOSTILE
-    assert said.removesuffix("\n").isprintable()
+    text = tell("logs", "hostile-json", "-o", "json").out
+    assert json.loads(text)["text"] == HOSTILE
+    assert text.removesuffix("\n").isprintable()
 
 
 def test_the_run_before_a_restart_and_what_can_not_be(tell: Tell, world: ServedWorld) -> None:
@@ -101,19 +101,19 @@ def test_the_run_before_a_restart_and_what_can_not_be(tell: Tell, world: ServedW
     assert tell("logs", "again", "-f", "-p").code == 2
     assert "--since" in tell("logs", "again", "--since", "yesterday", code=2).err
     for replica in ("boss-0", "worker-", "worker-x", "worker--1"):
-        said = tell("logs", "any", "--replica", replica, code=2)
-        assert "must have the form worker-1 or worker" in said.err
+        result = tell("logs", "any", "--replica", replica, code=2)
+        assert "must have the form worker-1 or worker" in result.err
 
 
 def test_what_has_no_log_says_why(tell: Tell, world: ServedWorld) -> None:
     world.submit("silent")
-    said = tell("logs", "silent", code=1)
-    assert "TFJob silent has no such pods now\n" in said.err
+    result = tell("logs", "silent", code=1)
+    assert "TFJob silent has no such pods now\n" in result.err
     world.pod("worker-0", "silent", phase="Pending", waiting="ImagePullBackOff")
-    said = tell("logs", "silent")
-    assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("worker-0 has not started yet (ImagePullBackOff: its image can't be pulled ")
-    assert '("for a reason"). Next: ' in said.err
+    result = tell("logs", "silent")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("worker-0 has not started yet (ImagePullBackOff: its image can't be pulled ")
+    assert '("for a reason"). Next: ' in result.err
 
 
 def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are(
@@ -126,10 +126,10 @@ def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are
         folder.mkdir(parents=True)
         (folder / "tensorflow.log").write_text(f"of worker {index}\n")
         (folder / RECORD).write_bytes(encode_record(kept))
-    said = tell("logs", "mnist", "--archive-dir", str(archive))
+    result = tell("logs", "mnist", "--archive-dir", str(archive))
     command = f"tfoperator logs mnist -n {world.namespace}"
-    assert (said.code, said.out) == (1, "")
-    assert said.err.splitlines() == [
+    assert (result.code, result.out) == (1, "")
+    assert result.err.splitlines() == [
         f"tfoperator: TFJob mnist in namespace {world.namespace} is gone; the log archive has only logs of "
         "worker-1, worker-2",
         f"To read the logs: {command} --replica worker-1, or {command} --all-replicas",
@@ -159,15 +159,15 @@ def test_waiting_for_a_replica_to_start_is_told_after_a_while(
 ) -> None:
     world.submit("late")
     world.pod("worker-0", "late", phase="Pending", waiting="ImagePullBackOff")
-    told = threading.Event()
+    reported = threading.Event()
 
     def note(text: str) -> None:
         output.note(text)
         if "worker-0" in text:
-            told.set()
+            reported.set()
 
     def run() -> None:
-        assert told.wait(60)
+        assert reported.wait(60)
         world.logs.begin("late-worker-0", "at last\n")
         world.logs.end("late-worker-0")
         world.pod_status("late-worker-0", "Succeeded")
@@ -175,7 +175,7 @@ def test_waiting_for_a_replica_to_start_is_told_after_a_while(
     monkeypatch.setattr(progress, "note", note)
     began = time.monotonic()
     with soon(run, after=0.1):
-        said = tell("logs", "late", "-f")
-    assert said.out == "at last\n"
-    assert "waiting for worker-0 to start (ImagePullBackOff: its image can't be pulled (" in said.err
+        result = tell("logs", "late", "-f")
+    assert result.out == "at last\n"
+    assert "waiting for worker-0 to start (ImagePullBackOff: its image can't be pulled (" in result.err
     assert time.monotonic() - began > 2

@@ -25,9 +25,9 @@ def test_it_tells_everything_that_helps_to_understand_a_job(tell: Tell, world: S
     world.pod("worker-0", restarts=2)
     world.pod("worker-1", phase="Pending", waiting="ImagePullBackOff")
     world.event("Pod", "mnist-worker-1", "Failed", "can't pull", warning=True)
-    said = tell("describe", "mnist", code=0)
-    assert (said.err, "MEMORY" in said.out) == ("", False), "where nobody measures"
-    text = [" ".join(line.split()) for line in said.out.splitlines()]
+    result = tell("describe", "mnist", code=0)
+    assert (result.err, "MEMORY" in result.out) == ("", False), "where nobody measures"
+    text = [" ".join(line.split()) for line in result.out.splitlines()]
     assert {"Labels: team=vision", "State: Running - 2 of 5 replicas run", "Asked for: 1 PS, 4 Worker"} < set(text)
     for begin, end in (
         ("worker-0 Running yes 2 ", "last exit code 137"),
@@ -57,9 +57,9 @@ def test_a_large_job_that_nobody_has_taken_notice_of_does_not_fill_the_screen_an
     assert "State:        Pending" in out
     assert "worker: 480 more" in out
     assert len(out.splitlines()) < 50
-    for ready, said in ((False, "http://board (not ready)"), (True, "http://board")):
+    for ready, shown in ((False, "http://board (not ready)"), (True, "http://board")):
         world.status({"tensorBoard": {"url": "http://board", "ready": ready}})
-        assert f"TensorBoard:  {said}\n" in tell("describe", "mnist").out
+        assert f"TensorBoard:  {shown}\n" in tell("describe", "mnist").out
 
 
 def test_a_data_service_is_shown_with_its_restarts_and_why_a_part_of_it_does_not_run(
@@ -155,18 +155,18 @@ def test_a_job_is_one_row_and_a_wide_one_says_why_and_how_long(tell: Tell, world
     world.submit("b")
     world.becomes("Running", "a")
     world.status({"ready": "2/3", "restarts": 4, "progress": {"completion": "43%", "eta": "3m20s"}}, "a")
-    said = tell("get")
-    assert rows(said.out) == [
+    result = tell("get")
+    assert rows(result.out) == [
         ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE"],
-        ["a", "Running", "2/3", "4", "43%", "3m20s", rows(said.out)[1][-1]],
-        ["b", "Pending", "0/2", "0", "-", "-", rows(said.out)[2][-1]],
+        ["a", "Running", "2/3", "4", "43%", "3m20s", rows(result.out)[1][-1]],
+        ["b", "Pending", "0/2", "0", "-", "-", rows(result.out)[2][-1]],
     ]
-    assert "\x1b" not in said.out
+    assert "\x1b" not in result.out
     world.becomes("Failed", "a", message="it broke")
     world.status({"startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:05:30Z"}, "a")
-    said = tell("get", "-o", "wide", code=0)
-    assert re.split(" {2,}", said.out.splitlines()[1])[-4:] == ["-", "5m30s", "1 PS, 2 Worker", "it broke"]
-    assert (said.err, "MEMORY" in said.out) == ("", False), "where nobody measures"
+    result = tell("get", "-o", "wide", code=0)
+    assert re.split(" {2,}", result.out.splitlines()[1])[-4:] == ["-", "5m30s", "1 PS, 2 Worker", "it broke"]
+    assert (result.err, "MEMORY" in result.out) == ("", False), "where nobody measures"
 
 
 def test_what_the_time_went_to_is_told_up_to_now(tell: Tell, world: ServedWorld) -> None:
@@ -211,11 +211,11 @@ def test_the_cost_of_each_change_of_size_is_shown_by_describe_and_after_the_end_
 def test_one_job_as_json_is_the_object_and_several_are_a_list(tell: Tell, world: ServedWorld) -> None:
     world.submit("a", labels={"only": world.namespace})
     world.submit("b")
-    said = tell("get", "-A", "-l", f"only={world.namespace}")
-    assert [row[:2] for row in rows(said.out)] == [["NAMESPACE", "NAME"], [world.namespace, "a"]]
-    one = json.loads(tell("get", "a", "-o", "json").out)
-    assert (one["kind"], one["metadata"]["name"]) == ("TFJob", "a")
-    assert yaml.safe_load(tell("get", "a", "-o", "yaml").out) == one
+    result = tell("get", "-A", "-l", f"only={world.namespace}")
+    assert [row[:2] for row in rows(result.out)] == [["NAMESPACE", "NAME"], [world.namespace, "a"]]
+    job = json.loads(tell("get", "a", "-o", "json").out)
+    assert (job["kind"], job["metadata"]["name"]) == ("TFJob", "a")
+    assert yaml.safe_load(tell("get", "a", "-o", "yaml").out) == job
     assert [item["kind"] for item in json.loads(tell("get", "-o", "json").out)["items"]] == ["TFJob", "TFJob"]
     assert tell("get", "-o", "name").out == "tfjob.kubeflow.org/a\ntfjob.kubeflow.org/b\n"
 
@@ -223,13 +223,13 @@ def test_one_job_as_json_is_the_object_and_several_are_a_list(tell: Tell, world:
 def test_nothing_to_show_is_no_failure_but_a_missing_job_is_named_beside_those_that_are_there(
     tell: Tell, world: ServedWorld
 ) -> None:
-    said = tell("get")
-    assert (said.code, said.out, said.err) == (0, "", f"No TFJobs found in namespace {world.namespace}.\n")
+    result = tell("get")
+    assert (result.code, result.out, result.err) == (0, "", f"No TFJobs found in namespace {world.namespace}.\n")
     assert json.loads(tell("get", "-o", "json").out)["items"] == []
     world.submit("a")
-    said = tell("get", "a", "gone", "-o", "name")
-    assert (said.code, said.out) == (1, "tfjob.kubeflow.org/a\n")
-    assert said.err == (
+    result = tell("get", "a", "gone", "-o", "name")
+    assert (result.code, result.out) == (1, "tfjob.kubeflow.org/a\n")
+    assert result.err == (
         f"tfoperator: there is no TFJob gone in namespace {world.namespace}\n"
         f"To list the jobs: tfoperator get -n {world.namespace}\n"
     )
@@ -257,9 +257,9 @@ def test_colours_are_for_terminals_and_no_color_is_honoured(
 
 def test_events_are_a_table_oldest_first_and_none_are_no_failure(tell: Tell, world: ServedWorld) -> None:
     world.submit()
-    said = tell("events", "mnist")
-    assert (said.code, said.out) == (0, "")
-    assert "There are no events about TFJob mnist" in said.err
+    result = tell("events", "mnist")
+    assert (result.code, result.out) == (0, "")
+    assert "There are no events about TFJob mnist" in result.err
     world.event("TFJob", "mnist", "Later", "second", lastTimestamp="2099-01-01T00:00:00Z", count=3)
     world.event("Pod", "mnist-worker-0", "Earlier", "first\nline", warning=True)
     header, first, second = tell("events", "mnist").out.splitlines()

@@ -33,30 +33,30 @@ def test_logs_names_the_cluster_that_has_them_will_have_or_has_had_them(queues: 
     assert "on the cluster that it chooses for the job" in queues.tell("logs", "far", "-f", code=1).err
     queues.admits(job, *RUNS, clusterName="worker-1")
     for options in ((), ("--follow",), ("--all-replicas",)):
-        said = queues.tell("logs", "far", *options, code=1)
-        assert "is managed by MultiKueue: it runs on cluster worker-1, where its pods and their logs are" in said.err
-        assert "with --kubeconfig or --context of that cluster" in said.err
+        result = queues.tell("logs", "far", *options, code=1)
+        assert "is managed by MultiKueue: it runs on cluster worker-1, where its pods and their logs are" in result.err
+        assert "with --kubeconfig or --context of that cluster" in result.err
     copies(queues, "far", condition("Failed", message="it failed"))
-    said = queues.tell("logs", "far", code=1).err
-    assert "it ran on cluster worker-1, where its pods were deleted after its end; a log archive there may have" in said
+    text = queues.tell("logs", "far", code=1).err
+    assert "it ran on cluster worker-1, where its pods were deleted after its end; a log archive there may have" in text
 
 
 def test_stacks_and_suspend_name_the_cluster_and_a_report_tells_where_to_ask(far: Queues) -> None:
     assert "it runs on cluster worker-1" in far.tell("stacks", "far", code=1).err
-    said = far.tell("suspend", "far", code=1).err
-    assert "on cluster worker-1" in said
-    assert "Suspend or resume the job through Kueue: kubectl patch workloads.kueue.x-k8s.io tfjob-far -n" in said
+    output = far.tell("suspend", "far", code=1).err
+    assert "on cluster worker-1" in output
+    assert "Suspend or resume the job through Kueue: kubectl patch workloads.kueue.x-k8s.io tfjob-far -n" in output
     copies(far, "far", condition("Failed", message="it failed"))
-    said = far.tell("report", "far", code=0).out
-    assert "it failed" in said
-    assert "it ran on cluster worker-1" in said
+    output = far.tell("report", "far", code=0).out
+    assert "it failed" in output
+    assert "it ran on cluster worker-1" in output
 
 
 def test_what_is_known_of_replicas_elsewhere_is_told_and_what_their_job_lacks(far: Queues) -> None:
-    said = far.tell("describe", "far", code=0).out
-    assert "on cluster worker-1, from MultiKueue: Worker: 2 active, 0 succeeded, 0 failed" in said
-    assert "No pod" not in said
-    assert "Left behind:  spec.checkpoint: MultiKueue does not copy these fields to the other cluster" in said
+    output = far.tell("describe", "far", code=0).out
+    assert "on cluster worker-1, from MultiKueue: Worker: 2 active, 0 succeeded, 0 failed" in output
+    assert "No pod" not in output
+    assert "Left behind:  spec.checkpoint: MultiKueue does not copy these fields to the other cluster" in output
     header, row = (line.split() for line in far.tell("get", code=0).out.splitlines())
     cells = dict(zip(header, row, strict=False))
     assert (cells["STATE"], cells["READY"], cells["RESTARTS"]) == ("Running", "-", "-")
@@ -70,8 +70,8 @@ def test_submit_warns_of_what_multikueue_leaves_behind(queues: Queues, tmp_path:
     made |= {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind}
     file = tmp_path / "job.json"
     file.write_text(json.dumps(made))
-    said = queues.tell("submit", str(file), code=0).err
+    output = queues.tell("submit", str(file), code=0).err
     lost = "spec.checkpoint: has no effect: MultiKueue does not copy this field to the cluster in which the job runs"
-    assert said.count(lost) == 1
+    assert output.count(lost) == 1
     validated = queues.run("validate", str(file), code=0).out
     assert "warning: spec.checkpoint: has no effect: MultiKueue" in validated

@@ -23,24 +23,24 @@ ADMITTED = condition("Admitted", message="The workload is admitted")
 def test_describe_and_wait_say_in_which_queue_a_job_waits_and_why(queues: Queues) -> None:
     made = queues.queue()
     queues.admits(made, no_quota())
-    said = queues.tell("describe", "mnist", code=0).out
-    assert "Queue:        research: Waiting: insufficient unused quota for cpu in flavor default, 2 more needed" in said
+    text = queues.tell("describe", "mnist", code=0).out
+    assert "Queue:        research: Waiting: insufficient unused quota for cpu in flavor default, 2 more needed" in text
     queue = json.loads(queues.tell("describe", "mnist", "-o", "json", code=0).out)["queue"]
     assert (queue["name"], queue["state"], queue["workload"]) == ("research", "Waiting", "tfjob-mnist")
     queues.admits(made, no_quota("LocalQueue nosuch doesn't exist"))
-    said = queues.tell("wait", "mnist", "--timeout", "0.1s", code=124)
-    assert "queue research: Waiting: LocalQueue nosuch doesn't exist" in said.err
+    result = queues.tell("wait", "mnist", "--timeout", "0.1s", code=124)
+    assert "queue research: Waiting: LocalQueue nosuch doesn't exist" in result.err
 
 
 def test_describe_knows_multikueue_from_an_operator_that_does_not_run(queues: Queues) -> None:
     queues.admits(queues.submit_far("far"), QUOTA, ADMITTED, clusterName="worker-1")
-    said = queues.tell("describe", "far", code=0).out
-    assert "Admitted, runs on cluster worker-1" in said
-    assert "none: MultiKueue manages the job" in said
+    output = queues.tell("describe", "far", code=0).out
+    assert "Admitted, runs on cluster worker-1" in output
+    assert "none: MultiKueue manages the job" in output
     queues.submit("near", Worker=1)
-    said = queues.tell("describe", "near", code=0).out
-    assert "none: perhaps the operator is not running" in said
-    assert "Queue:" not in said
+    output = queues.tell("describe", "near", code=0).out
+    assert "none: perhaps the operator is not running" in output
+    assert "Queue:" not in output
 
 
 def test_get_has_a_column_for_queues_if_a_job_is_in_one(queues: Queues) -> None:
@@ -82,9 +82,9 @@ def test_watching_shows_each_change_and_the_column_from_the_first_job_on_that_is
 def test_what_others_have_written_does_no_harm_to_a_terminal(queues: Queues) -> None:
     queues.admits(queues.queue(), no_quota("no\x1b[2J room\nmnist is fine\x07"))
     for command in (("describe", "mnist"), ("get", "-o", "wide"), ("wait", "mnist", "--timeout", "0.1s")):
-        said = queues.tell(*command)
-        assert not set("\x1b\x07") & set(said.out + said.err)
-        assert "\nmnist is fine" not in said.out + said.err
+        result = queues.tell(*command)
+        assert not set("\x1b\x07") & set(result.out + result.err)
+        assert "\nmnist is fine" not in result.out + result.err
     assert "room" in queues.tell("describe", "mnist").out
 
 
@@ -92,10 +92,10 @@ def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named_and_the_
     queues: Queues,
 ) -> None:
     queues.admits(queues.queue(), QUOTA, ADMITTED)
-    said = queues.tell("suspend", "mnist", code=1)
-    assert said.out == ""
-    assert "is in queue research: Kueue decides when it runs" in said.err
-    command = shlex.split(said.err.partition("Suspend or resume the job through Kueue: ")[2])
+    result = queues.tell("suspend", "mnist", code=1)
+    assert result.out == ""
+    assert "is in queue research: Kueue decides when it runs" in result.err
+    command = shlex.split(result.err.partition("Suspend or resume the job through Kueue: ")[2])
     patch = f"kubectl patch workloads.kueue.x-k8s.io tfjob-mnist -n {queues.namespace} --type merge -p"
     assert command == [*patch.split(), '{"spec":{"active":false}}']
     queues.admits(queues.queue("waits"), no_quota())
@@ -103,8 +103,8 @@ def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named_and_the_
     queues.admits(queues.queue("stopped"), no_quota(), spec={"active": False})
     assert "kubectl patch workloads.kueue.x-k8s.io tfjob-stopped" in queues.tell("resume", "stopped", code=1).err
     unread = JobQueued(queues.sdk.get_job("waits"), JobQueue("research", QueueState.UNKNOWN), active=False)
-    known = explained(unread)
-    assert "kubectl get workloads.kueue.x-k8s.io" in known.hint
+    explanation = explained(unread)
+    assert "kubectl get workloads.kueue.x-k8s.io" in explanation.hint
 
 
 def test_whoever_waits_hears_of_the_queue_as_it_changes(queues: Queues) -> None:

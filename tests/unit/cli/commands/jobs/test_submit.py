@@ -23,13 +23,13 @@ def manifest(tmp_path: Path) -> str:
 def test_a_job_is_created_in_the_contexts_namespace_or_it_is_said_what_to_do(
     tell: Tell, world: ServedWorld, manifest: str
 ) -> None:
-    said = tell("submit", manifest)
-    assert (said.code, said.out, said.err) == (0, f"tfjob.kubeflow.org/mnist created in {world.namespace}\n", "")
+    result = tell("submit", manifest)
+    assert (result.code, result.out, result.err) == (0, f"tfjob.kubeflow.org/mnist created in {world.namespace}\n", "")
     assert world.job()["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 2
-    said = tell("submit", manifest, "-n", "nowhere", code=1)
-    assert "Create it with: kubectl create namespace nowhere" in said.err
-    said = tell("submit", manifest, code=1)
-    assert said.err == (
+    result = tell("submit", manifest, "-n", "nowhere", code=1)
+    assert "Create it with: kubectl create namespace nowhere" in result.err
+    result = tell("submit", manifest, code=1)
+    assert result.err == (
         f"tfoperator: namespace {world.namespace} already has a TFJob mnist\nChoose another name, or delete the "
         f"existing object first: tfoperator delete mnist -n {world.namespace}\n"
     )
@@ -44,8 +44,8 @@ def test_it_says_what_it_made_to_programs_and_waiting_in_vain_is_exit_code_124(t
 
 @pytest.mark.parametrize("where", ["client", "server"])
 def test_a_dry_run_creates_nothing(tell: Tell, world: ServedWorld, manifest: str, where: str) -> None:
-    said = tell("submit", manifest, f"--dry-run={where}")
-    assert (said.code, said.out) == (0, f"tfjob.kubeflow.org/mnist created ({where} dry run)\n")
+    result = tell("submit", manifest, f"--dry-run={where}")
+    assert (result.code, result.out) == (0, f"tfjob.kubeflow.org/mnist created ({where} dry run)\n")
     assert world.sdk.list_jobs() == []
 
 
@@ -69,14 +69,14 @@ def test_what_the_job_needs_is_created_too_and_what_is_left_out_is_named(
     job["spec"]["cleanPodPolicy"] = "All"
     path = tmp_path / "all.yaml"
     path.write_text(yaml.safe_dump_all([settings, quota, job]))
-    said = tell("submit", str(path), code=0)
-    assert "all.yaml:" in said.err
+    result = tell("submit", str(path), code=0)
+    assert "all.yaml:" in result.err
     assert (
         "spec.cleanPodPolicy: is unknown: kubectl refuses it, other clients ignore it; it belongs in spec.runPolicy"
-        in said.err
+        in result.err
     )
     assert world.client.get(CONFIG_MAPS, world.namespace, "settings", json.loads)["data"] == {"a": "b"}
-    assert "ResourceQuota quota is skipped; create it with kubectl apply" in said.err
+    assert "ResourceQuota quota is skipped; create it with kubectl apply" in result.err
     world.sdk.delete_job("mnist")
     assert "ConfigMap settings already exists, and is not changed" in tell("submit", str(path)).err
 
@@ -86,8 +86,8 @@ def test_an_older_version_is_submitted_as_v1_also_from_standard_input(
 ) -> None:
     old = tfjob("mnist", Worker=3) | {"apiVersion": "kubeflow.org/v1alpha2"}
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(yaml.safe_dump(old).encode())))
-    said = tell("submit", "-", code=0)
-    assert "v1alpha2 is read as kubeflow.org/v1" in said.err
+    result = tell("submit", "-", code=0)
+    assert "v1alpha2 is read as kubeflow.org/v1" in result.err
     assert world.job()["apiVersion"] == "kubeflow.org/v1"
 
 
@@ -96,13 +96,13 @@ def test_waiting_ends_with_the_jobs_result(tell: Tell, world: ServedWorld, manif
         eventually(lambda: world.sdk.list_jobs(), within=60, every=0.1, what="the job is submitted")
 
     with soon(submitted, lambda: world.becomes("Succeeded")):
-        said = tell("submit", manifest, "--wait", "-o", "json", code=0)
-    assert json.loads(said.out)["status"]["conditions"][0]["type"] == "Succeeded"
+        result = tell("submit", manifest, "--wait", "-o", "json", code=0)
+    assert json.loads(result.out)["status"]["conditions"][0]["type"] == "Succeeded"
     world.sdk.delete_job("mnist")
     with soon(submitted, lambda: world.becomes("Failed", message="worker 1 failed")):
-        said = tell("submit", manifest, "--wait", code=1)
-    assert "worker 1 failed" in said.err
-    assert f"tfoperator logs mnist -n {world.namespace} --all-replicas" in said.err
+        result = tell("submit", manifest, "--wait", code=1)
+    assert "worker 1 failed" in result.err
+    assert f"tfoperator logs mnist -n {world.namespace} --all-replicas" in result.err
 
 
 def test_what_contradicts_itself_or_has_no_meaning_is_refused(
@@ -112,15 +112,15 @@ def test_what_contradicts_itself_or_has_no_meaning_is_refused(
     job["metadata"]["namespace"] = "here"
     path = tmp_path / "jobs.yaml"
     path.write_text(f"{submitted_manifest('good')}---\n{submitted_manifest('bad', Worker=-1)}")
-    said = tell("submit", str(path), code=1)
-    assert "spec.tfReplicaSpecs[Worker].replicas" in said.err
-    assert "Nothing was submitted." in said.err
+    result = tell("submit", str(path), code=1)
+    assert "spec.tfReplicaSpecs[Worker].replicas" in result.err
+    assert "Nothing was submitted." in result.err
     path.write_text(yaml.safe_dump(job))
-    said = tell("submit", str(path), "-n", "there", code=2)
-    assert "TFJob mnist has namespace here, but --namespace is there: make them equal" in said.err
+    result = tell("submit", str(path), "-n", "there", code=2)
+    assert "TFJob mnist has namespace here, but --namespace is there: make them equal" in result.err
     for command in (["submit", manifest], ["delete", "mnist"]):
-        said = tell(*command, "--timeout", "5s", code=2)
-        assert "--timeout: needs --wait" in " ".join(said.err.split())
+        result = tell(*command, "--timeout", "5s", code=2)
+        assert "--timeout: needs --wait" in " ".join(result.err.split())
     assert world.sdk.list_jobs() == []
 
 
@@ -139,10 +139,10 @@ def test_a_program_becomes_a_job_of_the_cluster(tell: Tell, world: ServedWorld, 
     (work / ".env").touch()
     (work / ".tfoperator/runs").mkdir(parents=True)
     options = ("--workers=2", "--ps=1", "--env=A=b", "--image=tf:1", "--pip=needs.txt", "--name=mnist")
-    said = tell("submit", "src/train.py", *options, code=0)
-    assert said.out == f"tfjob.kubeflow.org/mnist created in {world.namespace}\n"
-    assert " (files: 3, 0.0 MiB when packed)" in said.err
-    assert "warning: these files may be secrets: .env;" in said.err
+    result = tell("submit", "src/train.py", *options, code=0)
+    assert result.out == f"tfjob.kubeflow.org/mnist created in {world.namespace}\n"
+    assert " (files: 3, 0.0 MiB when packed)" in result.err
+    assert "warning: these files may be secrets: .env;" in result.err
     specs = world.job()["spec"]["tfReplicaSpecs"]
     assert {kind: spec["replicas"] for kind, spec in specs.items()} == {"PS": 1, "Worker": 2}
     pod = specs["Worker"]["template"]["spec"]
@@ -159,7 +159,7 @@ def test_a_manifest_gets_a_folder_where_one_is_named(tell: Tell, world: ServedWo
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["../outside.py"], "../outside.py is not copied from .: it is not in this folder"),
         (["src/train.py", "--pip=../outside.py"], "../outside.py is not copied"),
@@ -171,16 +171,16 @@ def test_a_manifest_gets_a_folder_where_one_is_named(tell: Tell, world: ServedWo
     ],
 )
 def test_what_can_not_travel_is_refused(
-    tell: Tell, world: ServedWorld, work: Path, words: list[str], said: str
+    tell: Tell, world: ServedWorld, work: Path, words: list[str], message: str
 ) -> None:
-    told = tell("submit", *words)
-    assert told.code in (1, 2)
-    assert said in told.err
+    result = tell("submit", *words)
+    assert result.code in (1, 2)
+    assert message in result.err
     assert world.sdk.list_jobs() == []
 
 
 def test_options_of_the_program_itself_have_their_place(run: Tell, work: Path) -> None:
-    said = run("submit", "src/train.py", "--epochs", "3", code=2)
-    assert "Put options of src/train.py itself after --: tfoperator submit src/train.py -- --epochs 3" in said.err
+    result = run("submit", "src/train.py", "--epochs", "3", code=2)
+    assert "Put options of src/train.py itself after --: tfoperator submit src/train.py -- --epochs 3" in result.err
     for words in (("run", "src/train.py", "--workers", "x"), ("pipeline", "run", "src/train.py", "--epochs", "3")):
         assert "itself after" not in run(*words, code=2).err

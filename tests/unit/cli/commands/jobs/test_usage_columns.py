@@ -50,8 +50,8 @@ def test_describe_shows_what_each_replica_uses(measured_world: MeasuredWorld) ->
     measured_world.uses("worker-0", 0.5, 100 << 20)
     rows = [cells(line) for line in measured_world.tell("describe", "mnist")]
     assert ["REPLICA", "STATE", "READY", "RESTARTS", "CPU", "MEMORY", "AGE", "NODE", "REASON"] in rows
-    found = {row[0]: row[4:6] for row in rows if row and row[0].startswith("worker-")}
-    assert found == {"worker-0": ["0.50", "100Mi"], "worker-1": ["-", "-"], "worker-2": ["-", "-"]}
+    usage = {row[0]: row[4:6] for row in rows if row and row[0].startswith("worker-")}
+    assert usage == {"worker-0": ["0.50", "100Mi"], "worker-1": ["-", "-"], "worker-2": ["-", "-"]}
 
 
 def test_for_programs_too_but_a_plain_list_measures_nothing(measured_world: MeasuredWorld) -> None:

@@ -11,11 +11,11 @@ from tests.unit.cli.conftest import Tell
 def test_it_is_for_the_success_by_default_or_for_the_job_to_be_gone(tell: Tell, world: ServedWorld) -> None:
     world.submit()
     with soon(lambda: world.becomes("Succeeded")):
-        said = tell("wait", "mnist")
-    assert (said.code, said.out, said.err) == (0, "tfjob.kubeflow.org/mnist is Succeeded\n", "")
+        result = tell("wait", "mnist")
+    assert (result.code, result.out, result.err) == (0, "tfjob.kubeflow.org/mnist is Succeeded\n", "")
     with soon(lambda: world.sdk.delete_job("mnist")):
-        said = tell("wait", "mnist", "--for=deleted", "-o", "json")
-    assert json.loads(said.out) == {"name": "mnist", "namespace": world.namespace, "deleted": True}
+        result = tell("wait", "mnist", "--for=deleted", "-o", "json")
+    assert json.loads(result.out) == {"name": "mnist", "namespace": world.namespace, "deleted": True}
 
 
 @pytest.mark.parametrize("target", ["Running", "running", "condition=Running", "condition=running=True"])
@@ -29,10 +29,10 @@ def test_a_failure_on_the_way_is_exit_code_1_with_the_reason_unless_it_is_waited
 ) -> None:
     world.submit()
     world.becomes("Failed", message="worker 1 failed")
-    said = tell("wait", "mnist", "--for=Succeeded")
-    assert (said.code, said.out) == (1, "")
-    assert "has failed (TFJobFailed): worker 1 failed" in said.err
-    assert f"See why: tfoperator describe mnist -n {world.namespace}" in said.err
+    result = tell("wait", "mnist", "--for=Succeeded")
+    assert (result.code, result.out) == (1, "")
+    assert "has failed (TFJobFailed): worker 1 failed" in result.err
+    assert f"See why: tfoperator describe mnist -n {world.namespace}" in result.err
     assert (
         tell("wait", "mnist", "--for=Succeeded", "--for=Failed", code=0).out == "tfjob.kubeflow.org/mnist is Failed\n"
     )
@@ -43,11 +43,11 @@ def test_time_that_is_up_is_exit_code_124_and_after_two_seconds_it_says_how_thin
     tell: Tell, world: ServedWorld
 ) -> None:
     world.submit()
-    said = tell("wait", "mnist", "--timeout", "0.2s", code=124)
-    assert re.search(r"is not Succeeded after 0\.\d{1,2} s", said.err), "seconds as people write them"
+    result = tell("wait", "mnist", "--timeout", "0.2s", code=124)
+    assert re.search(r"is not Succeeded after 0\.\d{1,2} s", result.err), "seconds as people write them"
     world.becomes("Running", message="1 of 2 replicas run")
-    said = tell("wait", "mnist", "--timeout", "2.3s")
-    assert said.err.splitlines()[0] == "mnist is Running, 0/2 ready: 1 of 2 replicas run"
+    result = tell("wait", "mnist", "--timeout", "2.3s")
+    assert result.err.splitlines()[0] == "mnist is Running, 0/2 ready: 1 of 2 replicas run"
 
 
 @pytest.mark.parametrize(

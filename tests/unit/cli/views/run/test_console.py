@@ -65,7 +65,7 @@ def failed(stopped: str, *containers: dict[str, Any]) -> Pod:
 
 
 @pytest.mark.parametrize(
-    ("seen", "row"),
+    ("observed", "row"),
     [
         (pod(), ("Pending", False, 0)),
         (pod(phase="Running"), ("Running", False, 0)),
@@ -82,8 +82,8 @@ def failed(stopped: str, *containers: dict[str, Any]) -> Pod:
         (failed("replica-ended", container(LAST), PROXY), ("Failed", False, 0, "exit code 137")),
     ],
 )
-def test_a_pod_in_words(seen: Pod, row: tuple[Any, ...]) -> None:
-    assert replica_row(seen) == ReplicaRow("worker-0", *row)
+def test_a_pod_in_words(observed: Pod, row: tuple[Any, ...]) -> None:
+    assert replica_row(observed) == ReplicaRow("worker-0", *row)
 
 
 def job(*conditions: tuple[str, str], at: int = 1) -> TFJob:
@@ -93,9 +93,9 @@ def job(*conditions: tuple[str, str], at: int = 1) -> TFJob:
 
 
 def event(message: str, *, kind: str = "Normal", about: str = "digits-worker-0", count: int = 1) -> Event:
-    told = {"type": kind, "reason": "Why", "message": message, "count": count}
+    fields = {"type": kind, "reason": "Why", "message": message, "count": count}
     pod = {"kind": "Pod", "namespace": "ns", "name": about}
-    return msgspec.convert({"metadata": {"name": "e"}, "involvedObject": pod, **told}, Event)
+    return msgspec.convert({"metadata": {"name": "e"}, "involvedObject": pod, **fields}, Event)
 
 
 def line(text: str, name: str = "worker-0", container: str = "tensorflow", **fields: Any) -> LogChunk:
@@ -110,8 +110,8 @@ def plain(*pods: Pod, verbose: bool = False) -> tuple[PlainView, io.StringIO]:
     """A view for pipes that knows these pods."""
     stream = io.StringIO()
     view = PlainView(stream, verbose=verbose)
-    for one in pods:
-        view.pod_changed(one)
+    for changed in pods:
+        view.pod_changed(changed)
     return view, stream
 
 
@@ -212,8 +212,8 @@ def test_output_of_several_jobs_names_the_job_and_waits_for_the_pods_name_if_it_
     view.pod_changed(pod())
     view.logged([line("later")])
     view.stopping(RunOutcome.SUCCEEDED)
-    said = ["[worker-0] early", "[worker-0] later", "[digits-ps-9] of no pod that was seen"]
-    assert stream.getvalue().splitlines() == said
+    expected = ["[worker-0] early", "[worker-0] later", "[digits-ps-9] of no pod that was seen"]
+    assert stream.getvalue().splitlines() == expected
     view, stream = plain()
     view.job_changed(job(("Created", "made")))
     view.job_changed(replace(job(), metadata=ObjectMeta(name="other", uid="o")))
@@ -226,8 +226,8 @@ def live(*pods: Pod, width: int = 120, height: int = 24, **options: Any) -> tupl
     """A view on a terminal that knows these pods."""
     stream = io.StringIO()
     view = LiveView(Console(file=stream, force_terminal=True, width=width, height=height, **options))
-    for one in pods:
-        view.pod_changed(one)
+    for changed in pods:
+        view.pod_changed(changed)
     return view, stream
 
 
@@ -248,16 +248,16 @@ def test_the_table_shows_every_replica_and_what_is_wrong_with_it_and_leaves_room
     assert all(word in text for word in ("worker-0", "CrashLoopBackOff", "1/2"))
     waiting = container({"waiting": {"reason": "ImagePullBackOff", "message": "no such image " * 9}})
     text = drawn(pod(phase="Pending", containerStatuses=[waiting]), width=40)
-    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", one) for one in re.split("[\r\n]+", text)]
-    assert max(len(one) for one in lines) == 38
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", row) for row in re.split("[\r\n]+", text)]
+    assert max(len(row) for row in lines) == 38
 
 
 def test_the_table_shows_what_replicas_use_once_it_is_known_and_a_large_job_does_not_fill_the_screen() -> None:
     pods = [pod(name, phase="Running") for name in ("worker-0", "worker-1")]
     nothing = Usage(datetime(2026, 1, 1, tzinfo=UTC), 2.0, 1.0, 1 << 30, ())
-    one = ContainerUsage(ContainerName("ns", "digits-worker-0", "c"), "digits-worker-0", 0.5, 100 << 20)
+    usage = ContainerUsage(ContainerName("ns", "digits-worker-0", "c"), "digits-worker-0", 0.5, 100 << 20)
     assert "MEMORY" not in drawn(*pods, used=nothing)
-    text = drawn(*pods, used=replace(nothing, containers=(one,)))
+    text = drawn(*pods, used=replace(nothing, containers=(usage,)))
     assert all(word in text for word in ("CPU", "MEMORY", "0.50", "100Mi"))
     assert "GPU" not in text
     text = drawn(*(pod(f"worker-{index}", phase="Running") for index in range(50)), height=20)
@@ -270,19 +270,19 @@ def shown(printed: str, **options: Any) -> str:
     view, stream = live(pod(), width=80, **options)
     before = stream.getvalue()
     view.logged([line(printed)])
-    said = stream.getvalue()[len(before) :]
+    text = stream.getvalue()[len(before) :]
     view.close()
-    return said
+    return text
 
 
 def test_container_output_keeps_its_colours_but_is_no_markup_and_no_color_is_honoured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said = shown("\x1b[31mred\x1b[0m [bold]plain[/bold]", color_system="truecolor")
-    assert all(text in said for text in ("\x1b[31mred", "\x1b[36m", "[bold]plain[/bold]"))
+    output = shown("\x1b[31mred\x1b[0m [bold]plain[/bold]", color_system="truecolor")
+    assert all(text in output for text in ("\x1b[31mred", "\x1b[36m", "[bold]plain[/bold]"))
     monkeypatch.setenv("NO_COLOR", "1")
-    said = shown("text", color_system="truecolor")
-    assert ("\x1b[36m" in said, "text" in said) == (False, True)
+    output = shown("text", color_system="truecolor")
+    assert ("\x1b[36m" in output, "text" in output) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_in_a_pipe_a_progress_bar_is_a_line_now_and_then() -> None:
     view.logged([line("100% done")])
     view.show_bars(200.0)
     bars = [f"\x1b[31mstep 1\ufffd2J {percentage}% done" for percentage in (30, 60, 90)]
-    assert stream.getvalue().splitlines() == [f"[worker-0] {said}" for said in (*bars, "100% done")]
+    assert stream.getvalue().splitlines() == [f"[worker-0] {shown}" for shown in (*bars, "100% done")]
 
 
 def test_who_does_not_end_is_shown_with_the_time_until_it_is_killed() -> None:

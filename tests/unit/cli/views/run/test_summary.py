@@ -10,9 +10,9 @@ from tfoperator.report.report import make_report
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def facts_of(one: ReplicaResult) -> ReplicaFacts:
-    runs = (RunFacts(exit_code=one.exit_code, tail=one.last_lines, log=one.logs[-1]),)
-    return ReplicaFacts(name=one.name, state=one.state, restarts=one.restarts, runs=runs)
+def facts_of(replica: ReplicaResult) -> ReplicaFacts:
+    runs = (RunFacts(exit_code=replica.exit_code, tail=replica.last_lines, log=replica.logs[-1]),)
+    return ReplicaFacts(name=replica.name, state=replica.state, restarts=replica.restarts, runs=runs)
 
 
 def result(outcome: RunOutcome, condition: str = "", message: str = "", *replicas: ReplicaResult) -> str:

@@ -14,19 +14,19 @@ def pod(*, before: str = "", **container: Any) -> Pod:
     return msgspec.convert(plain, Pod)
 
 
-def told(*seen: Pod) -> list[str]:
-    known, sentences = KnownRestarts(), []
-    for one in seen:
-        known, sentence = after(known, one)
+def sentences_of(*pods: Pod) -> list[str]:
+    restarts, sentences = KnownRestarts(), []
+    for current in pods:
+        restarts, sentence = after(restarts, current)
         sentences.append(sentence)
     return sentences
 
 
 def test_a_pod_that_is_made_again_has_an_exit_code_unless_it_was_deleted_and_a_sidecars_start_is_no_news() -> None:
     running = {"running": {}}
-    again = told(pod(state={"terminated": {"exitCode": 137}}), pod(before="1"), pod(before="1", state=running))
+    again = sentences_of(pod(state={"terminated": {"exitCode": 137}}), pod(before="1"), pod(before="1", state=running))
     assert again == ["", "exited with 137, started again (1)", ""]
-    assert told(pod(state=running), pod(before="1"))[-1] == "started again (1)"
-    assert told(pod(state=running), pod(before="not a number"))[-1] == ""
+    assert sentences_of(pod(state=running), pod(before="1"))[-1] == "started again (1)"
+    assert sentences_of(pod(state=running), pod(before="not a number"))[-1] == ""
     ended = {"terminated": {"exitCode": 4}}
-    assert told(pod(name="proxy", state=ended), pod(name="proxy", restartCount=1, lastState=ended)) == ["", ""]
+    assert sentences_of(pod(name="proxy", state=ended), pod(name="proxy", restartCount=1, lastState=ended)) == ["", ""]

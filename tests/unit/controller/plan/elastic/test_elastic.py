@@ -234,42 +234,42 @@ def test_a_job_that_becomes_smaller_restarts_all_replicas_and_counts_no_failure(
     assert (
         "from 3 to 2 workers, because 1 replica has had no node for 60 seconds (Insufficient cpu)" in restarting.message
     )
-    (event,) = [one for one in made.events if one.reason == "TFJobResized"]
+    (event,) = [candidate for candidate in made.events if candidate.reason == "TFJobResized"]
     assert (event.type, event.message) == ("Normal", restarting.message)
     assert "TFJobRestarting" not in made.reasons
     later = planned(with_status(job, status), now=after(70))
     assert later.created_pods == ["Worker-0", "Worker-1"]
     config = [json.loads(_env(creation.body)["TF_CONFIG"]) for creation in later.creations("pods")]
-    assert [len(one["cluster"]["worker"]) for one in config] == [2, 2]
+    assert [len(tf_config["cluster"]["worker"]) for tf_config in config] == [2, 2]
     assert {_env(creation.body)["KERAS_DISTRIBUTION_NUM_PROCESSES"] for creation in later.creations("pods")} == {"2"}
 
 
 def _env(body: dict[str, Any]) -> dict[str, str]:
     body = json.loads(msgspec.json.encode(body))
-    return {one["name"]: one.get("value", "") for one in body["spec"]["containers"][0]["env"]}
+    return {variable["name"]: variable.get("value", "") for variable in body["spec"]["containers"][0]["env"]}
 
 
 def test_a_job_of_one_worker_has_no_cluster_and_grows_again_by_a_probe_whose_program_does_not_start() -> None:
     job = at_work(elastic_job(2), 1)
     early = planned(job, running(0, 1), services=services_of(job)[:1], now=after(599))
     assert (early.created_pods, early.requeue_after) == ([], 1.0)
-    seen = planned(job, running(0, 1), services=services_of(job)[:1], now=after(600))
-    (probe,) = [action for action in seen.actions if not action.required]
+    result = planned(job, running(0, 1), services=services_of(job)[:1], now=after(600))
+    (probe,) = [action for action in result.actions if not action.required]
     assert probe.replica == (ReplicaType.WORKER, 1)
     spec = json.loads(msgspec.json.encode(probe.body))["spec"]
-    volume = next(one for one in spec["volumes"] if "configMap" in one)
+    volume = next(candidate for candidate in spec["volumes"] if "configMap" in candidate)
     assert volume["name"] in {mount["name"] for mount in spec["containers"][0]["volumeMounts"]}
-    assert not seen.deleted_pods
+    assert not result.deleted_pods
     waits = planned(job, running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,)), now=after(700))
     assert (waits.deleted_pods, [action for action in waits.actions if not action.required]) == ([], [])
     assert (
         "the job has 1 of the 2 requested workers, and the operator looks for nodes for 1 more"
         in waits.condition("Running").message
     )
-    found = planned(job, running(0, 1), pending(1, 2, probe=True, node="n1"), now=after(700))
-    assert sorted(found.deleted_pods) == ["Worker-0", "Worker-1"], "the probe, too: its program is not to run"
-    assert (found.status.elastic.workers, found.status.restarts, found.status.disruptions) == (2, 1, 1)
-    assert "from 1 to 2 workers, because there are nodes for 1 more" in found.condition("Restarting").message
+    resized = planned(job, running(0, 1), pending(1, 2, probe=True, node="n1"), now=after(700))
+    assert sorted(resized.deleted_pods) == ["Worker-0", "Worker-1"], "the probe, too: its program is not to run"
+    assert (resized.status.elastic.workers, resized.status.restarts, resized.status.disruptions) == (2, 1, 1)
+    assert "from 1 to 2 workers, because there are nodes for 1 more" in resized.condition("Restarting").message
 
 
 def test_a_probe_that_its_kubelet_refused_makes_room_for_another() -> None:
@@ -350,8 +350,8 @@ def test_a_new_leader_whose_status_is_older_than_the_pods_takes_their_number() -
 def test_an_exceeded_quota_is_a_lack_of_room() -> None:
     job = at_work(elastic_job(), 3, lacking_since=NOW)
     refused = {(ReplicaType.WORKER, 2): Reason(ReasonKind.QUOTA, "QuotaExceeded: pods")}
-    seen = Observed(job, (running(0, 3), running(1, 3)), services_of(job), not_created=refused)
-    assert plan_for(seen, after(60)).status.elastic.workers == 2
+    observed = Observed(job, (running(0, 3), running(1, 3)), services_of(job), not_created=refused)
+    assert plan_for(observed, after(60)).status.elastic.workers == 2
 
 
 def test_a_gang_comes_together_with_the_least_number() -> None:
@@ -364,8 +364,8 @@ def test_a_gang_comes_together_with_the_least_number() -> None:
 def test_a_job_in_a_queue_makes_no_probe_beyond_its_quota() -> None:
     job = at_work(elastic_job(), 2)
     gate = QueueGate("Admitted", "research", admitted=True, quota={"worker": 2})
-    seen = Observed(job, (running(0, 2), running(1, 2)), services_of(job)[:2], gate=gate)
-    made = plan_for(seen, after(1000))
+    observed = Observed(job, (running(0, 2), running(1, 2)), services_of(job)[:2], gate=gate)
+    made = plan_for(observed, after(1000))
     assert [action for action in made.actions if not action.required] == []
 
 
@@ -415,7 +415,7 @@ def test_a_preempted_job_keeps_its_number_until_kueue_admits_it_with_another_num
     (change,) = now.resizes
     why = "Kueue admitted 1 of the 3 requested workers"
     assert (change.before, change.workers, change.reason, change.untrained_seconds) == (3, 1, why, None)
-    (event,) = [one for one in made.events if one.reason == "TFJobResized"]
+    (event,) = [candidate for candidate in made.events if candidate.reason == "TFJobResized"]
     assert event.message == f"job mnist goes from 3 to 1 worker, because {why}."
     restarting = made.condition(ConditionType.RESTARTING)
     assert (restarting.status, restarting.reason, restarting.message) == ("True", "TFJobResized", event.message)

@@ -63,10 +63,10 @@ def test_each_change_of_size_records_for_how_long_the_job_did_not_train(dies: bo
             untrained.append(0)
         if untrained and not world.is_training:
             untrained[-1] += 1
-    found = world.job.status.elastic.resizes
-    assert [(one.before, one.workers) for one in found] == [(3, 2), (2, 3)]
-    for one, seconds in zip(found, untrained, strict=True):
-        assert one.untrained_seconds == pytest.approx(seconds, abs=3), "of whole seconds, and of a late operator"
-        assert one.untrained_seconds >= START_SECONDS
-        assert f"{one.before} to {one.workers} at " in one.text()
-        assert one.text().endswith(f": {one.untrained_seconds} s without training")
+    resizes = world.job.status.elastic.resizes
+    assert [(resize.before, resize.workers) for resize in resizes] == [(3, 2), (2, 3)]
+    for resize, seconds in zip(resizes, untrained, strict=True):
+        assert resize.untrained_seconds == pytest.approx(seconds, abs=3), "of whole seconds, and of a late operator"
+        assert resize.untrained_seconds >= START_SECONDS
+        assert f"{resize.before} to {resize.workers} at " in resize.text()
+        assert resize.text().endswith(f": {resize.untrained_seconds} s without training")

@@ -9,8 +9,8 @@ from tfoperator.controller.plan.facts.proposal import SetCondition, observation
 def test_an_observation_has_the_reason_that_the_row_of_its_condition_declares() -> None:
     ready = SetCondition(ConditionType.READY, "True", "TFJobReady", "all", if_there=False)  # type: ignore[arg-type]
     assert observation(ConditionType.READY, "all", holds=True) == ready
-    found = observation(ConditionType.READY, "some", holds=False, if_there=True)
-    assert (found.status, found.reason, found.if_there) == ("False", "TFJobNotReady", True)
+    proposal = observation(ConditionType.READY, "some", holds=False, if_there=True)
+    assert (proposal.status, proposal.reason, proposal.if_there) == ("False", "TFJobNotReady", True)
 
 
 def test_without_a_declared_reason_the_error_names_the_place_for_it() -> None:

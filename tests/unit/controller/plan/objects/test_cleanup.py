@@ -49,7 +49,7 @@ def test_what_ran_when_the_job_failed_is_active_only_where_a_policy_is_set(polic
     options = plan_options(default_clean_pod_policy=default)
     statuses = planned(job, make_pod("Chief-0"), make_pod("Worker-0"), failed, options=options).status.replica_statuses
     active = 1 if policy or default else 0
-    assert {kind: (one.active, one.failed, one.ready) for kind, one in statuses.items()} == {
+    assert {kind: (status.active, status.failed, status.ready) for kind, status in statuses.items()} == {
         "Chief": (active, 0, 0),
         "Worker": (active, 1, 0),
         "PS": (0, 0, 0),
@@ -85,11 +85,11 @@ def test_what_still_runs_after_a_success_is_named_with_how_to_end_it(policy: str
     job = started(make_job(SPECS, runPolicy={} if policy is None else {"cleanPodPolicy": policy}))
     pods = (make_pod("Chief-0", "Succeeded", exit_code=0), make_pod("Worker-0", "Succeeded", exit_code=0))
     result = planned(job, *pods, make_pod("PS-0"), make_pod("Worker-1"), make_pod("Evaluator-0"))
-    told = [event.message for event in result.events if event.reason == "PodsLeftRunning"]
-    assert [one.partition(". The operator lets")[0] for one in told] == (
+    messages = [event.message for event in result.events if event.reason == "PodsLeftRunning"]
+    assert [message.partition(". The operator lets")[0] for message in messages] == (
         [] if named is None else [f"The job has succeeded. {named}"]
     )
-    assert all("set spec.runPolicy.cleanPodPolicy to Running, or delete the job" in one for one in told)
+    assert all("set spec.runPolicy.cleanPodPolicy to Running, or delete the job" in message for message in messages)
     again = planned(with_status(job, result.status), *pods, make_pod("PS-0"), make_pod("Worker-1"))
     assert not [event for event in again.events if event.reason == "PodsLeftRunning"], "once"
 
@@ -209,5 +209,5 @@ def test_a_limit_ends_programs_whatever_is_cleaned_up(limit: str | None, policy:
     runs = ["PS-0", "Worker-0", *(["Worker-1"] if limit == "deadline" else [])]
     stops = runs if policy is None or (policy == "None" and limit is not None) else []
     deletes = {"All": ["PS-0", "Worker-0", "Worker-1"], "Running": runs}.get(policy or "", [])
-    for one in (result, planned(with_status(job, result.status), *pods)):
-        assert (sorted(one.stopped_pods), sorted(one.deleted_pods)) == (stops, deletes)
+    for plan in (result, planned(with_status(job, result.status), *pods)):
+        assert (sorted(plan.stopped_pods), sorted(plan.deleted_pods)) == (stops, deletes)

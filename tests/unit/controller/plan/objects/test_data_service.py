@@ -61,11 +61,11 @@ def member_service(member: DataServiceMember) -> Service:
     return Service(metadata=ObjectMeta(name=name, namespace="ns", uid=name + "-service", labels=labels))
 
 
-def planned(job: TFJob, *pods: Pod, members: tuple[DataServiceMember, ...] = ALL, **seen: Any) -> ReadablePlan:
+def planned(job: TFJob, *pods: Pod, members: tuple[DataServiceMember, ...] = ALL, **facts: Any) -> ReadablePlan:
     """The plan for a job with the services of its replicas, and of these members."""
-    services = seen.pop("services", (*services_of(job), *map(member_service, members)))
-    now, options = seen.pop("now", NOW), seen.pop("options", OPTIONS)
-    return plan_for(Observed(job, pods, services, **seen), now, options)
+    services = facts.pop("services", (*services_of(job), *map(member_service, members)))
+    now, options = facts.pop("now", NOW), facts.pop("options", OPTIONS)
+    return plan_for(Observed(job, pods, services, **facts), now, options)
 
 
 def running(**given: Any) -> list[Pod]:
@@ -94,7 +94,7 @@ def body_of(plan: ReadablePlan, name: str, kind: str = "pods") -> dict[str, Any]
 
 
 def variables(body: dict[str, Any]) -> dict[str, str]:
-    return {one["name"]: one.get("value", "") for one in body["spec"]["containers"][0].get("env", ())}
+    return {variable["name"]: variable.get("value", "") for variable in body["spec"]["containers"][0].get("env", ())}
 
 
 def status_of(plan: ReadablePlan) -> DataServiceStatus:
@@ -421,8 +421,8 @@ def test_an_edit_of_what_its_pods_are_made_from_is_reported() -> None:
 
 def decides(job: TFJob, *pods: Pod) -> list[str]:
     """The pods that a new leader looks up before it writes the status of its plan: an hour old lists may show them."""
-    seen = Observed(job, pods, (*services_of(job), *map(member_service, ALL)))
-    return [pod.name for pod in deciding_pods(seen, plan_for(seen).status, NOW)]
+    observed = Observed(job, pods, (*services_of(job), *map(member_service, ALL)))
+    return [pod.name for pod in deciding_pods(observed, plan_for(observed).status, NOW)]
 
 
 def test_a_lagging_cache_neither_begins_nor_counts_a_restart_of_a_member_by_itself() -> None:

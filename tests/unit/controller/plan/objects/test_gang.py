@@ -247,8 +247,8 @@ def test_other_pods_are_made_with_their_group_but_another_scheduler_is_kept_and_
     assert body["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "mnist"
     spec = of_kubernetes.creations("pods")[0].body["spec"]
     assert (spec["schedulerName"], spec["schedulingGroup"]) == ("default-scheduler", {"podGroupName": "mnist"})
-    seen = decode_pod(json.dumps({"metadata": {"name": "x"}, "spec": spec}).encode())
-    assert KUBERNETES.is_member(seen, job)
+    pod = decode_pod(json.dumps({"metadata": {"name": "x"}, "spec": spec}).encode())
+    assert KUBERNETES.is_member(pod, job)
     assert not KUBERNETES.is_member(make_pod("Worker-0"), job)
     job = make_job({"PS": replicas(1, schedulerName="theirs"), "Worker": replicas(2, schedulerName="theirs")})
     result = decide(job, group=pod_group(job))
@@ -381,13 +381,13 @@ def test_the_gang_lacks_what_its_pods_lack_and_the_reason_outlives_echoes() -> N
     echo = "podGroup ns/mnist failed recently"
     sibling = "pre-filter pod mnist-worker-0 cannot find enough sibling pods, current pods number: 1"
     assert message(refused(job, sibling, "")) == ""
-    told = refused(job, echo, "0/1 nodes are available: 1 Insufficient cpu.")
-    assert message(told).endswith(
+    result = refused(job, echo, "0/1 nodes are available: 1 Insufficient cpu.")
+    assert message(result).endswith(
         "0/2 replicas ready; Worker-0 and Worker-1 wait: the gang of 2 pods (cpu 2) waits for room: Insufficient "
         "cpu. Next: wait until nodes have enough free resources, or request less."
     )
-    assert told.reasons == ["Unschedulable"]
-    echoed = refused(with_status(job, told.status), echo, echo)
+    assert result.reasons == ["Unschedulable"]
+    echoed = refused(with_status(job, result.status), echo, echo)
     assert not echoed.write_status
     assert echoed.reasons == []
 
@@ -415,10 +415,10 @@ def test_a_topology_that_the_server_leaves_out_is_said_once() -> None:
     pod = member("Worker-0", "Running", node="n", ready=True)
     assert "TopologyIgnored" not in decide(job, pod, group=group, gang=KUBERNETES).reasons
     without = pod_group(job, gang=KUBERNETES, schedulingConstraints=None)
-    told = decide(job, pod, group=without, gang=KUBERNETES)
-    assert told.reasons.count("TopologyIgnored") == 1
-    assert "PodGroup mnist has no topology: the API server's feature gate" in message(told)
-    again = decide(annotated(with_status(job, told.status), TOPOLOGY), pod, group=without, gang=KUBERNETES)
+    result = decide(job, pod, group=without, gang=KUBERNETES)
+    assert result.reasons.count("TopologyIgnored") == 1
+    assert "PodGroup mnist has no topology: the API server's feature gate" in message(result)
+    again = decide(annotated(with_status(job, result.status), TOPOLOGY), pod, group=without, gang=KUBERNETES)
     assert "TopologyIgnored" not in again.reasons
     assert not again.write_status
 

@@ -100,9 +100,9 @@ def test_clean_up_deletes_the_service_with_the_last_pod(policy: str, left: list[
 
 def test_pods_wait_for_a_service_that_is_not_seen_yet() -> None:
     """Its creation may have failed while the creation of a TensorBoard's service is still to be seen."""
-    seen = Observed(begun(per_job()), unseen=Unseen(awaited=frozenset({("", "services")})))
-    assert not plan_for(seen).changes_objects
-    there = Observed(seen.job, services=SERVICE, unseen=seen.unseen)
+    observed = Observed(begun(per_job()), unseen=Unseen(awaited=frozenset({("", "services")})))
+    assert not plan_for(observed).changes_objects
+    there = Observed(observed.job, services=SERVICE, unseen=observed.unseen)
     assert plan_for(there).created_pods == REPLICAS
 
 

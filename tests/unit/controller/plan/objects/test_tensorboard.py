@@ -67,17 +67,17 @@ class Objects(SimulatedObjects):
                 body, change = self.bodies[action.kind], action.body
                 merge = partial(strategic_merge, kind="Deployment") if action.strategic else apply_merge_patch
                 self.bodies[action.kind] = merge(body, change)
-        for name, one in self.deployments.items():
-            self.deployments[name] = replace(one, status=DeploymentStatus(available))
+        for name, deployment in self.deployments.items():
+            self.deployments[name] = replace(deployment, status=DeploymentStatus(available))
         return self
 
-    def seen_with(self, seen: TFJob, **more: Any) -> Observed:
-        services = (*services_of(seen), *self.services.values())
+    def observed_with(self, board_job: TFJob, **more: Any) -> Observed:
+        services = (*services_of(board_job), *self.services.values())
         deployments = tuple(self.deployments.values())
-        return Observed(seen, (make_pod("Worker-0"),), services, deployments=deployments, **more)
+        return Observed(board_job, (make_pod("Worker-0"),), services, deployments=deployments, **more)
 
-    def plan(self, seen: TFJob, options: PlanOptions = OPTIONS, **more: Any) -> ReadablePlan:
-        return plan_for(self.seen_with(seen, **more), NOW, options)
+    def plan(self, board_job: TFJob, options: PlanOptions = OPTIONS, **more: Any) -> ReadablePlan:
+        return plan_for(self.observed_with(board_job, **more), NOW, options)
 
     def annotate(self, **annotations: str) -> None:
         service = self.services[NAME]
@@ -137,7 +137,7 @@ def test_its_pod_runs_the_program_without_a_shell_and_without_privileges() -> No
     assert pod["volumes"] == BOARD["volumes"]
     assert container["env"][0] == key
     # Where it listens is not for the job to say: of two of a name Kubernetes takes the last.
-    assert {one["name"]: one["value"] for one in container["env"][1:]}[PORT] == "6006"
+    assert {variable["name"]: variable["value"] for variable in container["env"][1:]}[PORT] == "6006"
     assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     assert container["ports"][0]["containerPort"] > 1024
     assert pod["automountServiceAccountToken"] is False
@@ -198,12 +198,12 @@ def test_a_changed_spec_changes_what_was_made_from_it(change: dict[str, Any], ch
 def test_a_service_is_reached_from_outside_only_where_administrators_allow_it(wanted: str) -> None:
     objects = there()
     closed = (OPTIONS, "ClusterIP", [wanted])
-    for options, type_, said in (closed, (OPEN, wanted, []), closed):
-        for expected in (said, []):  # said once, with the one change
+    for options, type_, refused in (closed, (OPEN, wanted, []), closed):
+        for expected in (refused, []):  # said once, with the one change
             result = objects.plan(started(job(BOARD | {"serviceType": wanted})), options)
-            told = [event for event in result.events if (event.type, event.reason) == NOT_EXPOSED]
-            assert [f"spec.tensorBoard.serviceType: {one} is not allowed" for one in expected] == [
-                event.message.partition(",")[0] for event in told
+            warnings = [event for event in result.events if (event.type, event.reason) == NOT_EXPOSED]
+            assert [f"spec.tensorBoard.serviceType: {service_type} is not allowed" for service_type in expected] == [
+                event.message.partition(",")[0] for event in warnings
             ]
             objects.carry_out_all(result.tensorboard_actions)
             assert objects.bodies["services"]["spec"]["type"] == type_
@@ -215,8 +215,8 @@ def test_it_survives_the_jobs_end_and_its_clean_up() -> None:
     board_job = started(job(runPolicy={"cleanPodPolicy": "All"}))
     objects = there(available=1)
     for _ in range(2):
-        seen = replace(objects.seen_with(board_job), pods=(pod,))
-        result = plan_for(seen)
+        observed = replace(objects.observed_with(board_job), pods=(pod,))
+        result = plan_for(observed)
         assert result.tensorboard_actions == ()
         assert [service.name for service in result.deletions("services")] == ["mnist-worker-0"]
         board_job = replace(board_job, status=result.status)
@@ -241,9 +241,9 @@ def test_what_somebody_else_has_made_with_its_labels_is_left_alone() -> None:
     exposed = Service(metadata=ObjectMeta(name="tb", namespace="ns", uid="u", labels=LABELS))
     copied = Deployment(metadata=ObjectMeta(name="copy", namespace="ns", uid="v", labels=LABELS))
     for wanted in (job(), job(None)):
-        seen = objects.seen_with(wanted)
-        more = replace(seen, services=(exposed, *seen.services), deployments=(copied, *seen.deployments))
-        assert plan_for(more).tensorboard_actions == plan_for(seen).tensorboard_actions
+        observed = objects.observed_with(wanted)
+        more = replace(observed, services=(exposed, *observed.services), deployments=(copied, *observed.deployments))
+        assert plan_for(more).tensorboard_actions == plan_for(observed).tensorboard_actions
 
 
 boards = st.none() | st.fixed_dictionaries(
@@ -307,7 +307,7 @@ def in_queue(board: dict[str, Any] = GPUS, **status: Any) -> TFJob:
     return replace(queued, metadata=replace(queued.metadata, labels={QUEUE_LABEL: "research"}))
 
 
-def told(plan: ReadablePlan) -> list[tuple[str, str]]:
+def uncounted_events(plan: ReadablePlan) -> list[tuple[str, str]]:
     return [(event.type, event.reason) for event in plan.events if event.reason == NOT_COUNTED[1]]
 
 
@@ -327,7 +327,7 @@ def test_in_a_queue_it_gets_no_devices_which_no_quota_would_count(resources: Any
     new = replace(new, status=replace(new.status, observed_generation=0))
     plan = Objects().plan(new)
     assert bool(plan.tensorboard_actions) == made
-    assert told(plan) == ([] if made else [NOT_COUNTED])
+    assert uncounted_events(plan) == ([] if made else [NOT_COUNTED])
     assert plan.creations("pods") or plan.status.conditions, "the job continues"
     assert Objects().plan(started(job(board))).tensorboard_actions, "without a queue it is as before"
 
@@ -335,12 +335,12 @@ def test_in_a_queue_it_gets_no_devices_which_no_quota_would_count(resources: Any
 def test_that_it_gets_no_devices_is_told_once_and_one_that_is_there_goes_also_after_the_jobs_end() -> None:
     quiet = in_queue()
     quiet = replace(quiet, status=replace(quiet.status, observed_generation=quiet.metadata.generation))
-    assert told(Objects().plan(quiet)) == []
+    assert uncounted_events(Objects().plan(quiet)) == []
     objects = there(GPUS)
-    for seen in (quiet, replace(quiet, status=replace(quiet.status, conditions=(SUCCEEDED,)))):
-        plan = objects.plan(seen)
+    for board_job in (quiet, replace(quiet, status=replace(quiet.status, conditions=(SUCCEEDED,)))):
+        plan = objects.plan(board_job)
         assert kinds(plan.tensorboard_actions) == [("Delete", "deployments"), ("Delete", "services")]
-        assert told(plan) == [NOT_COUNTED]
+        assert uncounted_events(plan) == [NOT_COUNTED]
         assert plan.status.tensor_board is None
     ended = replace(quiet, status=replace(quiet.status, conditions=(SUCCEEDED,), observed_generation=0))
-    assert told(Objects().plan(ended)) == [], "a status of the Go operator has no observed generation, ever"
+    assert uncounted_events(Objects().plan(ended)) == [], "a status of the Go operator has no observed generation, ever"

@@ -96,19 +96,19 @@ def test_an_exit_is_counted_and_told_once_and_the_pod_stays(
     state: ContainerState, last: ContainerState | None, restarts: int, exits: int, beside: bool
 ) -> None:
     job, runs = started(in_place()), state == ContainerState()
-    seen = (make_pod("Worker-0"), pod(state, last, restarts=restarts, beside=beside))
-    first = planned(job, *seen)
+    pods = (make_pod("Worker-0"), pod(state, last, restarts=restarts, beside=beside))
+    first = planned(job, *pods)
     workers = first.status.replica_statuses["Worker"]
     assert (workers.restarts, workers.restart_counts, workers.failed) == (exits, {"1": exits}, int(not runs))
     assert ("1" in workers.started_indexes) == runs, "the loss of a pod that waits is no second restart"
     assert first.reasons == ["TFJobRestarting", "RestartedInPlace"]
     numbers = "restart 1" if exits == 1 else f"restarts 1 to {exits}"
-    said = f"worker-1 is restarted in place: {numbers} in pod mnist-worker-1, last exit code 130 (SIGINT)."
-    assert first.events[1].message == said
+    message = f"worker-1 is restarted in place: {numbers} in pod mnist-worker-1, last exit code 130 (SIGINT)."
+    assert first.events[1].message == message
     assert first.is_true(ConditionType.RESTARTING) == (not runs)
     assert not first.changes_objects
     assert first.write_status
-    again = planned(with_status(job, first.status), *seen)
+    again = planned(with_status(job, first.status), *pods)
     assert not again.acts
     if not runs:
         # A new leader's older list: the pod seems to be left over from a restart by recreation.
@@ -176,7 +176,7 @@ def test_the_account_is_that_of_recreation(
         worker = {"replicas": 2, "restartPolicy": "ExitCode" if mode == "Recreate" else policy}
         job = make_job({"Worker": worker}, runPolicy=run_policy, successPolicy=success, **more)
         world = World(job, options=plan_options(restart_delay_base=0.0), backs_off=backs_off)
-        told: list[tuple[str, str]] = []
+        events: list[tuple[str, str]] = []
         pods: set[str] = set()
         for index, code in [(-1, 0), *exits]:
             name = f"{job.metadata.name}-worker-{index}"
@@ -185,10 +185,10 @@ def test_the_account_is_that_of_recreation(
                 world.exit(name, 130 if code and policy == "OnFailure" else code)
             for _ in range(4):
                 result = world.sync()
-                told += [(event.reason, by_recreation(event.message)) for event in result.events]
-                for one in world.pods:
-                    world.run(one)
-            pods.update(one.metadata.uid for one in world.pods.values())
+                events += [(event.reason, by_recreation(event.message)) for event in result.events]
+                for pod_name in world.pods:
+                    world.run(pod_name)
+            pods.update(world_pod.metadata.uid for world_pod in world.pods.values())
         assert mode == "Recreate" or len(pods) == 2 or limit == 0
         status = world.job.status
         account = {c.type: (c.status, c.reason, c.message) for c in status.conditions}
@@ -197,7 +197,7 @@ def test_the_account_is_that_of_recreation(
         objects = {"SuccessfulCreatePod", "SuccessfulDeletePod"}
         exits_of_pods = {"RestartedInPlace": "ExitedWithCode"}
         accounts.append(
-            (account, counts, [(exits_of_pods.get(why, why), text) for why, text in told if why not in objects])
+            (account, counts, [(exits_of_pods.get(why, why), text) for why, text in events if why not in objects])
         )
     assert accounts[0] == accounts[1]
 

@@ -36,9 +36,9 @@ def pod(replica: str, policy: str, *containers: ContainerStatus, **fields: Any) 
     return make_pod(replica, restart_policy=POD_POLICY[policy], containers=containers, **fields)
 
 
-def beside(job: TFJob, one: Pod) -> ReadablePlan:
+def beside(job: TFJob, worker: Pod) -> ReadablePlan:
     """The plan for worker 0 beside a worker 1 that trains."""
-    return planned(job, one, make_pod("Worker-1"))
+    return planned(job, worker, make_pod("Worker-1"))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_restarts_of_a_sidecar_are_none_of_the_training() -> None:
 def test_another_container_that_failed_a_pod_is_told_by_its_name(init: bool) -> None:
     failed = terminated(2, container="fetch")
     containers = {"init_containers": (failed,)} if init else {}
-    one = pod("Worker-0", "Never", *(() if init else (failed, TRAINS)), phase="Failed", **containers)
-    message = beside(job_of("Never"), one).condition(ConditionType.FAILED).message
+    worker = pod("Worker-0", "Never", *(() if init else (failed, TRAINS)), phase="Failed", **containers)
+    message = beside(job_of("Never"), worker).condition(ConditionType.FAILED).message
     assert "Worker-0: container fetch exited with code 2" in message
 
 

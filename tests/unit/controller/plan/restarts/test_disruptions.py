@@ -34,8 +34,8 @@ def running(policy: str = "OnFailure", *, replicas: int = 2, run_policy: dict[st
     """A job of some workers, all of which run, as its status knows; without a restart to spare."""
     limits = {"backoffLimit": 0} if run_policy is None else run_policy
     job = started(make_job({"Worker": {"replicas": replicas, "restartPolicy": policy}}, runPolicy=limits))
-    seen = planned(job, *(make_pod(f"Worker-{index}") for index in range(replicas)))
-    return with_status(job, seen.status)
+    result = planned(job, *(make_pod(f"Worker-{index}") for index in range(replicas)))
+    return with_status(job, result.status)
 
 
 def disrupted(why: str, **more: Any) -> Pod:
@@ -73,11 +73,11 @@ def numbers(result: ReadablePlan) -> tuple[int, int]:
 @EVERY_POLICY
 @EVERYTHING_TAKEN
 def test_no_limit_on_failures_sees_what_was_taken(policy: str, lost: Pod | None) -> None:
-    seen = planned(running(policy), *with_lost(lost, OTHER), now=after(2))
-    assert not seen.is_true(C.FAILED)
-    assert seen.is_true(C.RESTARTING)
-    assert numbers(seen) == (1, 1)
-    worker = seen.status.replica_statuses["Worker"]
+    result = planned(running(policy), *with_lost(lost, OTHER), now=after(2))
+    assert not result.is_true(C.FAILED)
+    assert result.is_true(C.RESTARTING)
+    assert numbers(result) == (1, 1)
+    worker = result.status.replica_statuses["Worker"]
     assert (worker.restart_counts, worker.disruption_counts, worker.disruptions) == ({"1": 1}, {"1": 1}, 1)
     assert worker.failed_indexes == ""
 
@@ -85,11 +85,11 @@ def test_no_limit_on_failures_sees_what_was_taken(policy: str, lost: Pod | None)
 @EVERYTHING_TAKEN
 def test_it_is_counted_once_and_made_again(lost: Pod | None) -> None:
     job = running()
-    seen = planned(job, *with_lost(lost, OTHER), now=after(2))
-    again = planned(with_status(job, seen.status), *with_lost(lost, OTHER), now=after(3))
+    result = planned(job, *with_lost(lost, OTHER), now=after(2))
+    again = planned(with_status(job, result.status), *with_lost(lost, OTHER), now=after(3))
     assert numbers(again) == (1, 1)
     assert not again.events
-    gone = planned(with_status(job, seen.status), OTHER, now=after(4))
+    gone = planned(with_status(job, result.status), OTHER, now=after(4))
     assert gone.created_pods == ["Worker-1"]
     annotations = gone.creations("pods")[0].body["metadata"]["annotations"]
     assert annotations == {"training.kubeflow.org/restarts": "1", "training.kubeflow.org/disruptions": "1"}
@@ -111,10 +111,10 @@ def test_it_is_counted_once_and_made_again(lost: Pod | None) -> None:
     ],
 )
 def test_condition_and_event_name_what_took_it(what: str, named: str) -> None:
-    seen = planned(running(), *with_lost(TAKEN[what], OTHER), now=after(2))
+    result = planned(running(), *with_lost(TAKEN[what], OTHER), now=after(2))
     message = f"job mnist is restarting because a disruption (not a failure) ended replica(s): Worker-1 ({named})."
-    assert seen.condition(C.RESTARTING).message == message
-    assert [event.message for event in seen.events if event.reason == "TFJobRestarting"] == [message]
+    assert result.condition(C.RESTARTING).message == message
+    assert [event.message for event in result.events if event.reason == "TFJobRestarting"] == [message]
 
 
 def test_a_lost_node_is_told_from_a_tainted_one() -> None:
@@ -142,13 +142,13 @@ def test_a_lost_node_is_told_from_a_tainted_one() -> None:
 @EVERY_POLICY
 def test_an_eviction_for_using_more_than_was_asked_for_is_the_pods_own_doing(policy: str, message: str) -> None:
     lost = disrupted("TerminationByKubelet", phase="Failed", reason="Evicted", message=message)
-    seen = planned(running(policy, run_policy={"backoffLimit": 1}), OTHER, lost, now=after(60))
-    assert numbers(seen) == (1, 0)
-    assert seen.created_pods == ["Worker-1"], "on another node there may be room, under Never, too"
-    said = seen.condition(C.RESTARTING).message
+    result = planned(running(policy, run_policy={"backoffLimit": 1}), OTHER, lost, now=after(60))
+    assert numbers(result) == (1, 0)
+    assert result.created_pods == ["Worker-1"], "on another node there may be room, under Never, too"
+    text = result.condition(C.RESTARTING).message
     assert (
         "because Worker replica(s) failed (Worker-1: Evicted: the pod used more of a resource than it had requested)."
-        in said
+        in text
     )
     assert planned(running(policy), OTHER, lost, now=after(60)).is_true(C.FAILED), "the limit sees it"
 
@@ -159,10 +159,10 @@ def test_failures_and_disruptions_are_counted_beside_each_other() -> None:
     worker = msgspec.structs.replace(job.status.replica_statuses["Worker"], **counts)
     job = with_status(job, msgspec.structs.replace(job.status, replica_statuses={"Worker": worker}))
     pods = make_pod("Worker-0", restarts_before=3), make_pod("Worker-1", "Failed", exit_code=1, restarts_before=4)
-    seen = planned(job, *pods, now=after(1))
-    assert numbers(seen) == (8, 7)
-    assert not seen.is_true(C.FAILED)
-    assert seen.deleted_pods == ["Worker-1"], "its first failure waits for the first delay only"
+    result = planned(job, *pods, now=after(1))
+    assert numbers(result) == (8, 7)
+    assert not result.is_true(C.FAILED)
+    assert result.deleted_pods == ["Worker-1"], "its first failure waits for the first delay only"
     again = planned(job, *pods[1:], make_pod("Worker-0", "Failed", exit_code=1, restarts_before=3), now=after(2))
     assert again.is_true(C.FAILED)
     assert numbers(again) == (7, 7), "the failures that end the job are not counted"
@@ -173,8 +173,8 @@ def test_a_status_of_the_version_before_counts_its_restarts_as_failures() -> Non
     job = running(run_policy={"backoffLimit": 1})
     worker = ReplicaStatus(active=2, ready=2, restarts=1, restart_counts={"1": 1}, started_indexes="0-1")
     job = with_status(job, msgspec.structs.replace(job.status, restarts=1, replica_statuses={"Worker": worker}))
-    seen = planned(job, OTHER, make_pod("Worker-1", deleted=NOW, restarts_before=1))
-    assert (numbers(seen), seen.is_true(C.FAILED)) == ((2, 1), False)
+    result = planned(job, OTHER, make_pod("Worker-1", deleted=NOW, restarts_before=1))
+    assert (numbers(result), result.is_true(C.FAILED)) == ((2, 1), False)
     failed = planned(job, OTHER, make_pod("Worker-1", "Failed", exit_code=1, restarts_before=1))
     assert failed.condition(C.FAILED).message == (
         "Job mnist has failed because it has reached the specified backoff limit: Worker-1: exited with code 1"
@@ -183,8 +183,8 @@ def test_a_status_of_the_version_before_counts_its_restarts_as_failures() -> Non
 
 def test_what_a_pod_knows_of_its_disruptions_outlives_a_lost_status() -> None:
     job = started(make_job({"Worker": 1}, runPolicy={"backoffLimit": 0}))
-    seen = planned(job, make_pod("Worker-0", restarts_before=2, disruptions_before=2))
-    assert (numbers(seen), seen.is_true(C.FAILED)) == ((2, 2), False)
+    result = planned(job, make_pod("Worker-0", restarts_before=2, disruptions_before=2))
+    assert (numbers(result), result.is_true(C.FAILED)) == ((2, 2), False)
 
 
 @pytest.mark.parametrize("counts", [{"0": 9}, {"1": 9}, {"x": 1, "1": -1}])
@@ -214,9 +214,9 @@ def test_a_restart_in_place_after_a_crash_of_the_node_is_a_disruption(
     more = {} if mode is None else {"restartMode": mode}
     pod = make_pod("Worker-1", containers=(restarted,), node="n1")
     job = running(run_policy=more)
-    seen = planned(job, OTHER, pod)
-    assert numbers(seen) == expected
-    assert numbers(planned(with_status(job, seen.status), OTHER, pod)) == expected
+    result = planned(job, OTHER, pod)
+    assert numbers(result) == expected
+    assert numbers(planned(with_status(job, result.status), OTHER, pod)) == expected
     assert planned(running(run_policy={**more, "backoffLimit": 0}), OTHER, pod).is_true(C.FAILED) is fails
     if mode:
         why = (
@@ -224,7 +224,7 @@ def test_a_restart_in_place_after_a_crash_of_the_node_is_a_disruption(
             if last is CRASH
             else "Worker replica(s) fai"
         )
-        assert why in next(event.message for event in seen.events if event.reason == "TFJobRestarting")
+        assert why in next(event.message for event in result.events if event.reason == "TFJobRestarting")
 
 
 # All replicas together.
@@ -237,14 +237,14 @@ def joint(**policy: Any) -> TFJob:
 @EVERYTHING_TAKEN
 def test_one_joint_restart_is_one_disruption_and_one_event(lost: Pod | None) -> None:
     job = joint()
-    seen = planned(job, *with_lost(lost, OTHER), now=after(2))
-    assert not seen.is_true(C.FAILED)
-    assert (numbers(seen), seen.status.job_restarts, seen.status.job_disruptions) == ((1, 1), 1, 1)
-    assert seen.status.replica_statuses["Worker"].restart_counts == {}
-    assert seen.write_status_first
-    assert [event.reason for event in seen.events].count("TFJobRestarting") == 1
-    assert seen.condition(C.RESTARTING).message.endswith("This counts as a disruption, not as a failure.")
-    gone = planned(with_status(job, seen.status), now=after(3))
+    result = planned(job, *with_lost(lost, OTHER), now=after(2))
+    assert not result.is_true(C.FAILED)
+    assert (numbers(result), result.status.job_restarts, result.status.job_disruptions) == ((1, 1), 1, 1)
+    assert result.status.replica_statuses["Worker"].restart_counts == {}
+    assert result.write_status_first
+    assert [event.reason for event in result.events].count("TFJobRestarting") == 1
+    assert result.condition(C.RESTARTING).message.endswith("This counts as a disruption, not as a failure.")
+    gone = planned(with_status(job, result.status), now=after(3))
     assert numbers(gone) == (1, 1)
     noted = {"training.kubeflow.org/job-restarts": "1", "training.kubeflow.org/job-disruptions": "1"}
     assert [creation.body["metadata"]["annotations"] for creation in gone.creations("pods")] == [noted] * 2
@@ -338,13 +338,13 @@ def test_a_pod_that_is_refused_again_and_again_waits_with_its_log() -> None:
         )
         began = now
         while True:
-            seen = planned(job, OTHER, refused, now=after(now))
-            job = with_status(job, seen.status)
-            if seen.created_pods:
+            result = planned(job, OTHER, refused, now=after(now))
+            job = with_status(job, result.status)
+            if result.created_pods:
                 break
-            assert seen.requeue_after is not None
-            now += seen.requeue_after
-        assert seen.deleted_pods == ["Worker-1"]
+            assert result.requeue_after is not None
+            now += result.requeue_after
+        assert result.deleted_pods == ["Worker-1"]
         waits.append(now - began)
     assert waits == [0, 1, 2, 4, 8]
     waiting = planned(job, OTHER, make_pod("Worker-1", "Failed", reason="OutOfcpu", restarts_before=5), now=after(now))
@@ -359,12 +359,12 @@ def test_replicas_of_one_drain_are_one_disruption_in_the_row() -> None:
     pods = [make_pod(f"Worker-{index}") for index in range(4)]
     for index in range(4):
         pods[index] = make_pod(f"Worker-{index}", deleted=after(index))
-        seen = planned(job, *pods, now=after(index))
-        job = with_status(job, seen.status)
-    backoff = seen.status.disruption_backoff
+        result = planned(job, *pods, now=after(index))
+        job = with_status(job, result.status)
+    backoff = result.status.disruption_backoff
     assert backoff is not None
     assert (backoff.count, backoff.replicas) == (1, {"Worker": "0-3"})
-    assert numbers(seen) == (4, 4)
+    assert numbers(result) == (4, 4)
     assert planned(job, now=after(9)).created_pods == [f"Worker-{index}" for index in range(4)]
 
 
@@ -377,14 +377,14 @@ def test_all_replicas_wait_where_they_restart_together() -> None:
         job = with_status(job, planned(job, *pods, now=after(now)).status)
         job = with_status(job, planned(job, leaving[0], pods[1], now=after(now)).status)
         began = now
-        while not (seen := planned(job, now=after(now))).created_pods:
-            assert seen.requeue_after is not None
-            now += seen.requeue_after
-        assert seen.created_pods == ["Worker-0", "Worker-1"]
-        job = with_status(job, seen.status)
+        while not (result := planned(job, now=after(now))).created_pods:
+            assert result.requeue_after is not None
+            now += result.requeue_after
+        assert result.created_pods == ["Worker-0", "Worker-1"]
+        job = with_status(job, result.status)
         waits.append(now - began)
     assert waits == [0, 1, 2, 4]
-    assert numbers(seen) == (4, 4)
+    assert numbers(result) == (4, 4)
 
 
 def deleted_at(pod: Pod, seconds: float) -> ObjectMeta:
@@ -397,9 +397,9 @@ def test_a_suspension_and_the_end_forget_the_row(stop: dict[str, Any]) -> None:
     for _ in range(4):
         life.take()
     spec = running(run_policy=stop).spec
-    seen = planned(msgspec.structs.replace(life.job, spec=spec), OTHER, life.pod, now=life.time)
-    assert seen.status.disruption_backoff is None
-    assert numbers(seen) == (4, 4)
+    result = planned(msgspec.structs.replace(life.job, spec=spec), OTHER, life.pod, now=life.time)
+    assert result.status.disruption_backoff is None
+    assert numbers(result) == (4, 4)
 
 
 @pytest.mark.parametrize(("back", "waits"), [(2, 10), (8, 16), (9, None), (86400, None)])
@@ -434,35 +434,35 @@ def test_what_was_taken_does_not_count_for_the_workers_that_may_fail() -> None:
     job = started(make_job({"Worker": {"replicas": 2, "restartPolicy": "Never"}}, maxFailedWorkers=0))
     job = with_status(job, planned(job, OTHER, make_pod("Worker-1")).status)
     for lost in TAKEN.values():
-        seen = planned(job, *with_lost(lost, OTHER), now=after(2))
-        assert not seen.is_true(C.FAILED)
-        assert seen.status.replica_statuses["Worker"].failed_indexes == ""
+        result = planned(job, *with_lost(lost, OTHER), now=after(2))
+        assert not result.is_true(C.FAILED)
+        assert result.status.replica_statuses["Worker"].failed_indexes == ""
 
 
 def test_the_clock_of_progress_stands_still_until_what_was_taken_runs_again() -> None:
     job = running(run_policy={"progressDeadlineSeconds": 60, "onStall": "Fail"})
     for lost in TAKEN.values():
-        seen = planned(job, *with_lost(lost, OTHER), now=after(600))
-        assert not seen.is_true(C.FAILED)
-        assert not seen.is_true(C.STALLED)
+        result = planned(job, *with_lost(lost, OTHER), now=after(600))
+        assert not result.is_true(C.FAILED)
+        assert not result.is_true(C.STALLED)
 
 
 @EVERYTHING_TAKEN
 def test_what_was_taken_is_no_failure_on_its_node(lost: Pod | None) -> None:
-    seen = planned(running(run_policy={"onStraggler": "Restart"}), *with_lost(lost, OTHER), now=after(2))
-    assert seen.status.node_failures == {}
+    result = planned(running(run_policy={"onStraggler": "Restart"}), *with_lost(lost, OTHER), now=after(2))
+    assert result.status.node_failures == {}
 
 
 def test_a_job_that_restarts_before_it_ever_ran_says_why_it_does_not_run() -> None:
     job = started(make_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}))
     failed = make_pod("Worker-1", "Failed", exit_code=1)
-    seen = planned(job, make_pod("Worker-0", "Pending"), failed)
-    condition = seen.condition(C.RUNNING)
+    result = planned(job, make_pod("Worker-0", "Pending"), failed)
+    condition = result.condition(C.RUNNING)
     assert (condition.status, condition.reason) == ("False", "TFJobRestarting")
     assert condition.message == (
         "TFJob ns/mnist restarts. 0/2 replicas ready; Worker-1 waits: restart (exited with code 1)."
     )
-    assert seen.status.conditions[-1].type == C.RESTARTING
+    assert result.status.conditions[-1].type == C.RESTARTING
 
 
 def test_what_is_deleted_before_the_status_tells_of_it_counts_for_nothing_but_waits_longer_each_time() -> None:
@@ -475,11 +475,11 @@ def test_what_is_deleted_before_the_status_tells_of_it_counts_for_nothing_but_wa
         for _ in range(2):
             job = with_status(job, planned(job, leaving, now=after(now)).status)
         began = now
-        while not (seen := planned(job, now=after(now))).created_pods:
-            assert seen.requeue_after is not None
-            now += seen.requeue_after
+        while not (result := planned(job, now=after(now))).created_pods:
+            assert result.requeue_after is not None
+            now += result.requeue_after
         waits.append(now - began)
-        assert numbers(seen) == (0, 0)
+        assert numbers(result) == (0, 0)
     assert waits == [0, 1, 2, 4, 8, 16]
 
 
@@ -518,20 +518,20 @@ def test_a_pod_that_is_deleted_early_joins_a_row_once_also_when_its_deletion_loo
 def test_a_pod_that_seems_to_be_younger_than_its_deletion_joins_a_row_once() -> None:
     job = make_job({"Worker": {"replicas": 1}})
     early = make_pod("Worker-0", created=after(7), start=after(7), deleted=after(6), grace=0, node="n")
-    seen = planned(job, early, now=after(2))
-    assert seen.status.disruption_backoff is not None
-    assert planned(with_status(job, seen.status), early, now=after(3)).status.disruption_backoff == (
-        seen.status.disruption_backoff
+    result = planned(job, early, now=after(2))
+    assert result.status.disruption_backoff is not None
+    assert planned(with_status(job, result.status), early, now=after(3)).status.disruption_backoff == (
+        result.status.disruption_backoff
     )
 
 
 def test_times_without_a_zone_are_compared_with_others() -> None:
     """API servers do not write such times, but a plan is made whatever a pod shows."""
     early = make_pod("Worker-0", deleted=after(5).replace(tzinfo=None))
-    known = make_pod("Worker-1", deleted=after(9))
-    row = planned(make_job({"Worker": {"replicas": 2}}), early, known, now=after(2)).status.disruption_backoff
+    leaving = make_pod("Worker-1", deleted=after(9))
+    row = planned(make_job({"Worker": {"replicas": 2}}), early, leaving, now=after(2)).status.disruption_backoff
     assert row is not None
     assert row.since == after(9)
-    assert numbers(planned(joint(), early, known, now=after(9))) == (1, 1)
+    assert numbers(planned(joint(), early, leaving, now=after(9))) == (1, 1)
     failed = make_pod("Worker-0", "Failed", exit_code=1, finished=after(1).replace(tzinfo=None))
     assert numbers(planned(joint(backoffLimit=9), failed, make_pod("Worker-1", "Failed", exit_code=1))) == (1, 0)

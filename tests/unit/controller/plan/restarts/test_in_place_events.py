@@ -40,17 +40,17 @@ def pod(index: int, restarts: int, last: ContainerState | None = None, **more: A
     return make_pod(f"Worker-{index}", containers=(container(restarts, last),), restart_policy="OnFailure", **more)
 
 
-def told(plan: ReadablePlan) -> list[PlannedEvent]:
+def in_place_events(plan: ReadablePlan) -> list[PlannedEvent]:
     return [event for event in plan.events if event.reason == "RestartedInPlace"]
 
 
 def messages(plan: ReadablePlan) -> list[str]:
-    return [event.message for event in told(plan)]
+    return [event.message for event in in_place_events(plan)]
 
 
 @pytest.mark.parametrize("mode", ["Recreate", "InPlace"])
 @pytest.mark.parametrize(
-    ("restarts", "last", "said"),
+    ("restarts", "last", "text"),
     [
         (1, ended(1), "restart 1 in pod mnist-worker-1, last exit code 1."),
         (3, ended(3), "restarts 1 to 3 in pod mnist-worker-1, last exit code 3."),
@@ -60,34 +60,34 @@ def messages(plan: ReadablePlan) -> list[str]:
         (1, ContainerState(), "restart 1 in pod mnist-worker-1."),
     ],
 )
-def test_a_restart_in_place_is_one_event_of_the_job(mode: str, restarts: int, last: ContainerState, said: str) -> None:
+def test_a_restart_in_place_is_one_event_of_the_job(mode: str, restarts: int, last: ContainerState, text: str) -> None:
     job = job_of(2, runPolicy={"restartMode": mode})
-    seen = (make_pod("Worker-0"), pod(1, restarts, last))
-    first = planned(job, *seen)
-    assert told(first) == [
-        PlannedEvent("Warning", "RestartedInPlace", f"worker-1 is restarted in place: {said}"),
+    pods = (make_pod("Worker-0"), pod(1, restarts, last))
+    first = planned(job, *pods)
+    assert in_place_events(first) == [
+        PlannedEvent("Warning", "RestartedInPlace", f"worker-1 is restarted in place: {text}"),
     ]
     assert "ExitedWithCode" not in first.reasons
     assert first.write_status, "the count is written, and the event goes with it"
     assert not first.changes_objects
-    again = planned(with_status(job, first.status), *seen)
+    again = planned(with_status(job, first.status), *pods)
     assert not again.acts, "neither another look nor another process sends it again"
-    more = planned(with_status(job, first.status), seen[0], pod(1, restarts + 1, last))
+    more = planned(with_status(job, first.status), pods[0], pod(1, restarts + 1, last))
     assert messages(more) == [
-        f"worker-1 is restarted in place: restart {restarts + 1} in pod mnist-worker-1" + end(said)
+        f"worker-1 is restarted in place: restart {restarts + 1} in pod mnist-worker-1" + end(text)
     ]
 
 
-def end(said: str) -> str:
+def end(text: str) -> str:
     """The rest of a message after the pod's name."""
-    return said.partition("mnist-worker-1")[2]
+    return text.partition("mnist-worker-1")[2]
 
 
 def test_without_such_restarts_there_is_no_event() -> None:
     job = job_of(2)
-    assert not told(planned(job, make_pod("Worker-0"), make_pod("Worker-1")))
-    assert not told(planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1)))
-    assert not told(planned(job, make_pod("Worker-0"))), "a pod that is gone is made again"
+    assert not in_place_events(planned(job, make_pod("Worker-0"), make_pod("Worker-1")))
+    assert not in_place_events(planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1)))
+    assert not in_place_events(planned(job, make_pod("Worker-0"))), "a pod that is gone is made again"
 
 
 def test_a_pod_that_is_made_again_begins_anew() -> None:
@@ -108,7 +108,7 @@ def test_a_pod_that_is_made_again_begins_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("containers", "init_containers", "said"),
+    ("containers", "init_containers", "ending"),
     [
         ((container(0, None),), (container(2, ended(4), name="fetch"),), "last exit code 4 of container fetch."),
         # It has failed at first, and the program later.
@@ -119,16 +119,16 @@ def test_a_pod_that_is_made_again_begins_anew() -> None:
     ],
 )
 def test_the_container_that_was_restarted_is_named(
-    containers: tuple[ContainerStatus, ...], init_containers: tuple[ContainerStatus, ...], said: str | None
+    containers: tuple[ContainerStatus, ...], init_containers: tuple[ContainerStatus, ...], ending: str | None
 ) -> None:
-    seen = make_pod("Worker-0", containers=containers, init_containers=init_containers, restart_policy="OnFailure")
-    found = messages(planned(job_of(1), seen))
-    assert (found == []) if said is None else found[0].endswith(said), found
+    worker = make_pod("Worker-0", containers=containers, init_containers=init_containers, restart_policy="OnFailure")
+    texts = messages(planned(job_of(1), worker))
+    assert (texts == []) if ending is None else texts[0].endswith(ending), texts
 
 
 def test_a_program_that_ended_well_and_is_started_again_is_no_warning() -> None:
     first = planned(job_of(1, "Always"), pod(0, 1, ended(0, "Completed")))
-    assert told(first) == [
+    assert in_place_events(first) == [
         PlannedEvent(
             "Normal",
             "RestartedInPlace",
@@ -154,10 +154,10 @@ def test_a_crash_loop_is_reported_at_growing_distances() -> None:
 
 def test_restarts_that_were_missed_are_one_event() -> None:
     job = with_status(job_of(1), planned(job_of(1), pod(0, 47)).status)
-    assert not told(planned(job, pod(0, 49)))
-    [found] = messages(planned(job, pod(0, 53)))
-    assert "restarts 48 to 53 in pod" in found
-    assert found.endswith("restarts in place; the operator will send the next event at 100 restarts.")
+    assert not in_place_events(planned(job, pod(0, 49)))
+    [text] = messages(planned(job, pod(0, 53)))
+    assert "restarts 48 to 53 in pod" in text
+    assert text.endswith("restarts in place; the operator will send the next event at 100 restarts.")
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
@@ -192,7 +192,7 @@ def test_the_first_restart_of_a_replica_is_reported_beside_a_crash_loop() -> Non
     job = with_status(job_of(2), before.status)
     first = planned(job, pod(0, 301), pod(1, 1))
     assert messages(first)[0].startswith("2 replicas are restarted in place: worker-1 (restart 1, last exit code 1), ")
-    assert not told(planned(with_status(job, first.status), pod(0, 301), pod(1, 2)))
+    assert not in_place_events(planned(with_status(job, first.status), pod(0, 301), pod(1, 2)))
 
 
 def test_the_restart_that_ends_a_job_is_none() -> None:

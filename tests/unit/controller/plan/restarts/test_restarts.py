@@ -52,14 +52,14 @@ def test_a_failed_pod_is_counted_at_once_deleted_after_its_delay_and_then_made_a
     job, other = job_of(policy), make_pod("Worker-0")
     failed = make_pod("Worker-1", "Failed", exit_code=137)
 
-    seen = planned(job, other, failed)
-    assert counts(seen) == {"1": 1}
-    assert seen.write_status
-    assert not seen.deletions("pods")
-    assert (seen.requeue_after, seen.reasons) == (1.0, ["TFJobRestarting", "ExitedWithCode"])
-    assert seen.events[0].type == "Warning"
+    result = planned(job, other, failed)
+    assert counts(result) == {"1": 1}
+    assert result.write_status
+    assert not result.deletions("pods")
+    assert (result.requeue_after, result.reasons) == (1.0, ["TFJobRestarting", "ExitedWithCode"])
+    assert result.events[0].type == "Warning"
 
-    job = with_status(job, seen.status)
+    job = with_status(job, result.status)
     early = planned(job, other, failed, now=after(0.5))
     assert not early.acts
     assert early.requeue_after == 0.5
@@ -173,8 +173,8 @@ def test_a_vanished_pod_is_counted_before_it_is_made_again(policy: str) -> None:
     job = with_status(job, result.status)
     refused = planned(job, make_pod("Worker-0"), now=after(1))
     assert (refused.created_pods, counts(refused), refused.absent) == (["Worker-1"], {"1": 5}, ())
-    seen = planned(job, make_pod("Worker-0"), make_pod("Worker-1", restarts_before=5))
-    assert counts(seen) == {"1": 5}
+    later = planned(job, make_pod("Worker-0"), make_pod("Worker-1", restarts_before=5))
+    assert counts(later) == {"1": 5}
 
 
 @pytest.mark.parametrize(
@@ -235,9 +235,9 @@ def test_a_restarted_replica_whose_annotation_was_stripped_is_not_restarted_agai
 def test_an_eviction_that_hides_restarts_in_place_counts_and_rests_on_the_pod() -> None:
     """Some kubelets report no container once they have evicted: then the pod shows less than the status knows."""
     evicted = make_pod("Worker-0", "Failed", reason="Evicted", restarts_before=1)
-    seen = planned(job_of("OnFailure", replicas=1, knows="0", counts={"0": 3}), evicted)
-    assert (counts(seen), seen.absent) == ({"0": 4}, (evicted.metadata.name,))
-    assert "0" not in seen.status.replica_statuses["Worker"].started_indexes
+    result = planned(job_of("OnFailure", replicas=1, knows="0", counts={"0": 3}), evicted)
+    assert (counts(result), result.absent) == ({"0": 4}, (evicted.metadata.name,))
+    assert "0" not in result.status.replica_statuses["Worker"].started_indexes
     again = planned(job_of("OnFailure", replicas=1, knows="", counts={"0": 4}), evicted)
     assert (counts(again), again.absent) == ({"0": 4}, ())
 
@@ -251,11 +251,11 @@ def running(policy: str = "OnFailure", *, replicas: int = 2, **spec: Any) -> TFJ
     """A job of some workers, all of which run, as its status knows."""
     run_policy = {"restartScope": "Job", **spec.pop("runPolicy", {})}
     job = started(make_job({"Worker": {"replicas": replicas, "restartPolicy": policy}}, runPolicy=run_policy, **spec))
-    seen = planned(job, *(make_pod(f"Worker-{index}") for index in range(replicas)))
-    return with_status(job, seen.status)
+    result = planned(job, *(make_pod(f"Worker-{index}") for index in range(replicas)))
+    return with_status(job, result.status)
 
 
-def next_one(job: TFJob, result: ReadablePlan) -> TFJob:
+def next_job(job: TFJob, result: ReadablePlan) -> TFJob:
     return with_status(job, result.status)
 
 
@@ -270,25 +270,25 @@ def evicted(replica: str, **more: Any) -> Pod:
 @EVERY_POLICY
 def test_one_lost_replica_restarts_all_and_counts_once(policy: str) -> None:
     job, lost = running(policy), evicted("Worker-1")
-    seen = planned(job, make_pod("Worker-0"), lost)
-    assert counted(seen) == (1, 1, {})
-    assert seen.write_status_first
-    assert seen.deleted_pods == ["Worker-0", "Worker-1"]
-    assert seen.deletions("pods")[0].reason is DeleteReason.RESTART
-    assert not seen.creations("pods")
-    assert seen.status.replica_statuses["Worker"].started_indexes == ""
-    restarting = seen.condition(C.RESTARTING)
+    result = planned(job, make_pod("Worker-0"), lost)
+    assert counted(result) == (1, 1, {})
+    assert result.write_status_first
+    assert result.deleted_pods == ["Worker-0", "Worker-1"]
+    assert result.deletions("pods")[0].reason is DeleteReason.RESTART
+    assert not result.creations("pods")
+    assert result.status.replica_statuses["Worker"].started_indexes == ""
+    restarting = result.condition(C.RESTARTING)
     lost_one = "Worker-1 (evicted by the kubelet of its node: Evicted)"
     assert restarting.message == (
         f"job mnist is restarting all its replicas because of {lost_one}. "
         "This counts as a disruption, not as a failure."
     )
-    assert [event.message for event in seen.events if event.reason == "TFJobRestarting"] == [restarting.message]
+    assert [event.message for event in result.events if event.reason == "TFJobRestarting"] == [restarting.message]
     [taken] = taken_replicas([Event(reason="TFJobRestarting", message=restarting.message)])
     assert (taken.replica, taken.cause) == ("worker-1", "evicted by the kubelet of its node: Evicted")
-    assert "all replicas restart when the last old pod is gone" in seen.condition(C.RUNNING).message
+    assert "all replicas restart when the last old pod is gone" in result.condition(C.RUNNING).message
 
-    job = next_one(job, seen)
+    job = next_job(job, result)
     waits = planned(job, make_pod("Worker-0", deleted=NOW), now=after(2))
     assert not waits.acts, "an old pod is still there"
 
@@ -308,19 +308,21 @@ def test_one_lost_replica_restarts_all_and_counts_once(policy: str) -> None:
 @EVERY_POLICY
 @pytest.mark.parametrize("gone", [(make_pod("Worker-1", deleted=NOW),), ()])
 def test_a_pod_that_was_taken_is_not_waited_for(policy: str, gone: tuple[Pod, ...]) -> None:
-    seen = planned(running(policy), make_pod("Worker-0"), *gone)
-    assert counted(seen) == (1, 1, {})
-    assert seen.deleted_pods == ["Worker-0"]
-    assert seen.absent == (() if gone else ("mnist-worker-1",)), "unless the cache is merely stale"
+    result = planned(running(policy), make_pod("Worker-0"), *gone)
+    assert counted(result) == (1, 1, {})
+    assert result.deleted_pods == ["Worker-0"]
+    assert result.absent == (() if gone else ("mnist-worker-1",)), "unless the cache is merely stale"
 
 
 @EVERY_POLICY
 def test_who_fails_because_another_was_lost_has_not_failed(policy: str) -> None:
     lost = make_pod("Worker-1", deleted=NOW)
-    seen = planned(running(policy), make_pod("Worker-0", "Failed", exit_code=1, finished=after(5)), lost, now=after(6))
-    assert not seen.is_true(C.FAILED)
-    assert counted(seen) == (1, 1, {})
-    assert "Worker-0 (exited with code 1)" in seen.condition(C.RESTARTING).message
+    result = planned(
+        running(policy), make_pod("Worker-0", "Failed", exit_code=1, finished=after(5)), lost, now=after(6)
+    )
+    assert not result.is_true(C.FAILED)
+    assert counted(result) == (1, 1, {})
+    assert "Worker-0 (exited with code 1)" in result.condition(C.RESTARTING).message
 
 
 def scoped(job: TFJob, scope: str) -> TFJob:
@@ -364,9 +366,9 @@ def test_a_failure_that_was_counted_for_all_is_no_second_failure_of_its_replica(
 def test_who_failed_before_the_others_were_lost_ends_the_job() -> None:
     first = make_pod("Worker-0", "Failed", exit_code=1, finished=NOW)
     aborted = make_pod("Worker-1", "Failed", exit_code=134, finished=after(2))
-    seen = planned(running("ExitCode"), first, aborted, now=after(3))
-    assert seen.is_true(C.FAILED)
-    assert counted(seen) == (0, 0, {})
+    result = planned(running("ExitCode"), first, aborted, now=after(3))
+    assert result.is_true(C.FAILED)
+    assert counted(result) == (0, 0, {})
     together = make_pod("Worker-1", "Failed", exit_code=134, finished=NOW)
     assert not planned(running("ExitCode"), first, together, now=after(3)).is_true(C.FAILED)
 
@@ -374,11 +376,11 @@ def test_who_failed_before_the_others_were_lost_ends_the_job() -> None:
 def test_a_worker_that_failed_for_good_stays_as_it_is() -> None:
     job = running("ExitCode", replicas=3, maxFailedWorkers=1)
     pods = [make_pod("Worker-0"), make_pod("Worker-1"), make_pod("Worker-2", "Failed", exit_code=1)]
-    job = next_one(job, planned(job, *pods))
-    seen = planned(job, pods[0], evicted("Worker-1"), pods[2], now=after(60))
-    assert seen.deleted_pods == list(WORKERS)
-    assert seen.status.replica_statuses["Worker"].failed_indexes == "2"
-    assert planned(next_one(job, seen), pods[2], now=after(61)).created_pods == list(WORKERS)
+    job = next_job(job, planned(job, *pods))
+    result = planned(job, pods[0], evicted("Worker-1"), pods[2], now=after(60))
+    assert result.deleted_pods == list(WORKERS)
+    assert result.status.replica_statuses["Worker"].failed_indexes == "2"
+    assert planned(next_job(job, result), pods[2], now=after(61)).created_pods == list(WORKERS)
 
 
 def test_a_status_that_is_behind_the_pods_neither_counts_nor_restarts() -> None:
@@ -400,22 +402,22 @@ def test_where_counting_ends_a_replica_restarts_alone() -> None:
 def test_a_replica_that_restarts_after_its_peer_has_ended_is_warned_of_once(code: int) -> None:
     job = job_of("OnFailure")
     ended, failed = make_pod("Worker-1", "Succeeded", exit_code=0), make_pod("Worker-0", "Failed", exit_code=code)
-    seen = planned(job, ended, failed)
-    [warning] = [event for event in seen.events if event.reason == "RestartedAlone"]
+    result = planned(job, ended, failed)
+    [warning] = [event for event in result.events if event.reason == "RestartedAlone"]
     assert warning.type == "Warning"
     assert warning.message.startswith("worker-0 is restarted after worker-1 had ended.")
     assert "restartScope to Job" in warning.message
-    assert "RestartedAlone" not in planned(with_status(job, seen.status), ended, failed, now=after(0.5)).reasons
+    assert "RestartedAlone" not in planned(with_status(job, result.status), ended, failed, now=after(0.5)).reasons
     assert "RestartedAlone" not in planned(job, make_pod("Worker-1"), failed).reasons, "its peer runs"
 
 
 def test_a_restart_in_place_after_the_peer_has_ended_is_warned_of_once() -> None:
     job = job_of("OnFailure")
     ended, again = make_pod("Worker-1", "Succeeded", exit_code=0), make_pod("Worker-0", in_place=1)
-    seen = planned(job, ended, again)
-    assert counts(seen) == {"0": 1}
-    assert seen.reasons.count("RestartedAlone") == 1
-    assert "RestartedAlone" not in planned(with_status(job, seen.status), ended, again).reasons
+    result = planned(job, ended, again)
+    assert counts(result) == {"0": 1}
+    assert result.reasons.count("RestartedAlone") == 1
+    assert "RestartedAlone" not in planned(with_status(job, result.status), ended, again).reasons
 
 
 def test_who_needs_no_peer_is_not_warned_of() -> None:

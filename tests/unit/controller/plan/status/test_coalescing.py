@@ -53,14 +53,14 @@ RUNNING = with_status(JOB, planned(JOB, *pods(1).values()).status)
 
 def decided(*, age: float = 0.0, options: PlanOptions = OPTIONS, **observed: Any) -> Plan:
     """Return the plan for a job of which one more worker runs than its status counts."""
-    seen = Observed(RUNNING, tuple(pods(2).values()), services_of(RUNNING), status_age=age, **observed)
-    return plan_for(seen, options=options)
+    observation = Observed(RUNNING, tuple(pods(2).values()), services_of(RUNNING), status_age=age, **observed)
+    return plan_for(observation, options=options)
 
 
 def finished(*wants: Want, comparison: Comparison | None = None) -> Plan:
     """Return the plan for a job of which one more worker runs than its status counts, with these wants."""
-    seen = Observed(RUNNING, tuple(pods(2).values()), services_of(RUNNING), status_age=0.0, comparison=comparison)
-    return combine(look(seen, NOW, OPTIONS), (wants,), None)
+    observed = Observed(RUNNING, tuple(pods(2).values()), services_of(RUNNING), status_age=0.0, comparison=comparison)
+    return combine(look(observed, NOW, OPTIONS), (wants,), None)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_plan_that_does_more_than_to_write_counts_writes_them(want: Want) -> N
 
 
 def status(running: int, *, ready: bool = True, job: TFJob = JOB, **others: Pod) -> TFJobStatus:
-    seen = pods(running, ready=ready) | {name.replace("_", "-"): pod for name, pod in others.items()}
-    return planned(job, *seen.values()).status
+    replicas = pods(running, ready=ready) | {name.replace("_", "-"): pod for name, pod in others.items()}
+    return planned(job, *replicas.values()).status
 
 
 def only_counts(old: TFJobStatus, new: TFJobStatus, job: TFJob = JOB) -> bool:
@@ -186,8 +186,8 @@ def test_a_plan_whose_status_waits_is_made_again_in_time(before: float | None, a
 @pytest.fixture
 def harness(clock: FakeClock) -> Iterator[Harness]:
     options = controller_options(batch_period=0, plan=WAITING)
-    with Harness(clock=clock, options=options) as one:
-        yield one
+    with Harness(clock=clock, options=options) as new_harness:
+        yield new_harness
 
 
 def test_a_job_whose_pods_do_not_start_is_called_created_in_time(harness: Harness, clock: FakeClock) -> None:

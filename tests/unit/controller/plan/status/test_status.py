@@ -83,8 +83,8 @@ def test_a_retryable_failure_restarts_the_job(policy: str) -> None:
 )
 def test_the_counts_and_the_phase(ps: str, workers: str, counts: dict[str, Any], ready: str, phase: str) -> None:
     result = planned(started(make_job({"PS": 1, "Worker": 2})), *pods_by_letter(workers, PS=ps))
-    found = {key: (s.active, s.succeeded, s.failed) for key, s in result.status.replica_statuses.items()}
-    assert (found, result.status.ready, result.status.phase) == (counts, ready, phase)
+    actual = {key: (s.active, s.succeeded, s.failed) for key, s in result.status.replica_statuses.items()}
+    assert (actual, result.status.ready, result.status.phase) == (counts, ready, phase)
 
 
 def test_the_wording_is_the_go_operators() -> None:
@@ -105,8 +105,8 @@ def test_the_wording_is_the_go_operators() -> None:
     assert failed.message == (
         "TFJob ns/mnist has failed because 1 Worker replica(s) failed. Worker-1: exited with code 1"
     )
-    told = [("ExitedWithCode", "Normal"), ("TFJobFailed", "Warning")]
-    assert [(event.reason, event.type) for event in over.events] == told
+    expected = [("ExitedWithCode", "Normal"), ("TFJobFailed", "Warning")]
+    assert [(event.reason, event.type) for event in over.events] == expected
     assert over.events[0].message == "Pod: ns.mnist-worker-1 exited with code 1"
 
 

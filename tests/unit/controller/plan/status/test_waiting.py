@@ -130,26 +130,26 @@ def running_message(refusals: Refusals | None, *pods: Pod, replicas: int = 4, be
     if before is not None:
         waiting = waiting_for([("Worker", 1, before), ("Worker", 2, before)])
         job = with_status(job, msgspec.structs.replace(job.status, waiting=waiting))
-    seen = Observed(job, pods, services_of(job), not_created=refusals)
-    plan = plan_for(seen)
+    observed = Observed(job, pods, services_of(job), not_created=refusals)
+    plan = plan_for(observed)
     return plan.condition(ConditionType.RUNNING).message if plan.has_condition(ConditionType.RUNNING) else ""
 
 
 def test_a_refusal_is_the_reason_of_every_replica_of_its_type_that_has_no_pod() -> None:
     pods = (make_pod("PS-0", "Pending"), make_pod("Worker-0", "Pending"))
-    said = running_message({(ReplicaType.WORKER, 2): QUOTA}, *pods)
-    assert f"Worker-1, Worker-2 and Worker-3 wait: {QUOTA}" in said
-    assert "PS-0 wait" not in said
+    message = running_message({(ReplicaType.WORKER, 2): QUOTA}, *pods)
+    assert f"Worker-1, Worker-2 and Worker-3 wait: {QUOTA}" in message
+    assert "PS-0 wait" not in message
 
 
 def test_a_name_that_is_taken_holds_up_its_own_replica_alone() -> None:
-    said = running_message({(ReplicaType.WORKER, 1): TAKEN}, make_pod("PS-0", "Pending"))
-    assert f"; Worker-1 waits: {TAKEN}." in said
+    message = running_message({(ReplicaType.WORKER, 1): TAKEN}, make_pod("PS-0", "Pending"))
+    assert f"; Worker-1 waits: {TAKEN}." in message
 
 
 def test_an_object_that_all_replicas_need_holds_up_all() -> None:
-    said = running_message({"services": QUOTA})
-    assert f"PS-0, Worker-0, Worker-1, Worker-2 and Worker-3 wait: {QUOTA}" in said
+    message = running_message({"services": QUOTA})
+    assert f"PS-0, Worker-0, Worker-1, Worker-2 and Worker-3 wait: {QUOTA}" in message
 
 
 def test_a_replica_with_a_pod_has_no_refusal_any_more() -> None:
@@ -203,8 +203,8 @@ def test_a_replica_that_was_taken_waits_for_its_restart_with_the_cause() -> None
         conditions=(PodCondition("DisruptionTarget", "True", "EvictionByEvictionAPI"),),
     )
     job = started(make_job({"Worker": 2}), replica_statuses={"Worker": ReplicaStatus(started_indexes="0-1")})
-    said = planned(job, pod, make_pod("Worker-1")).condition(ConditionType.RUNNING).message
-    assert "restart (evicted from node n1 through the API, as a drain does: EvictionByEvictionAPI)" in said
+    message = planned(job, pod, make_pod("Worker-1")).condition(ConditionType.RUNNING).message
+    assert "restart (evicted from node n1 through the API, as a drain does: EvictionByEvictionAPI)" in message
 
 
 def test_the_reasons_are_in_the_status_for_programs_until_the_job_runs_or_ends() -> None:

@@ -12,8 +12,8 @@ from tfoperator.report.job import facts_of_job
 
 def reporting(of: TFJob, reports: int, seconds: float = 0, loss: str = "nan") -> TFJob:
     """The job after so many reports in a row whose loss was no number."""
-    said = {"metrics": (Metric("loss", loss),), "loss_not_a_number": reports}
-    progress = TrainingProgress(last_updated_time=after(seconds), replica="worker-0", **said)
+    report = {"metrics": (Metric("loss", loss),), "loss_not_a_number": reports}
+    progress = TrainingProgress(last_updated_time=after(seconds), replica="worker-0", **report)
     return with_status(of, msgspec.structs.replace(of.status, progress=progress))
 
 
@@ -22,9 +22,9 @@ def test_ten_reports_in_a_row_are_told_once_and_a_number_ends_it() -> None:
     job = started(make_job({"Worker": {"replicas": 1}}))
     job = with_status(job, planned(job, worker).status)
     assert condition_of(with_status(job, planned(reporting(job, 9), worker).status), ConditionType.DIVERGED) is None
-    seen = planned(reporting(job, 10), worker)
-    assert seen.reasons == ["LossIsNotANumber"]
-    job = with_status(job, seen.status)
+    result = planned(reporting(job, 10), worker)
+    assert result.reasons == ["LossIsNotANumber"]
+    job = with_status(job, result.status)
     assert [condition.type for condition in job.status.operator_conditions if condition.status == "True"] == [
         "Ready",
         "Diverged",

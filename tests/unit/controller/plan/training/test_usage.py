@@ -233,12 +233,12 @@ def test_resources_are_held_from_the_node_to_the_end(forgets: bool) -> None:
     life.sync(30, worker(0, bound=10, began=20), worker(1, bound=15, began=25))
     life.sync(130, worker(0, bound=10, began=20), worker(1, bound=15, began=25, ended=125))
     life.sync(150, worker(0, bound=10, began=20), worker(1, bound=140, began=145, restarts_before=1))
-    found = life.usage.resources_until(after(200))
+    resources = life.usage.resources_until(after(200))
     on_nodes, trained = 190 + 110 + 60, 2 * (100 + 55)
     if not forgets:
-        assert found["cpu"] == ResourceUsage(1.0, on_nodes / 2, trained / 2)
-        assert found["memory"] == ResourceUsage(4.0 * 2**30, on_nodes * 2.0**31, trained * 2.0**31)
-    assert found["nvidia.com/gpu"] == ResourceUsage(2.0, on_nodes, trained)
+        assert resources["cpu"] == ResourceUsage(1.0, on_nodes / 2, trained / 2)
+        assert resources["memory"] == ResourceUsage(4.0 * 2**30, on_nodes * 2.0**31, trained * 2.0**31)
+    assert resources["nvidia.com/gpu"] == ResourceUsage(2.0, on_nodes, trained)
     ends = (worker(0, bound=10, began=20, ended=200, code=0), worker(1, bound=140, began=145, restarts_before=1))
     life.sync(200, *ends)
     assert life.usage.resources_until(after(5000))["nvidia.com/gpu"] == ResourceUsage(0.0, on_nodes, trained)
@@ -246,11 +246,11 @@ def test_resources_are_held_from_the_node_to_the_end(forgets: bool) -> None:
 
 def test_what_an_older_operator_held_without_a_record_is_not_added_up() -> None:
     usage, pods = JobUsage(resources_since=after(100)), [worker(0, bound=5, began=10)]
-    found = resources_until(usage, [(UsagePhase.TRAINING, after(10))], {"cpu": 0.5}, pods, after(200))
-    assert found == {"cpu": ResourceUsage(0.5, 0.0, 0.0)}
+    resources = resources_until(usage, [(UsagePhase.TRAINING, after(10))], {"cpu": 0.5}, pods, after(200))
+    assert resources == {"cpu": ResourceUsage(0.5, 0.0, 0.0)}
 
 
-times = st.none() | st.datetimes(datetime(1970, 1, 1), datetime(9999, 1, 1)).map(lambda one: one.replace(tzinfo=UTC))
+times = st.none() | st.datetimes(datetime(1970, 1, 1), datetime(9999, 1, 1)).map(lambda time: time.replace(tzinfo=UTC))
 numbers = st.integers(-(2**62), 2**62)
 amounts = st.floats(allow_nan=False, allow_infinity=False)
 hostile = st.builds(
@@ -302,14 +302,14 @@ def test_whatever_was_written_or_reported_sums_are_finite_and_grow(
 def test_the_sums_are_all_of_the_time(changes: list[tuple[int, list[Pod], TrainingProgress | None]]) -> None:
     life, at = Life(forgets=False, job=make_job(WORKERS, runPolicy={"backoffLimit": 1000})), 0
     sums: dict[str, float] = {}
-    for passed, seen, progress in changes:
+    for passed, current_pods, progress in changes:
         at += passed
         life.progress = progress
-        life.sync(at, *seen)
+        life.sync(at, *current_pods)
         if life.usage is None or not life.usage.phase:
             return
         assert sum(life.seconds(at).values()) == at
-        now = {name: one.requested_seconds for name, one in life.usage.resources.items()}
+        now = {name: resource.requested_seconds for name, resource in life.usage.resources.items()}
         assert all(now[name] >= amount for name, amount in sums.items())
         assert all(
             resource.trained_seconds <= resource.requested_seconds + 1 for resource in life.usage.resources.values()

@@ -10,7 +10,7 @@ from tfoperator.api.v1.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import decode_tfjob
 
-OWN = [one for one in C if one not in PEER_CONDITIONS]
+OWN = [kind for kind in C if kind not in PEER_CONDITIONS]
 
 
 def condition(kind: C, status: str = "True") -> JobCondition:
@@ -18,7 +18,7 @@ def condition(kind: C, status: str = "True") -> JobCondition:
 
 
 def types(conditions: tuple[JobCondition, ...]) -> list[str]:
-    return [one.type for one in conditions]
+    return [job_condition.type for job_condition in conditions]
 
 
 def old_form(status: TFJobStatus) -> TFJobStatus:
@@ -38,21 +38,21 @@ def test_a_running_job_of_an_older_release_keeps_its_conditions_with_their_times
     job = started(make_job({"Worker": 2}, runPolicy={"progressDeadlineSeconds": 600}))
     pods = make_pod("Worker-0"), make_pod("Worker-1")
     status = planned(job, *pods).status
-    for one in (condition(kind), condition(kind, "False")):
-        conditions = (one, *(other for other in status.conditions if other.type != kind))
+    for own in (condition(kind), condition(kind, "False")):
+        conditions = (own, *(other for other in status.conditions if other.type != kind))
         before = msgspec.structs.replace(status, conditions=conditions, operator_conditions=())
         result = planned(with_status(job, before), *pods, now=after(60))
         assert set(types(result.status.conditions)) <= PEER_CONDITIONS
         assert result.write_status
         kept = result.has_condition(kind) and result.condition(kind)
-        if kept and kept.status == one.status:
+        if kept and kept.status == own.status:
             assert kept.last_transition_time == NOW
 
 
 def test_a_status_of_both_forms_is_read_alike() -> None:
     status = TFJobStatus(conditions=(condition(C.CREATED),), operator_conditions=(condition(C.READY),))
-    for one in (status, old_form(status)):
-        job = with_status(make_job({"Worker": 1}), decode_tfjob(msgspec.json.encode({"status": one})).status)
+    for variant in (status, old_form(status)):
+        job = with_status(make_job({"Worker": 1}), decode_tfjob(msgspec.json.encode({"status": variant})).status)
         assert has_condition(job, C.READY)
         assert has_condition(job, C.CREATED)
 

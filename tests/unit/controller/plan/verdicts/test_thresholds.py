@@ -100,7 +100,7 @@ def test_a_failure_that_is_done_without_is_told_once_and_changes_nothing_else() 
 
 
 def test_failures_outlive_a_suspension() -> None:
-    job, asleep = (job_with("RFR", maxFailedWorkers=1, runPolicy={"suspend": one}) for one in (False, True))
+    job, asleep = (job_with("RFR", maxFailedWorkers=1, runPolicy={"suspend": suspend}) for suspend in (False, True))
     failed = planned(job, *pods_by_letter("RFR"))
     suspended = planned(with_status(asleep, failed.status), *pods_by_letter("RFR"))
     assert remembered(suspended) == "1"

@@ -8,7 +8,7 @@ from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.local.apiserver.resource_types import BUILTIN, NODE_METRICS
 
 CUSTOM = tfjobs()
-OPENAPI = OpenAPI([*BUILTIN, NODE_METRICS, *(one.resource for one in CUSTOM)], CUSTOM)
+OPENAPI = OpenAPI([*BUILTIN, NODE_METRICS, *(custom.resource for custom in CUSTOM)], CUSTOM)
 GROUPS = (
     "apiextensions.k8s.io/v1", "apps/v1", "autoscaling/v1", "autoscaling/v2", "batch/v1", "coordination.k8s.io/v1",
     "events.k8s.io/v1", "kubeflow.org/v1", "kubeflow.org/v1alpha2", "metrics.k8s.io/v1beta1", "networking.k8s.io/v1",
@@ -18,28 +18,28 @@ PATHS = ["api/v1", *(f"apis/{group}" for group in GROUPS)]
 
 
 def document(path: str) -> dict[str, Any]:
-    found = OPENAPI.document(f"/openapi/v3/{path}")
-    assert found is not None
-    return found
+    content = OPENAPI.document(f"/openapi/v3/{path}")
+    assert content is not None
+    return content
 
 
 def of_kind(path: str, kind: str) -> Any:
     schemas = document(path)["components"]["schemas"]
-    [found] = [
+    [matched] = [
         schema
         for schema in schemas.values()
-        if any(known["kind"] == kind for known in schema.get("x-kubernetes-group-version-kind") or ())
+        if any(gvk["kind"] == kind for gvk in schema.get("x-kubernetes-group-version-kind") or ())
     ]
-    return found
+    return matched
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_reference_leads_somewhere_and_patches_are_checked_and_have_nothing_to_merge_by(path: str) -> None:
-    found = document(path)
-    names = {part.partition('"')[0] for part in json.dumps(found).split('"#/components/schemas/')[1:]}
+    content = document(path)
+    names = {part.partition('"')[0] for part in json.dumps(content).split('"#/components/schemas/')[1:]}
     assert names
-    assert names <= set(found["components"]["schemas"])
-    operations = [one["patch"] for one in found["paths"].values()]
+    assert names <= set(content["components"]["schemas"])
+    operations = [path_item["patch"] for path_item in content["paths"].values()]
     assert operations
     for operation in operations:
         assert "fieldValidation" in {parameter["name"] for parameter in operation["parameters"]}
@@ -57,9 +57,9 @@ def test_all_documents_are_listed_and_openapi_2_as_protobuf_is_one_of_no_kind() 
 
 
 def test_openapi_2_has_all_kinds_and_every_reference_in_it_leads_to_a_definition() -> None:
-    found = OPENAPI.document("/openapi/v2")
-    assert found is not None
-    definitions = found["definitions"]
+    content = OPENAPI.document("/openapi/v2")
+    assert content is not None
+    definitions = content["definitions"]
     text = json.dumps(definitions)
     names = {part.partition('"')[0] for part in text.split('"#/definitions/')[1:]}
     assert names <= set(definitions)

@@ -15,7 +15,7 @@ OBJECT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "values"),
     [
         (".status.conditions[-1:].type", ["B"]),
         (".status.conditions[0].type", ["A"]),
@@ -29,8 +29,8 @@ OBJECT: dict[str, Any] = {
         (".status.conditions.type", []),
     ],
 )
-def test_json_paths(path: str, found: list[Any]) -> None:
-    assert compile_path(path)(OBJECT) == found
+def test_json_paths(path: str, values: list[Any]) -> None:
+    assert compile_path(path)(OBJECT) == values
 
 
 @pytest.mark.parametrize("path", ["status", ".a[", ".a[?(@.b>1)]", "..a"])

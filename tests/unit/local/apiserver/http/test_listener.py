@@ -135,10 +135,10 @@ def test_those_that_have_left_by_themselves_do_not_count() -> None:
         assert is_open(stays)
 
 
-@pytest.mark.parametrize("said", [b"", b"no handshake"])
-def test_clients_that_are_gone_take_no_memory(said: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"", b"no handshake"])
+def test_clients_that_are_gone_take_no_memory(sent: bytes) -> None:
     def connections() -> int:
-        return sum(isinstance(found, SSLProtocol) for found in gc.get_objects())
+        return sum(isinstance(obj, SSLProtocol) for obj in gc.get_objects())
 
     gc.collect()
     gc.disable()
@@ -146,7 +146,7 @@ def test_clients_that_are_gone_take_no_memory(said: bytes) -> None:
         with serving(max_unauthenticated=3) as server:
             before = connections()  # of what else this process has open
             for _ in range(20):
-                server.connect(said).close()
+                server.connect(sent).close()
             eventually(lambda: connections() - before <= 3, within=LIMIT)
     finally:
         gc.enable()

@@ -115,7 +115,10 @@ def test_discovery_knows_it_only_where_somebody_measures(world: World, tmp_path:
         return [group["name"] for group in http("GET", "/apis").body["groups"]]
 
     served = world.http("GET", METRICS).body["resources"]
-    assert {one["name"]: one["verbs"] for one in served} == {"pods": ["get", "list"], "nodes": ["get", "list"]}
+    assert {resource["name"]: resource["verbs"] for resource in served} == {
+        "pods": ["get", "list"],
+        "nodes": ["get", "list"],
+    }
     assert "metrics.k8s.io" in groups(world.http)
     with EmbeddedApiServer(custom_resources=[]) as server:
         http = Http(write_kubeconfig(tmp_path / "other", server.kubeconfig(), "default"))

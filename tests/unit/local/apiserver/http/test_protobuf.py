@@ -44,8 +44,8 @@ def test_an_empty_value_counts_where_json_would_have_it_and_an_unknown_field_doe
     pod = field(1, field(1, "v") + field(2, field(2, b"")))  # a volume that is an emptyDir
     spec = field(1, 0) + field(3, field(2, pod + field(2, container) + field(4, 0))) + field(5, 0)
     read = {"volumes": [{"name": "v", "emptyDir": {}}], "containers": [{"name": "c"}]}
-    found = decode(envelope("Deployment", field(2, spec), "apps/v1"))["spec"]
-    assert found == {"replicas": 0, "template": {"spec": {**read, "terminationGracePeriodSeconds": 0}}}
+    decoded = decode(envelope("Deployment", field(2, spec), "apps/v1"))["spec"]
+    assert decoded == {"replicas": 0, "template": {"spec": {**read, "terminationGracePeriodSeconds": 0}}}
 
 
 @pytest.mark.parametrize(

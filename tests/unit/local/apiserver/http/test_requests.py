@@ -26,6 +26,6 @@ def test_malformed_requests_are_no_way_to_fill_a_log(caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize("knows_the_token", [False, True])
 def test_no_request_is_understood_in_two_ways(knows_the_token: bool) -> None:
     with EmbeddedApiServer() as server:
-        known = f"Authorization: Bearer {server.token}\r\n" if knows_the_token else ""
+        authorization = f"Authorization: Bearer {server.token}\r\n" if knows_the_token else ""
         status = 405 if knows_the_token else 401
-        check_server(lambda: connected(server), "/api/v1/pods", head=status, headers=f"Host: x\r\n{known}")
+        check_server(lambda: connected(server), "/api/v1/pods", head=status, headers=f"Host: x\r\n{authorization}")

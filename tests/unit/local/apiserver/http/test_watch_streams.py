@@ -21,8 +21,8 @@ def watcher(store: Store, *, form: str = "", backlog_limit: int = 1000, **query:
     return Watcher(store, SECRETS, "", options, encoder, backlog_limit=backlog_limit)
 
 
-def events(one: Watcher) -> list[dict[str, Any]]:
-    return [msgspec.json.decode(line) for line in one.take().splitlines()]
+def events(stream: Watcher) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(line) for line in stream.take().splitlines()]
 
 
 def secret(world: World, name: str, **labels: str) -> None:
@@ -36,9 +36,9 @@ def test_a_version_from_another_servers_future_has_expired_and_a_table_names_its
     with refused(504):
         watcher(world.store, resourceVersion=future, sendInitialEvents="true")
     secret(world, "a")
-    one = watcher(world.store, form="Table")
+    stream = watcher(world.store, form="Table")
     secret(world, "b")
-    first, second = events(one)
+    first, second = events(stream)
     assert [column["name"] for column in first["object"]["columnDefinitions"]] == ["Name", "Type", "Data", "Age"]
     assert second["object"]["columnDefinitions"] is None
 
@@ -50,9 +50,9 @@ def test_the_end_of_initial_events_is_told_only_to_those_who_take_bookmarks_and_
     assert end["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
     assert events(watcher(world.store, sendInitialEvents="true")) == []
     secret(world, "before")
-    one = watcher(world.store, sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
+    stream = watcher(world.store, sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
     secret(world, "after")
-    assert [event["object"]["metadata"]["name"] for event in events(one)] == ["after"]
+    assert [event["object"]["metadata"]["name"] for event in events(stream)] == ["after"]
 
 
 def test_a_client_that_does_not_read_is_cut_off_and_a_closed_watch_observes_nothing_more(world: World) -> None:
@@ -68,8 +68,8 @@ def test_a_client_that_does_not_read_is_cut_off_and_a_closed_watch_observes_noth
 
 @pytest.mark.parametrize("form", ["Table", "PartialObjectMetadata"])
 def test_bookmarks_have_the_form_of_the_watch(form: str, world: World) -> None:
-    one = watcher(world.store, form=form, allowWatchBookmarks="true", resourceVersion=str(world.store.revision))
-    one.bookmark()
-    (event,) = events(one)
+    stream = watcher(world.store, form=form, allowWatchBookmarks="true", resourceVersion=str(world.store.revision))
+    stream.bookmark()
+    (event,) = events(stream)
     assert (event["type"], event["object"]["kind"]) == ("BOOKMARK", form)
     assert event["object"]["metadata"]["resourceVersion"] == str(world.store.revision)

@@ -57,8 +57,8 @@ def test_defaults_fill_in_what_is_absent_or_null_where_null_is_not_allowed_and_a
     ],
 )
 def test_what_the_schema_forbids_is_said_in_the_words_of_kube_apiserver(spec: dict[str, Any], message: str) -> None:
-    (found,) = problems(**spec)
-    assert found.startswith(message)
+    (problem,) = problems(**spec)
+    assert problem.startswith(message)
 
 
 def test_what_the_schema_allows_passes_a_missing_section_is_named_and_one_can_be_checked_alone() -> None:
@@ -109,5 +109,5 @@ def test_each_keyword_of_a_structural_schema_is_checked(
 
 def test_true_is_no_number_in_an_enumeration_and_a_map_may_have_too_many_members() -> None:
     schema = {"type": "object", "properties": {"x": {"enum": [1]}}, "maxProperties": 1}
-    found = [str(problem) for problem in StructuralSchema(schema).validate({"x": True, "y": 2})]
-    assert found == [": Too many: must have at most 1 properties", "x: Unsupported value: true: supported values: 1"]
+    messages = [str(problem) for problem in StructuralSchema(schema).validate({"x": True, "y": 2})]
+    assert messages == [": Too many: must have at most 1 properties", "x: Unsupported value: true: supported values: 1"]

@@ -71,30 +71,30 @@ def test_a_view_reads_and_writes_what_is_stored_in_another_version() -> None:
 
 def test_an_observer_of_a_view_sees_its_version_and_others_the_stored_one() -> None:
     store = with_view()
-    seen: list[tuple[str, StoreChange]] = []
-    undo = store.observe(lambda change: seen.append(("view", change)), OLDER_PODS)
-    store.observe(lambda change: seen.append(("stored", change)), PODS)
-    leave = store.observe(lambda change: seen.append(("all", change)))
+    observed: list[tuple[str, StoreChange]] = []
+    undo = store.observe(lambda change: observed.append(("view", change)), OLDER_PODS)
+    store.observe(lambda change: observed.append(("stored", change)), PODS)
+    leave = store.observe(lambda change: observed.append(("all", change)))
     store.create(OLDER_PODS, "ns/a", A | {"old": 1})
-    told = {who: (change.resource, "old" in change.last.obj) for who, change in seen}
-    assert told == {"view": (OLDER_PODS, True), "stored": (PODS, False), "all": (PODS, False)}
+    received = {who: (change.resource, "old" in change.last.obj) for who, change in observed}
+    assert received == {"view": (OLDER_PODS, True), "stored": (PODS, False), "all": (PODS, False)}
     undo()
     store.update(PODS, "ns/a", A | {"n": 2})
-    assert [who for who, _ in seen] == ["view", "stored", "all", "stored", "all"]
+    assert [who for who, _ in observed] == ["view", "stored", "all", "stored", "all"]
     leave()
     store.update(PODS, "ns/a", A | {"n": 3})
-    assert [who for who, _ in seen][5:] == ["stored"]
+    assert [who for who, _ in observed][5:] == ["stored"]
 
 
 @settings(max_examples=60, deadline=None)
 @given(WRITES)
 def test_every_remembered_revision_can_be_seen_again(writes: list[tuple[str, bool]]) -> None:
     store = new_store()
-    seen = {store.revision: state(store)}
+    states = {store.revision: state(store)}
     for write in writes:
         change(store, *write)
-        seen[store.revision] = state(store)
-    for revision, expected in seen.items():
+        states[store.revision] = state(store)
+    for revision, expected in states.items():
         assert {stored.key: stored.revision for stored in store.objects_at(PODS, revision)} == expected
 
 
@@ -114,11 +114,11 @@ def test_the_changes_since_a_revision_lead_from_it_to_now(
     except Compacted:
         assert store.revision - start > history_limit
         return
-    for one in changes:
-        if one.new is None:
-            del then[one.last.key]
+    for store_change in changes:
+        if store_change.new is None:
+            del then[store_change.last.key]
         else:
-            then[one.last.key] = one.revision
+            then[store_change.last.key] = store_change.revision
     assert then == state(store)
 
 
@@ -127,8 +127,10 @@ def test_what_lies_before_the_history_or_this_server_has_expired() -> None:
     store.create(SECRETS, "ns/s", {"metadata": {"name": "s"}})
     for name in "abcde":
         put(store, name)
-    assert [one.last.key for one in store.changes_since(PODS, 13)] == ["ns/c", "ns/d", "ns/e"]
-    assert [one.last.key for one in store.changes_since(SECRETS, 10)] == ["ns/s"], "each type has a history of its own"
+    assert [store_change.last.key for store_change in store.changes_since(PODS, 13)] == ["ns/c", "ns/d", "ns/e"]
+    assert [store_change.last.key for store_change in store.changes_since(SECRETS, 10)] == ["ns/s"], (
+        "each type has a history of its own"
+    )
     for expired in (9, 11, 12):
         with pytest.raises(Compacted):
             store.changes_since(PODS, expired)

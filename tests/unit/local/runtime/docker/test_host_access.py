@@ -62,8 +62,8 @@ class Networks:
 def accepted() -> Iterator[list[socket.socket]]:
     sockets: list[socket.socket] = []
     yield sockets
-    for one in sockets:
-        one.close()
+    for sock in sockets:
+        sock.close()
 
 
 def test_a_network_is_opened_once_for_each_interface_that_it_has_on_this_machine(
@@ -82,8 +82,8 @@ def test_a_network_is_opened_once_for_each_interface_that_it_has_on_this_machine
 
 
 def test_only_pods_that_are_told_of_it_want_it_and_what_can_not_be_reached_is_not_told() -> None:
-    told = {URL_VARIABLE: "a", CA_VARIABLE: "b", TOKEN_VARIABLE: "c", "OTHER": "d"}
-    assert without_access(told) == {"OTHER": "d"}
+    environment = {URL_VARIABLE: "a", CA_VARIABLE: "b", TOKEN_VARIABLE: "c", "OTHER": "d"}
+    assert without_access(environment) == {"OTHER": "d"}
     access = HostAccess(HostService(NAME, 0, lambda _: None))
     there, elsewhere = f"https://{NAME}:44/apis", "https://elsewhere:44/apis"
     for name, value, wants in ((URL_VARIABLE, there, True), (URL_VARIABLE, elsewhere, False), ("OTHER", there, False)):

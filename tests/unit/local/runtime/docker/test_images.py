@@ -58,30 +58,30 @@ def of(image: str, policy: str = "") -> Container:
     return view(manifest("p", container(image=image, imagePullPolicy=policy))).spec.containers[0]
 
 
-def problem(images: Images, one: Container) -> StartLater | None:
+def problem(images: Images, spec: Container) -> StartLater | None:
     """Why the image can't be had."""
     try:
-        return images.ensure(one)
+        return images.ensure(spec)
     except StartLater as error:
         return error
 
 
-def refusal(images: Images, one: Container) -> StartLater:
+def refusal(images: Images, spec: Container) -> StartLater:
     """Why the image can't be had, as soon as no pull is under way."""
 
     def refused() -> StartLater | None:
-        found = problem(images, one)
-        assert found is not None
-        return None if found.reason == "ContainerCreating" else found
+        start_later = problem(images, spec)
+        assert start_later is not None
+        return None if start_later.reason == "ContainerCreating" else start_later
 
     return eventually(refused, what="the end of the pull")
 
 
-def had(images: Images, one: Container) -> bool:
+def had(images: Images, spec: Container) -> bool:
     """Whether the image is there; anything but a pull that is under way is an error."""
-    found = problem(images, one)
-    assert found is None or found.reason == "ContainerCreating", found
-    return found is None
+    start_later = problem(images, spec)
+    assert start_later is None or start_later.reason == "ContainerCreating", start_later
+    return start_later is None
 
 
 @pytest.mark.parametrize(

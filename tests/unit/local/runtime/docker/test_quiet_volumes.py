@@ -94,8 +94,8 @@ def test_one_that_goes_on_is_a_reason_not_to_start_and_one_that_has_ended_is_non
 @pytest.mark.parametrize("first", ["whole", "part"])
 def test_who_could_move_a_part_is_not_started_while_it_is_mounted(first: str, whole: Mount, part: Mount) -> None:
     volumes, api = QuietVolumes(), Pauses()
-    one, other = (whole, part) if first == "whole" else (part, whole)
-    with volumes.starting(api, "one", [one]):
+    mounted, other = (whole, part) if first == "whole" else (part, whole)
+    with volumes.starting(api, "one", [mounted]):
         waiting = InThread(lambda: started(volumes, api, "other", other))
         started(volumes, api, "elsewhere", Mount("w", Path("/elsewhere"), "/w"))
         eventually(lambda: volumes._changed._waiters, what="it waits")  # type: ignore[attr-defined]

@@ -98,10 +98,10 @@ def engine() -> SmallEngine:
 @pytest.fixture
 def docker_runtime(engine: SmallEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerRuntime]:
     monkeypatch.setattr(runtime, "connect", lambda: Engine(engine, 2, "x86_64"))
-    one = DockerRuntime()
-    one.start()
-    yield one
-    one.stop()
+    new_runtime = DockerRuntime()
+    new_runtime.start()
+    yield new_runtime
+    new_runtime.stop()
     assert (engine.made, engine.made_networks) == ({}, [])
 
 
@@ -203,11 +203,11 @@ def test_an_engine_without_gpus_runs_containers_on_the_cpu_and_says_so_once(
 
     engine.on_start = lack_gpus
     wanting = pod(resources={"limits": {"nvidia.com/gpu": 1}})
-    said: list[tuple[str, str]] = []
+    warnings: list[tuple[str, str]] = []
     for _ in range(2):
-        codes = launch(docker_runtime, tmp_path, wanting, warn=lambda *news: said.append(news))
+        codes = launch(docker_runtime, tmp_path, wanting, warn=lambda *news: warnings.append(news))
         eventually(lambda codes=codes: codes == [0], what="the container's end")
-    [(reason, message)] = said
+    [(reason, message)] = warnings
     assert reason == "NoGPU"
     assert NO_DRIVER in message
     docker_runtime._without_gpus = False
@@ -226,23 +226,25 @@ def test_a_program_is_told_where_to_report_if_it_can_reach_that(
     monkeypatch.setattr(runtime, "connect", lambda: Engine(engine, 2, "x86_64"))
     engine.interface = interface
     sockets: list[socket.socket] = []
-    said: list[str] = []
+    warnings: list[str] = []
     docker_runtime = DockerRuntime()
     docker_runtime.start(HostService(PROGRESS_SERVICE, 0, sockets.append))
     try:
         for of, environment in ((REPORTING, {URL_VARIABLE: URL, "OTHER": "x"}), (POD, {})):
-            launch(docker_runtime, tmp_path, of, environment=environment, warn=lambda reason, _: said.append(reason))
+            launch(
+                docker_runtime, tmp_path, of, environment=environment, warn=lambda reason, _: warnings.append(reason)
+            )
             docker_runtime.release_pod(of)
     finally:
         docker_runtime.stop()
         for each in sockets:
             each.close()
-    sandbox, told, silent_sandbox, _ = engine.started
+    sandbox, reporting, silent_sandbox, _ = engine.started
     assert sandbox["host_config"]["extra_hosts"] == ({PROGRESS_SERVICE: "127.0.0.1"} if reaches else None)
     assert silent_sandbox["host_config"]["extra_hosts"] is None
-    assert (f"{URL_VARIABLE}={URL}" in told["environment"]) is reaches
-    assert "OTHER=x" in told["environment"]
-    assert (len(sockets), said) == ((1, []) if reaches else (0, ["NoProgressReports"]))
+    assert (f"{URL_VARIABLE}={URL}" in reporting["environment"]) is reaches
+    assert "OTHER=x" in reporting["environment"]
+    assert (len(sockets), warnings) == ((1, []) if reaches else (0, ["NoProgressReports"]))
 
 
 def test_what_containers_use_is_asked_without_waiting_for_a_second_sample(
@@ -261,8 +263,8 @@ def test_what_containers_use_is_asked_without_waiting_for_a_second_sample(
     engine.wait = lambda _, **__: running.wait(60)  # type: ignore[method-assign]
     try:
         codes = launch(docker_runtime, tmp_path)
-        [one] = docker_runtime.measure()
-        assert (one.name.pod, one.name.container, one.cpu_seconds, one.memory) == ("p", "tensorflow", 1.0, 7)
+        [usage] = docker_runtime.measure()
+        assert (usage.name.pod, usage.name.container, usage.cpu_seconds, usage.memory) == ("p", "tensorflow", 1.0, 7)
         assert docker_runtime.measure() == []  # it has ended meanwhile
     finally:
         running.set()

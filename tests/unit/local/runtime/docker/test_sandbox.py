@@ -35,8 +35,8 @@ def program(architecture: str) -> bytes:
     with tarfile.open(fileobj=io.BytesIO(api.imported)) as tar:
         [member] = tar.getmembers()
         assert (member.name, member.mode) == ("pause", 0o755)
-        found = tar.extractfile(member)
-        return found.read()
+        file = tar.extractfile(member)
+        return file.read()
 
 
 def test_the_program_waits_until_it_is_killed(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_services_and_the_pod_in_the_one_that_it_names_have_the_names_of_a_clust
     spec: dict[str, str], services: list[str], names: list[str]
 ) -> None:
     suffixes = ("", ".ns", ".ns.svc", ".ns.svc.cluster.local")
-    found = names_of(view(manifest("p", container(), **spec)), services)
-    assert sorted(found) == sorted(name + suffix for name in names for suffix in suffixes)
+    resolved = names_of(view(manifest("p", container(), **spec)), services)
+    assert sorted(resolved) == sorted(name + suffix for name in names for suffix in suffixes)
 
 
 def test_a_pod_has_its_services_names_in_the_network_of_its_namespace_or_is_in_that_of_the_host() -> None:

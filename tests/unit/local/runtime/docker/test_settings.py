@@ -50,8 +50,8 @@ def test_a_command_replaces_entry_point_and_arguments_and_arguments_only_the_lat
 def test_a_container_says_who_it_runs_as_or_its_pod_does(
     of_container: dict[str, int], of_pod: dict[str, int], user: str | None
 ) -> None:
-    one = pod(securityContext=of_container, spec={"securityContext": of_pod})
-    assert container_settings(run(one), {}).get("user") == user
+    local_pod = pod(securityContext=of_container, spec={"securityContext": of_pod})
+    assert container_settings(run(local_pod), {}).get("user") == user
 
 
 def test_limits_are_those_of_kubernetes_as_far_as_the_engine_has_them_and_brought_into_its_range() -> None:
@@ -108,11 +108,11 @@ def test_only_ports_that_are_wanted_on_this_machine_are_published_and_on_loopbac
 
 
 def test_a_container_is_given_its_own_devices_where_they_are_known() -> None:
-    one = pod(resources={"limits": {"nvidia.com/gpu": 2}})
-    [request] = host_settings(run(one, gpus=("GPU-a", "GPU-b")), "box", 2)["device_requests"]
+    local_pod = pod(resources={"limits": {"nvidia.com/gpu": 2}})
+    [request] = host_settings(run(local_pod, gpus=("GPU-a", "GPU-b")), "box", 2)["device_requests"]
     assert (request["DeviceIDs"], request["Count"], request["Capabilities"]) == (["GPU-a", "GPU-b"], 0, [["gpu"]])
-    assert "device_requests" not in host_settings(run(one, gpus=()), "box", 2)
-    assert "device_requests" not in host_settings(run(one), "box", 2, gpus=False)
+    assert "device_requests" not in host_settings(run(local_pod, gpus=()), "box", 2)
+    assert "device_requests" not in host_settings(run(local_pod), "box", 2, gpus=False)
 
 
 def check(context: dict[str, Any] | None = None, **spec: Any) -> None:

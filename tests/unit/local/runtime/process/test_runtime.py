@@ -96,8 +96,8 @@ def test_a_container_has_its_own_environment_and_python_on_top_of_the_machines_a
     assert environment["PEER"] == f"127.0.0.1:{bench.runtime.network.port('ns', 'svc', 2222)}"
     assert environment["ARGUMENT"] == f"--peer=127.0.0.1:{bench.runtime.network.port('ns', 'svc', 80)}"
     assert bench.run(["sh", "-c", "echo one; echo two >&2; echo three"]) == "one\ntwo\nthree\n"
-    said = bench.run(["python", "-c", "import sys; print(sys.executable)"])
-    assert said.strip() == str(Path(sys.executable).parent / "python")
+    output = bench.run(["python", "-c", "import sys; print(sys.executable)"])
+    assert output.strip() == str(Path(sys.executable).parent / "python")
 
 
 def test_the_coordinator_of_jax_listens_on_loopback_at_the_address_that_the_processes_know(bench: Bench) -> None:

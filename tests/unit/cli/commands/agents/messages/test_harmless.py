@@ -11,7 +11,7 @@ from tfoperator.cli.commands.agents.messages.harmless import harmless, harmless_
 
 
 @pytest.mark.parametrize(
-    ("text", "seen"),
+    ("text", "visible"),
     [
         ("step 1, loss 0.3", "step 1, loss 0.3"),
         ("two\nlines\tand a tab", "two\nlines\tand a tab"),
@@ -23,8 +23,8 @@ from tfoperator.cli.commands.agents.messages.harmless import harmless, harmless_
         ("\u202eright to left", "\ufffdright to left"),
     ],
 )
-def test_an_agent_reads_nothing_that_a_person_cannot_see(text: str, seen: str) -> None:
-    assert harmless_text(text) == seen
+def test_an_agent_reads_nothing_that_a_person_cannot_see(text: str, visible: str) -> None:
+    assert harmless_text(text) == visible
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_an_agent_reads_nothing_that_a_person_cannot_see(text: str, seen: str) -
     ],
 )
 def test_a_secret_is_masked(text: str) -> None:
-    seen = harmless_text(f"before {text} after")
-    assert "unter2" not in seen.casefold()
-    assert seen.startswith("before ")
+    visible = harmless_text(f"before {text} after")
+    assert "unter2" not in visible.casefold()
+    assert visible.startswith("before ")
 
 
 def test_the_values_of_secret_names_are_masked_wherever_they_stand() -> None:
@@ -79,6 +79,6 @@ def test_ten_megabytes_of_one_line_cost_no_time(piece: str) -> None:
 
 @given(st.text())
 def test_any_text_can_be_read_and_stays_the_same_when_it_is_read_again(text: str) -> None:
-    seen = harmless_text(text)
-    seen.encode()
-    assert harmless_text(seen) == seen
+    visible = harmless_text(text)
+    visible.encode()
+    assert harmless_text(visible) == visible

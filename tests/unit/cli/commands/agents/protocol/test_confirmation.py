@@ -60,26 +60,26 @@ def test_a_user_who_accepts_makes_the_change_in_one_call(
     assert user.read == [f"Suspend a job?\n{effect}"]
 
 
-@pytest.mark.parametrize(("action", "said"), [("decline", "declined the change"), ("cancel", "closed the question")])
+@pytest.mark.parametrize(("action", "reply"), [("decline", "declined the change"), ("cancel", "closed the question")])
 def test_a_user_who_does_not_accept_changes_nothing(
-    scope: Scope, tools: tuple[Tool, ...], world: ServedWorld, mode: str, action: str, said: str
+    scope: Scope, tools: tuple[Tool, ...], world: ServedWorld, mode: str, action: str, reply: str
 ) -> None:
     world.submit("mnist", Worker=2)
 
     async def delete(client: Client) -> str:
         return await refusal(client, "delete", job="mnist")
 
-    found = converse_here(scope, tools, delete, mode=mode, elicitation_callback=User(action))
-    assert f"the user has {said}: the change was not made" in found
+    message = converse_here(scope, tools, delete, mode=mode, elicitation_callback=User(action))
+    assert f"the user has {reply}: the change was not made" in message
     assert world.sdk.get_job("mnist")
 
 
 @pytest.mark.parametrize(
-    ("action", "said"),
+    ("action", "words"),
     [("nothing", "the user did not answer within 0 s: the change was not made"), ("error", "could not ask the user")],
 )
 def test_a_question_without_an_answer_ends_with_the_call(
-    scope: Scope, tools: tuple[Tool, ...], world: ServedWorld, monkeypatch: pytest.MonkeyPatch, action: str, said: str
+    scope: Scope, tools: tuple[Tool, ...], world: ServedWorld, monkeypatch: pytest.MonkeyPatch, action: str, words: str
 ) -> None:
     world.submit("mnist", Worker=2)
     reads = server._Gate.ask
@@ -93,7 +93,7 @@ def test_a_question_without_an_answer_ends_with_the_call(
     async def delete(client: Client) -> str:
         return await refusal(client, "delete", job="mnist")
 
-    assert said in converse_here(scope, tools, delete, mode="legacy", elicitation_callback=User(action))
+    assert words in converse_here(scope, tools, delete, mode="legacy", elicitation_callback=User(action))
     assert world.sdk.get_job("mnist")
 
 

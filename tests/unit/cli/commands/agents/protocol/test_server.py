@@ -82,15 +82,15 @@ def test_a_job_cannot_be_named_like_an_option_or_a_folder(talk: Talk, tools: tup
     async def ask(client: Client) -> None:
         for name in about_jobs:
             more = {"replicas": {"Worker": 1}} if name == "scale" else {}
-            said = await refusal(client, name, job=word, **more)
-            assert "`$.job`" in said
-            assert "RUN/JOB" in said
+            message = await refusal(client, name, job=word, **more)
+            assert "`$.job`" in message
+            assert "RUN/JOB" in message
 
     talk(ask)
 
 
 @pytest.mark.parametrize(
-    ("tool", "asked", "said"),
+    ("tool", "asked", "words"),
     [
         ("explain", {}, "missing required field `job`"),
         ("explain", {"job": "a", "odd": 1}, "unknown field `odd`"),
@@ -112,13 +112,13 @@ def test_a_job_cannot_be_named_like_an_option_or_a_folder(talk: Talk, tools: tup
         ("explain", {"job": "absent"}, "absent"),
     ],
 )
-def test_a_wrong_call_is_refused_in_words(talk: Talk, tool: str, asked: dict[str, Any], said: str) -> None:
+def test_a_wrong_call_is_refused_in_words(talk: Talk, tool: str, asked: dict[str, Any], words: str) -> None:
     async def ask(client: Client) -> str:
         return await refusal(client, tool, **asked)
 
-    found = talk(ask)
-    assert said in found
-    assert len(found) <= 4000
+    message = talk(ask)
+    assert words in message
+    assert len(message) <= 4000
 
 
 def test_an_unknown_tool_prompt_and_resource_are_errors_of_the_protocol(talk: Talk) -> None:
@@ -179,13 +179,13 @@ def test_a_call_ends_in_time_and_reports_its_steps(scope: Scope, monkeypatch: py
 
 def test_a_thousand_calls_at_once_are_answered_or_refused_and_the_next_call_works(scope: Scope) -> None:
     done = threading.Event()
-    found: list[bool] = []
+    failures: list[bool] = []
 
     async def ask(client: Client) -> None:
         async def call() -> None:
             result = await client.call_tool("dig", {})
-            found.append(bool(result.is_error))
-            if len(found) == 1000 - server.PARALLEL_CALLS - server.WAITING_CALLS:
+            failures.append(bool(result.is_error))
+            if len(failures) == 1000 - server.PARALLEL_CALLS - server.WAITING_CALLS:
                 done.set()  # all that are refused were refused at once
             if result.is_error:
                 assert "calls are running" in str(result.content[0].text)  # type: ignore[union-attr]
@@ -196,7 +196,7 @@ def test_a_thousand_calls_at_once_are_answered_or_refused_and_the_next_call_work
         assert await answer(client, "dig") == {}
 
     converse_here(scope, (blocking(done),), ask)
-    assert found.count(False) == server.PARALLEL_CALLS + server.WAITING_CALLS
+    assert failures.count(False) == server.PARALLEL_CALLS + server.WAITING_CALLS
 
 
 def test_an_error_that_nobody_expects_is_a_short_message(scope: Scope, caplog: pytest.LogCaptureFixture) -> None:
@@ -215,9 +215,9 @@ def test_an_error_that_nobody_expects_is_a_short_message(scope: Scope, caplog: p
     async def ask(client: Client) -> str:
         return await refusal(client, "dig")
 
-    said = converse_here(scope, (tool,), ask)
-    assert said.startswith("internal error: RuntimeError: password=<masked>")
-    assert len(said) < 4100
+    message = converse_here(scope, (tool,), ask)
+    assert message.startswith("internal error: RuntimeError: password=<masked>")
+    assert len(message) < 4100
     assert "a call has failed with an unexpected error" in caplog.text
 
 
@@ -260,8 +260,8 @@ def test_the_prompts_name_the_tools_and_take_their_arguments(talk: Talk, tools: 
         texts = []
         for prompt in (await client.list_prompts()).prompts:
             given = {argument.name: "mnist" for argument in prompt.arguments or ()}
-            found = await client.get_prompt(prompt.name, given)
-            texts.append(str(found.messages[0].content.text))  # type: ignore[union-attr]
+            result = await client.get_prompt(prompt.name, given)
+            texts.append(str(result.messages[0].content.text))  # type: ignore[union-attr]
             assert "mnist" in texts[-1]
         with pytest.raises(MCPError, match="needs the argument program"):
             await client.get_prompt("make_my_program_a_job", {})

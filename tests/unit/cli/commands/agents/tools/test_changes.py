@@ -28,9 +28,9 @@ def ask(scope: Scope, tools: tuple[Tool, ...]) -> Ask:
     by_name = {tool.name: tool for tool in tools}
 
     def call(tool: str, **asked: Any) -> answers.ChangeResult:
-        found = by_name[tool].call(scope, msgspec.convert(asked, by_name[tool].arguments), lambda step: None)
-        assert isinstance(found, answers.ChangeResult)
-        return found
+        result = by_name[tool].call(scope, msgspec.convert(asked, by_name[tool].arguments), lambda step: None)
+        assert isinstance(result, answers.ChangeResult)
+        return result
 
     return call
 

@@ -45,15 +45,15 @@ def broken(world: ServedWorld, name: str = "mnist") -> None:
 
 def test_a_job_of_the_cluster_is_explained_by_its_report(scope: Scope, world: ServedWorld) -> None:
     broken(world)
-    found = ask(scope, "explain", job="mnist")
-    assert isinstance(found, answers.Explanation)
-    assert found.cause == "worker-1 failed first, with exit code 1: ValueError: no"
-    assert found.first_failure is not None
-    assert found.first_failure.log == f"kubectl logs mnist-worker-1 -n {world.namespace}"
-    assert "  | ValueError: no" in found.evidence
-    assert not [line for line in found.evidence if line.startswith("Next:")]
-    assert found.next_steps == world.sdk.get_job_report("mnist").advice
-    assert found.report is None
+    explanation = ask(scope, "explain", job="mnist")
+    assert isinstance(explanation, answers.Explanation)
+    assert explanation.cause == "worker-1 failed first, with exit code 1: ValueError: no"
+    assert explanation.first_failure is not None
+    assert explanation.first_failure.log == f"kubectl logs mnist-worker-1 -n {world.namespace}"
+    assert "  | ValueError: no" in explanation.evidence
+    assert not [line for line in explanation.evidence if line.startswith("Next:")]
+    assert explanation.next_steps == world.sdk.get_job_report("mnist").advice
+    assert explanation.report is None
 
     whole = ask(scope, "explain", job="mnist", whole=True)
     assert isinstance(whole, answers.Explanation)
@@ -83,9 +83,9 @@ def test_a_job_of_the_cluster_is_explained_by_its_report(scope: Scope, world: Se
     ],
 )
 def test_the_cause_of_a_job_without_a_failure(report: Report, cause: str, steps: tuple[str, ...]) -> None:
-    found = jobs.explained_by(report, "j")
-    assert found.cause == cause
-    assert found.next_steps == steps
+    explanation = jobs.explained_by(report, "j")
+    assert explanation.cause == cause
+    assert explanation.next_steps == steps
 
 
 def test_logs_around_a_text_and_the_last_lines(scope: Scope, world: ServedWorld) -> None:
@@ -93,10 +93,10 @@ def test_logs_around_a_text_and_the_last_lines(scope: Scope, world: ServedWorld)
     last = ask(scope, "logs", job="logged", lines=2)
     assert isinstance(last, answers.Logs)
     assert [(part.replica, part.lines, part.total) for part in last.logs] == [("worker-0", ("step 48", "step 49"), 50)]
-    found = ask(scope, "logs", job="logged", allReplicas=True, pattern="STEP 30", context=1)
-    assert isinstance(found, answers.Logs)
-    assert found.logs[0].lines == ("step 29", "step 30", "step 31")
-    assert found.logs[1].problem == "this text was not found in the log"
+    answer = ask(scope, "logs", job="logged", allReplicas=True, pattern="STEP 30", context=1)
+    assert isinstance(answer, answers.Logs)
+    assert answer.logs[0].lines == ("step 29", "step 30", "step 31")
+    assert answer.logs[1].problem == "this text was not found in the log"
     absent = ask(scope, "logs", job="logged", replica="worker-1", previous=True)
     assert isinstance(absent, answers.Logs)
     assert absent.logs[0].problem == "there is no previous log"
@@ -118,9 +118,9 @@ def test_events_and_progress(scope: Scope, world: ServedWorld) -> None:
     broken(world)
     metrics = [{"name": "loss", "value": "0.25"}]
     world.status({"progress": {"percentage": 43, "completion": "43%", "step": 430, "metrics": metrics}})
-    found = ask(scope, "events", job="mnist")
-    assert isinstance(found, answers.Events)
-    assert [(event.reason, event.type) for event in found.events] == [("TFJobFailed", "Warning")]
+    answer = ask(scope, "events", job="mnist")
+    assert isinstance(answer, answers.Events)
+    assert [(event.reason, event.type) for event in answer.events] == [("TFJobFailed", "Warning")]
     progress = ask(scope, "progress", job="mnist")
     assert isinstance(progress, answers.ProgressOfTraining)
     assert progress.summary == "43%, step 430, loss 0.25"
@@ -141,9 +141,9 @@ def test_jobs_and_runs_are_listed_together_and_a_run_is_explained_without_a_clus
 
     alone = Scope(ClusterOptions(kubeconfig="absent"), pipelines="absent")
     for word in ("latest", run.job, f"{run.job}/bad"):
-        found = ask(alone, "explain", job=word)
-        assert isinstance(found, answers.Explanation)
-        assert found.cause == "worker-0 failed first, with exit code 1: ValueError: no"
+        explanation = ask(alone, "explain", job=word)
+        assert isinstance(explanation, answers.Explanation)
+        assert explanation.cause == "worker-0 failed first, with exit code 1: ValueError: no"
     assert isinstance(ask(alone, "events", job="latest"), answers.Events)
     progress = ask(alone, "progress", job="latest")
     assert isinstance(progress, answers.ProgressOfTraining)
@@ -173,18 +173,18 @@ def test_a_limit_to_a_namespace_holds_for_every_tool(scope: Scope, world: Served
             if "all_namespaces" in tool.arguments.__struct_fields__:
                 with pytest.raises(CliError, match=f"limited to namespace {world.namespace}"):
                     ask(limited, tool.name, allNamespaces=True, **asked)
-        found = ask(limited, "list_jobs", namespace=world.namespace)
-        assert isinstance(found, answers.JobList)
-        assert [line.job for line in found.jobs] == ["mnist"]
+        job_list = ask(limited, "list_jobs", namespace=world.namespace)
+        assert isinstance(job_list, answers.JobList)
+        assert [line.job for line in job_list.jobs] == ["mnist"]
     finally:
         limited.close()
 
 
 def test_every_namespace_can_be_listed_where_there_is_no_limit(scope: Scope, world: ServedWorld) -> None:
     world.submit("mnist")
-    found = ask(scope, "list_jobs", allNamespaces=True, limit=500)
-    assert isinstance(found, answers.JobList)
-    assert world.namespace in {line.namespace for line in found.jobs}
+    job_list = ask(scope, "list_jobs", allNamespaces=True, limit=500)
+    assert isinstance(job_list, answers.JobList)
+    assert world.namespace in {line.namespace for line in job_list.jobs}
 
 
 JOB = """
@@ -200,10 +200,10 @@ spec:
 
 
 def test_a_manifest_is_checked_as_by_the_command(scope: Scope) -> None:
-    found = ask(scope, "validate_manifest", manifest=JOB)
-    assert isinstance(found, answers.Validation)
-    assert found.valid
-    (problem,) = found.objects[0]["problems"]
+    validation = ask(scope, "validate_manifest", manifest=JOB)
+    assert isinstance(validation, answers.Validation)
+    assert validation.valid
+    (problem,) = validation.objects[0]["problems"]
     assert (problem["field"], problem["line"]) == ("spec.tfReplicaSpecs[Worker].replicaz", 8)
     strict = ask(scope, "validate_manifest", manifest=JOB, strict=True)
     assert isinstance(strict, answers.Validation)
@@ -218,18 +218,18 @@ def test_a_manifest_is_checked_as_by_the_command(scope: Scope) -> None:
 
 def test_a_bomb_of_aliases_is_refused(scope: Scope) -> None:
     bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
-    found = ask(scope, "validate_manifest", manifest=bomb)
-    assert isinstance(found, answers.Validation)
-    assert not found.valid
-    assert found.errors
+    validation = ask(scope, "validate_manifest", manifest=bomb)
+    assert isinstance(validation, answers.Validation)
+    assert not validation.valid
+    assert validation.errors
 
 
 def test_an_older_job_is_converted_and_its_migration_is_shown(scope: Scope) -> None:
     older = JOB.replace("kubeflow.org/v1", "kubeflow.org/v1alpha2").replace("replicaz", "replicas")
-    found = ask(scope, "convert_manifest", manifest=older)
-    assert isinstance(found, answers.Converted)
-    assert found.manifest.startswith("apiVersion: kubeflow.org/v1\nkind: TFJob\n")
-    assert found.notes[0] == "manifest:2: note: kubeflow.org/v1alpha2 is read as kubeflow.org/v1"
+    converted = ask(scope, "convert_manifest", manifest=older)
+    assert isinstance(converted, answers.Converted)
+    assert converted.manifest.startswith("apiVersion: kubeflow.org/v1\nkind: TFJob\n")
+    assert converted.notes[0] == "manifest:2: note: kubeflow.org/v1alpha2 is read as kubeflow.org/v1"
     with pytest.raises(CliError, match="not a version of TFJob"):
         ask(scope, "convert_manifest", manifest=JOB.replace("kubeflow.org/v1", "kubeflow.org/v9"))
     migration = ask(scope, "migrate", manifest=JOB.replace("replicaz", "replicas"))
@@ -251,16 +251,16 @@ def test_an_older_job_is_converted_and_its_migration_is_shown(scope: Scope) -> N
     ],
 )
 def test_each_field_has_its_meaning(path: str, kind: str, required: bool, members: str) -> None:
-    found = manifests.field_meaning(path)
-    assert (found.type, found.required) == (kind, required)
-    assert members in [member.name for member in found.members] or not members
+    meaning = manifests.field_meaning(path)
+    assert (meaning.type, meaning.required) == (kind, required)
+    assert members in [member.name for member in meaning.members] or not members
 
 
 def test_a_field_has_its_choices_and_its_default() -> None:
-    found = manifests.field_meaning("spec.tfReplicaSpecs.Worker.restartPolicy")
-    assert found.choices == ("Always", "OnFailure", "Never", "ExitCode")
-    assert found.default == "Never"
-    assert "Action after" in found.description
+    meaning = manifests.field_meaning("spec.tfReplicaSpecs.Worker.restartPolicy")
+    assert meaning.choices == ("Always", "OnFailure", "Never", "ExitCode")
+    assert meaning.default == "Never"
+    assert "Action after" in meaning.description
 
 
 @pytest.mark.parametrize("path", ["spec.tfReplicaSpec", "spec.tfReplicaSpecs.Worker.replicas.x", "spec.runPolicy[0]"])

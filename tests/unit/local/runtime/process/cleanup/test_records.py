@@ -54,8 +54,8 @@ def test_what_a_killed_run_has_left_ends_with_the_next_run(
 def test_what_has_left_its_group_is_found_by_the_mark_of_the_run(records: Path, tmp_path: Path) -> None:
     environment = {CONTAINER_VARIABLE: "mark.7"}
     daemon, stranger = (
-        subprocess.Popen(["sleep", "60"], start_new_session=True, env=one)
-        for one in (environment, {CONTAINER_VARIABLE: "marked.7"})
+        subprocess.Popen(["sleep", "60"], start_new_session=True, env=variables)
+        for variables in (environment, {CONTAINER_VARIABLE: "marked.7"})
     )
     try:
         died(records, mark="mark")

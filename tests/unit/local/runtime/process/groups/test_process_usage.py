@@ -51,10 +51,10 @@ def test_containers_are_told_apart_with_what_their_ended_children_spent_and_othe
     meter = ProcessMeter()
     busy = BUSY.format(seconds=0.3) + HOLD.format(size=80)
     with session(HOLD.format(size=20) + WAIT) as small, session(busy + WAIT) as large:
-        found = meter.measure([small.pid, large.pid])
+        usage = meter.measure([small.pid, large.pid])
         assert set(meter.measure([small.pid])) == {small.pid}
-    spent, memory = found[large.pid]
-    assert memory > max(80 * MIB, found[small.pid][1] + 40 * MIB)
+    spent, memory = usage[large.pid]
+    assert memory > max(80 * MIB, usage[small.pid][1] + 40 * MIB)
     assert spent >= 0.25
 
 
@@ -66,6 +66,6 @@ def test_one_that_has_ended_is_no_error_nor_is_a_zombie() -> None:
     assert meter.measure([]) == {}
     process = subprocess.Popen([sys.executable, "-c", "pass"], start_new_session=True)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    found = eventually(lambda: meter.measure([process.pid]) or {process.pid: None}, within=60)
-    assert set(found) == {process.pid}
+    usage = eventually(lambda: meter.measure([process.pid]) or {process.pid: None}, within=60)
+    assert set(usage) == {process.pid}
     process.wait()

@@ -38,16 +38,16 @@ def test_py_spy_is_asked_for_each_process_and_does_not_pause_one_that_is_stopped
     )
     os.kill(group, signal.SIGSTOP)
     eventually(lambda: is_stopped(group), within=60, what="it is stopped")
-    said = stacks_of_group(group, tmp_path, py_spy(tmp_path, 'echo "asked $*"'))
-    assert said == f"Process {group} (stopped by a signal):\nasked dump --pid {group} --nonblocking\n\n"
+    text = stacks_of_group(group, tmp_path, py_spy(tmp_path, 'echo "asked $*"'))
+    assert text == f"Process {group} (stopped by a signal):\nasked dump --pid {group} --nonblocking\n\n"
 
 
 def test_a_py_spy_that_may_not_read_hangs_or_is_none_keeps_nobody_waiting_and_it_is_said_what_to_do(
     group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = py_spy(tmp_path, 'echo "Error: Permission denied: try it as root" >&2; exit 1')
-    said = stacks_of_group(group, tmp_path, program)
-    assert said == f"No stacks: py-spy can't read process {group}: Permission denied: try it as root.\n"
+    text = stacks_of_group(group, tmp_path, program)
+    assert text == f"No stacks: py-spy can't read process {group}: Permission denied: try it as root.\n"
     monkeypatch.setattr(stacks, "_TIMEOUT", 0.2)
     assert "py-spy did not end within" in stacks_of_group(group, tmp_path, py_spy(tmp_path, "exec sleep 600"))
     assert "py-spy can't be started: No such file" in stacks_of_group(group, tmp_path, str(tmp_path / "nothing"))

@@ -28,8 +28,8 @@ def volume(tmp_path: Path) -> Path:
 
 
 def pod(name: str) -> LocalPod:
-    found = view(manifest(name, container()))
-    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, uid=f"uid-{name}"))
+    local_pod = view(manifest(name, container()))
+    return msgspec.structs.replace(local_pod, metadata=msgspec.structs.replace(local_pod.metadata, uid=f"uid-{name}"))
 
 
 def test_a_volume_at_tmp_is_the_temporary_directory_and_has_room_for_sockets(bench: Bench, volume: Path) -> None:
@@ -110,8 +110,8 @@ def test_a_link_of_another_user_is_never_used(
     real = Path.lstat
 
     def owned_by_another(path: Path) -> Any:
-        found = real(path)
-        return type(found)((*found[:4], 54321, *found[5:])) if path == at else found
+        status = real(path)
+        return type(status)((*status[:4], 54321, *status[5:])) if path == at else status
 
     monkeypatch.setattr(Path, "lstat", owned_by_another)
     with pytest.raises(StartLater, match=f"{at} is a symbolic link of another user \\(ID 54321\\)"):

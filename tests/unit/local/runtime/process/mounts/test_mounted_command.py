@@ -27,9 +27,9 @@ def binds(folders: Path, *mounts: FolderMount) -> list[tuple[str, str, bool]]:
     assert tuple(arguments[: len(COMMAND)]) == COMMAND
     mode, report, *directories = arguments[len(COMMAND) : len(COMMAND) + 4]
     assert (mode, report, directories) == ("run", "9", [str(folders / "work")] * 2)
-    mirrors, found, command = decode(arguments[len(COMMAND) + 4 :])
+    mirrors, bound, command = decode(arguments[len(COMMAND) + 4 :])
     assert (mirrors, command) == ([], [])
-    return found
+    return bound
 
 
 def test_a_folder_is_bound_to_its_path_and_the_places_of_the_program_stay_visible(folders: Path) -> None:

@@ -47,10 +47,10 @@ def test_mounts_travel_as_arguments() -> None:
 def test_a_container_sees_its_volumes_and_the_machine_does_not_change(bench: Bench, volume: Path) -> None:
     before = sorted(os.listdir("/")), sorted(os.listdir("/opt"))
     mounts = (Mount("a", volume, "/no-such-tfo/deep"), Mount("b", volume, "/opt/no-such-tfo"))
-    said = bench.run(
+    output = bench.run(
         ["sh", "-c", "cat /no-such-tfo/deep/x /opt/no-such-tfo/x; touch /opt/no-such-tfo/y"], mounts=mounts
     )
-    assert said == "contentcontent"
+    assert output == "contentcontent"
     assert (volume / "y").exists()
     assert (sorted(os.listdir("/")), sorted(os.listdir("/opt"))) == before
 
@@ -161,9 +161,9 @@ def test_a_command_beside_a_container_sees_the_containers_volumes(bench: Bench, 
     bench.launch(["sleep", "60"], mounts=(Mount("v", volume, "/no-such-tfo"),), workingDir="/no-such-tfo")
 
     def beside(*command: str) -> subprocess.CompletedProcess[str]:
-        found = bench.runtime.beside(bench.pod, "tensorflow", command)
+        launch = bench.runtime.beside(bench.pod, "tensorflow", command)
         return subprocess.run(
-            found.command, executable=found.program, cwd=found.directory, env=found.environment,
+            launch.command, executable=launch.program, cwd=launch.directory, env=launch.environment,
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
