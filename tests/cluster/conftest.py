@@ -68,7 +68,7 @@ def deployed(node_cluster: Cluster, archive: Path, tmp_path_factory: pytest.Temp
     folder = tmp_path_factory.mktemp("system")
     system = InCluster(node_cluster, "tfoperator-system", folder)
     write_overlay(folder, ["overlays/cluster"], COMPONENTS)
-    claim = next(one for one in system.kustomized(folder) if one["kind"] == "PersistentVolumeClaim")
+    claim = next(obj for obj in system.kustomized(folder) if obj["kind"] == "PersistentVolumeClaim")
     system.apply(volume_of(claim, archive))
     system.kubectl("apply", "-k", str(folder))
     system.wait_operator()
@@ -78,11 +78,11 @@ def deployed(node_cluster: Cluster, archive: Path, tmp_path_factory: pytest.Temp
 @pytest.fixture
 def namespace(deployed: InCluster, tmp_path: Path) -> Iterator[InCluster]:
     """A namespace for one test."""
-    one = InCluster(deployed.cluster, f"team-{next(_numbers)}", tmp_path)
-    one.kubectl("create", "namespace", one.namespace)
-    yield one
-    print(one.kubectl("get", "pods,tfjobs", "-o", "wide"))
-    one.kubectl("delete", "namespace", one.namespace, "--wait=false")
+    team = InCluster(deployed.cluster, f"team-{next(_numbers)}", tmp_path)
+    team.kubectl("create", "namespace", team.namespace)
+    yield team
+    print(team.kubectl("get", "pods,tfjobs", "-o", "wide"))
+    team.kubectl("delete", "namespace", team.namespace, "--wait=false")
 
 
 @pytest.fixture

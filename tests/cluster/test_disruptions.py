@@ -51,8 +51,8 @@ TOLERATIONS = [
 
 
 def start_eight(stage: Stage) -> None:
-    for name, said in EIGHT.items():
-        stage.start(name, replicas=2, **{"backoffLimit": 0, **said})
+    for name, options in EIGHT.items():
+        stage.start(name, replicas=2, **{"backoffLimit": 0, **options})
     for name in EIGHT:
         stage.until(name, "Ready")
 
@@ -71,9 +71,9 @@ def assert_all_are_made_again(stage: Stage, why: str) -> None:
     for name in EIGHT:
         status = eventually(lambda name=name: disrupted(stage, name), within=LIMIT, every=0.5, what=f"{name} counts it")
         assert "failedIndexes" not in status["replicaStatuses"]["Worker"]
-        told = eventually(lambda name=name: stage.messages(name, "TFJobRestarting"), within=LIMIT, every=0.5)
-        assert any(why in message for message in told), told
-        assert name != "joint" or len(told) == status["jobRestarts"], told
+        messages = eventually(lambda name=name: stage.messages(name, "TFJobRestarting"), within=LIMIT, every=0.5)
+        assert any(why in message for message in messages), messages
+        assert name != "joint" or len(messages) == status["jobRestarts"], messages
 
 
 def test_a_drain_fails_no_job_whatever_its_policy(stage: Stage, namespace: InCluster) -> None:

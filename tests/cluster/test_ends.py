@@ -70,8 +70,8 @@ def name_of(case: Case) -> str:
 
 def seen(namespace: InCluster) -> Mapping[str, str]:
     """Return the state of each job, in the words of the page."""
-    pods = {one["metadata"]["name"]: one["status"] for one in namespace.list("pods")}
-    found = {}
+    pods = {pod["metadata"]["name"]: pod["status"] for pod in namespace.list("pods")}
+    states = {}
     for job in namespace.list("tfjobs"):
         name, status = job["metadata"]["name"], job.get("status", {})
         true = {condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"}
@@ -79,13 +79,13 @@ def seen(namespace: InCluster) -> Mapping[str, str]:
             f"{word} {counts(status, kind)} {rest(pods.get(f'{name}-{kind.lower()}-0'))}"
             for word, kind in (("worker", "Worker"), ("PS", "PS"))
         )
-        found[name] = "; ".join((next(iter(true & {"Succeeded", "Failed"}), "goes on"), *replicas))
-    return found
+        states[name] = "; ".join((next(iter(true & {"Succeeded", "Failed"}), "goes on"), *replicas))
+    return states
 
 
 def counts(status: Json, kind: str) -> str:
-    told = status.get("replicaStatuses", {}).get(kind, {})
-    return "/".join(str(told.get(name, 0)) for name in ("active", "succeeded", "failed"))
+    counters = status.get("replicaStatuses", {}).get(kind, {})
+    return "/".join(str(counters.get(name, 0)) for name in ("active", "succeeded", "failed"))
 
 
 def rest(pod: Json | None) -> str:
@@ -93,7 +93,7 @@ def rest(pod: Json | None) -> str:
     if pod is None:
         return "deleted"
     every = [*pod.get("containerStatuses", ()), *pod.get("initContainerStatuses", ())]
-    running = {one["name"] for one in every if "running" in one["state"]}
+    running = {container["name"] for container in every if "running" in container["state"]}
     return "runs" if "tensorflow" in running else "sidecar runs" if running else "ended"
 
 
@@ -103,8 +103,8 @@ def try_cases(namespace: InCluster, gate: Path, wanted: Mapping[Case, str]) -> N
     namespace.apply(*jobs)
 
     def every(is_now: Mapping[str, str]) -> bool:
-        found = seen(namespace)
-        wrong = [f"{name}: {found.get(name)}, not {text}" for name, text in is_now.items() if found.get(name) != text]
+        states = seen(namespace)
+        wrong = [f"{name}: {states.get(name)}, not {text}" for name, text in is_now.items() if states.get(name) != text]
         assert not wrong, "\n".join(wrong)
         return True
 

@@ -48,21 +48,21 @@ class Helm:
 @pytest.fixture
 def system(node_cluster: Cluster, tmp_path: Path) -> Iterator[InCluster]:
     """The namespace that docs/install.md makes; nothing but the CRD outlives the test."""
-    one = InCluster(node_cluster, "tfoperator-system", tmp_path)
-    one.kubectl("create", "namespace", one.namespace)
-    one.kubectl("label", "namespace", one.namespace, "pod-security.kubernetes.io/enforce=restricted")
-    yield one
-    print(one.kubectl("get", "pods", "-o", "wide"))
-    one.kubectl("delete", "namespace", one.namespace, "--timeout=100s", timeout=120)
+    namespace = InCluster(node_cluster, "tfoperator-system", tmp_path)
+    namespace.kubectl("create", "namespace", namespace.namespace)
+    namespace.kubectl("label", "namespace", namespace.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    yield namespace
+    print(namespace.kubectl("get", "pods", "-o", "wide"))
+    namespace.kubectl("delete", "namespace", namespace.namespace, "--timeout=100s", timeout=120)
 
 
 @pytest.fixture
 def team(node_cluster: Cluster, tmp_path: Path) -> Iterator[InCluster]:
     """A namespace with jobs."""
-    one = InCluster(node_cluster, "team-helm", tmp_path)
-    one.kubectl("create", "namespace", one.namespace)
-    yield one
-    one.kubectl("delete", "namespace", one.namespace, "--wait=false")
+    namespace = InCluster(node_cluster, "team-helm", tmp_path)
+    namespace.kubectl("create", "namespace", namespace.namespace)
+    yield namespace
+    namespace.kubectl("delete", "namespace", namespace.namespace, "--wait=false")
 
 
 def trains(team: InCluster, name: str) -> None:
@@ -92,9 +92,9 @@ def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InC
     assert refused.returncode == 1
     assert CRD in refused.stderr
     assert "cannot be imported into the current release" in refused.stderr
-    said = helm.install("--take-ownership", "--force-conflicts")
-    assert "runs TFJobs in all namespaces" in said
-    assert f"kubectl -n {system.namespace} rollout status deployment/{RELEASE}" in said
+    output = helm.install("--take-ownership", "--force-conflicts")
+    assert "runs TFJobs in all namespaces" in output
+    assert f"kubectl -n {system.namespace} rollout status deployment/{RELEASE}" in output
 
     assert "Phase:          Succeeded" in helm("test", RELEASE, "--timeout=120s")
     trains(team, "after-install")

@@ -36,9 +36,9 @@ def test_the_digits_example_trains_across_pods(namespace: InCluster, network: st
     waited = namespace.tfoperator("wait", "digits", "--for=Succeeded", f"--timeout={LIMIT:.0f}s", timeout=LIMIT + 30)
     assert waited.returncode == 0, waited.stderr
     log = namespace.kubectl("logs", "digits-chief-0")
-    found = re.search(r"accuracy on held-out samples: (\d\.\d+)", log)
-    assert found, log
-    assert float(found[1]) >= 0.90
+    match = re.search(r"accuracy on held-out samples: (\d\.\d+)", log)
+    assert match, log
+    assert float(match[1]) >= 0.90
     assert "accuracy on held-out samples" in namespace.tfoperator("logs", "digits").stdout
     namespace.wait_event("digits", "TFJobSucceeded")
     assert "Succeeded" in namespace.kubectl("get", "tfj", "digits")
@@ -50,8 +50,8 @@ def test_the_digits_example_trains_across_pods(namespace: InCluster, network: st
     left = "digits" if network == "PerJob" else "digits-chief-0"
 
     def cleaned_up() -> None:
-        found = namespace.kubectl("get", "services", "-o", "name", "-l", "training.kubeflow.org/job-name=digits")
-        assert found.split() == [f"service/{left}"]
+        services = namespace.kubectl("get", "services", "-o", "name", "-l", "training.kubeflow.org/job-name=digits")
+        assert services.split() == [f"service/{left}"]
 
     eventually_holds(cleaned_up, within=LIMIT, every=0.3, what="services of pods that are gone have gone")
 
@@ -73,7 +73,7 @@ def test_a_program_is_told_of_many_replicas_by_their_whole_names(namespace: InCl
         "environment": "cloud",
     }
     container = namespace.get("pod", "many-chief-0")["spec"]["containers"][0]
-    assert len(next(one["value"] for one in container["env"] if one["name"] == "TF_CONFIG")) < 1500
+    assert len(next(variable["value"] for variable in container["env"] if variable["name"] == "TF_CONFIG")) < 1500
 
 
 def test_another_leads_and_training_goes_on(namespace: InCluster, deployed: InCluster) -> None:
@@ -239,18 +239,20 @@ def test_a_killed_container_comes_back_unless_never(namespace: InCluster) -> Non
         assert (status.get("restarts"), status.get("ready")) == (1, "1/1"), status
         return True
 
-    def is_told(name: str, said: Sequence[str]) -> bool:
-        events = [one for one in namespace.list("events") if one["involvedObject"]["name"] == name]
-        return [event["message"] for event in events if event["reason"] == "RestartedInPlace"] == [*said]
+    def is_recorded(name: str, expected: Sequence[str]) -> bool:
+        events = [event for event in namespace.list("events") if event["involvedObject"]["name"] == name]
+        return [event["message"] for event in events if event["reason"] == "RestartedInPlace"] == [*expected]
 
     for policy, marker in markers.items():
         name = policy.lower()
         eventually(partial(back, name), within=LIMIT, every=0.3, what=f"the container of {name} is back")
         namespace.wait_log(f"{name}-worker-0", marker)
         assert namespace.kubectl("logs", f"{name}-worker-0") == f"{marker}\n"
-        told = f"restart 1 in pod {name}-worker-0, last exit code 137 (SIGKILL)."
-        said = () if policy == "ExitCode" else (f"worker-0 is restarted in place: {told}",)
-        eventually(partial(is_told, name, said), within=LIMIT, every=0.3, what=f"an event of the restart of {name}")
+        restart = f"restart 1 in pod {name}-worker-0, last exit code 137 (SIGKILL)."
+        messages = () if policy == "ExitCode" else (f"worker-0 is restarted in place: {restart}",)
+        eventually(
+            partial(is_recorded, name, messages), within=LIMIT, every=0.3, what=f"an event of the restart of {name}"
+        )
 
 
 def test_the_failure_of_one_ends_the_others_and_keeps_their_pods_and_logs(namespace: InCluster) -> None:
@@ -302,5 +304,7 @@ def snapshot(namespace: InCluster) -> dict[str, object]:
     """Return all that an update must not touch: the statuses of jobs, and the UIDs of their pods and services."""
     jobs = {f"job {job['metadata']['name']}": but_for_time(job["status"]) for job in namespace.list("tfjobs")}
     pods = {f"pod {pod['metadata']['name']}": pod["metadata"]["uid"] for pod in namespace.list("pods")}
-    services = {f"service {one['metadata']['name']}": one["metadata"]["uid"] for one in namespace.list("services")}
+    services = {
+        f"service {service['metadata']['name']}": service["metadata"]["uid"] for service in namespace.list("services")
+    }
     return dict(itertools.chain(jobs.items(), pods.items(), services.items()))

@@ -45,9 +45,9 @@ def log_in_epoch(namespace: InCluster, pod: str, restarts: int, epoch: int) -> s
 
 def process_of(pod: str) -> int:
     """The process of a pod's program."""
-    found = psutil.process_iter(["environ", "cmdline"])
-    in_pod = [one for one in found if (one.info["environ"] or {}).get("HOSTNAME") == pod]
-    [process] = [one for one in in_pod if FOLDER in (one.info["cmdline"] or ())]
+    processes = psutil.process_iter(["environ", "cmdline"])
+    in_pod = [process for process in processes if (process.info["environ"] or {}).get("HOSTNAME") == pod]
+    [process] = [process for process in in_pod if FOLDER in (process.info["cmdline"] or ())]
     return int(process.pid)
 
 
@@ -56,8 +56,10 @@ def kill_each(namespace: InCluster, checkpoints: Path) -> list[str]:
     logs = ["", ""]
     for restarts, (epoch, victim) in enumerate(KILLS):
         for worker in range(2):
-            found = partial(log_in_epoch, namespace, f"{NAME}-worker-{worker}", restarts, epoch)
-            logs[worker] += eventually(found, within=2 * LIMIT, every=0.3, what=f"worker {worker} trains epoch {epoch}")
+            epoch_log = partial(log_in_epoch, namespace, f"{NAME}-worker-{worker}", restarts, epoch)
+            logs[worker] += eventually(
+                epoch_log, within=2 * LIMIT, every=0.3, what=f"worker {worker} trains epoch {epoch}"
+            )
         os.kill(process_of(f"{NAME}-worker-{victim}"), signal.SIGKILL)
         hold_of(checkpoints, epoch, victim).unlink()
     return logs

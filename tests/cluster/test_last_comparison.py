@@ -43,21 +43,21 @@ def status(namespace: InCluster, name: str = "quiet") -> dict[str, Any]:
 
 
 def record(namespace: InCluster, name: str = "quiet") -> datetime | None:
-    told = status(namespace, name).get("lastReconcileTime")
-    return None if told is None else datetime.fromisoformat(told)
+    recorded = status(namespace, name).get("lastReconcileTime")
+    return None if recorded is None else datetime.fromisoformat(recorded)
 
 
 def watch_age(namespace: InCluster, seconds: float, largest: float) -> set[datetime]:
     """The records within these seconds, none of which became older than the largest age."""
-    seen, until = set(), time.monotonic() + seconds
+    records, until = set(), time.monotonic() + seconds
     while time.monotonic() < until:
         recorded = record(namespace)
         assert recorded is not None
-        seen.add(recorded)
+        records.add(recorded)
         age = (datetime.now(UTC) - recorded).total_seconds()
         assert age <= largest, f"the record is {age:.0f} s old"
         time.sleep(0.5)
-    return seen
+    return records
 
 
 def start(namespace: InCluster, name: str = "quiet", *, until: str = "Ready") -> None:

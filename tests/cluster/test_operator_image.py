@@ -76,11 +76,11 @@ def test_its_modules_are_compiled(contents: ImageContents) -> None:
 
 
 def test_its_packages_are_those_of_the_lock(contents: ImageContents) -> None:
-    found = contents.python_packages()
-    print("packages:", *(f"{name} {version}" for name, version in sorted(found.items())), sep="\n  ")
+    packages = contents.python_packages()
+    print("packages:", *(f"{name} {version}" for name, version in sorted(packages.items())), sep="\n  ")
     print("system packages:", *contents.system_packages(), sep="\n  ")
     locked = versions((FOLDER / "operator.lock").read_text())
-    assert {canonical(name): version for name, version in found.items() if name != "tfoperator"} == locked
+    assert {canonical(name): version for name, version in packages.items() if name != "tfoperator"} == locked
     assert "libc6" in contents.system_packages()
 
 
@@ -92,18 +92,18 @@ def test_it_names_a_user_who_is_not_root_and_starts_the_operator(contents: Image
 def test_inside_nothing_can_be_written_and_nothing_is_there_that_is_not_imported(
     engine: docker.DockerClient, contents: ImageContents
 ) -> None:
-    said: dict[str, Any] = json.loads(
+    probed: dict[str, Any] = json.loads(
         engine.containers.run(
             IMAGE, ["-c", PROBE], entrypoint=["python"], read_only=True, network_mode="none", remove=True,
             cap_drop=["ALL"], security_opt=["no-new-privileges"],
         )
     )  # fmt: skip
-    print(json.dumps(said, indent=2))
-    assert (said["uid"], said["gid"]) == (65532, 65532)
-    assert 0 not in said["groups"]
-    assert set(said["writing"]) == {"Read-only file system"}
-    assert said["importable"] == []
-    unused = {canonical(name) for name in contents.python_packages()} - set(map(canonical, said["imported"]))
+    print(json.dumps(probed, indent=2))
+    assert (probed["uid"], probed["gid"]) == (65532, 65532)
+    assert 0 not in probed["groups"]
+    assert set(probed["writing"]) == {"Read-only file system"}
+    assert probed["importable"] == []
+    unused = {canonical(name) for name in contents.python_packages()} - set(map(canonical, probed["imported"]))
     # Requirements of cffi and dateutil that a server does not import, and the library of a log archive at a URL.
     assert unused <= {"pycparser", "tzdata", "obstore"}
 

@@ -49,8 +49,8 @@ def end_of(namespace: InCluster, pod: str) -> Json:
         assert status["phase"] in ("Succeeded", "Failed"), status
         return dict(status)
 
-    found: Json = eventually(over, within=ENDED, every=0.3, what=f"nothing of {pod} runs")
-    return found
+    status: Json = eventually(over, within=ENDED, every=0.3, what=f"nothing of {pod} runs")
+    return status
 
 
 def test_a_sidecar_that_never_ends_holds_no_machine_after_its_program_has_ended(namespace: InCluster) -> None:

@@ -75,10 +75,10 @@ def test_a_killed_runner_is_followed_by_one_that_goes_on_and_no_step_runs_twice(
     run = pipeline.start("first", given)
     pipeline.wait_begun(run, *ALL[:4])
     [first] = pipeline.runners(run)
-    seen = shown_in(namespace, first["metadata"]["name"])
-    assert f"owner: {first['metadata']['name']}, process 1, whose lease ends at" in seen
-    assert re.search(r"Train\.single: running, begun .* ago, after Data\n +as pod \S*train-single-", seen), seen
-    assert re.search(r"Train\.distributed: running, .*\n +as TFJob \S*train-distributed-", seen), seen
+    shown = shown_in(namespace, first["metadata"]["name"])
+    assert f"owner: {first['metadata']['name']}, process 1, whose lease ends at" in shown
+    assert re.search(r"Train\.single: running, begun .* ago, after Data\n +as pod \S*train-single-", shown), shown
+    assert re.search(r"Train\.distributed: running, .*\n +as TFJob \S*train-distributed-", shown), shown
     pipeline.kill_runner(run)
     going_on = [f"{step}: continuing with" for step in ("Train.single", "Train.distributed")]
     second = pipeline.wait_successor(run, first, *going_on)

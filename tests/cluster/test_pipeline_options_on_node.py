@@ -32,16 +32,18 @@ def test_each_option_of_kfp_kubernetes_reaches_its_pod(
     place = {"kube": kube, "namespace": namespace.namespace}
     for name, lines in ENDS.items():
         parameters = {"volume": volume["metadata"]["name"]} if name == "claims" else {}
-        result, seen = run(tmp_path, name, parameters=parameters, **place)
+        result, listener = run(tmp_path, name, parameters=parameters, **place)
         assert result.state == "succeeded", (name, result.message)
-        assert sorted(seen.lines) == sorted(lines), name
+        assert sorted(listener.lines) == sorted(lines), name
     result, _ = run(tmp_path, TOO_LONG, **place)
     assert result.state == "failed"
     assert "longer than the specified deadline" in result.message
 
     def left() -> None:
         # A deleted claim keeps the finalizer of a controller that may not run here.
-        claims = [one for one in namespace.list("persistentvolumeclaims") if "deletionTimestamp" not in one["metadata"]]
+        claims = [
+            claim for claim in namespace.list("persistentvolumeclaims") if "deletionTimestamp" not in claim["metadata"]
+        ]
         assert (namespace.list("pods"), claims) == ([], [])
 
     eventually_holds(left, within=LIMIT, every=0.5, what="the pods and the claim of the pipelines are gone")

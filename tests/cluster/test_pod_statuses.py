@@ -45,14 +45,14 @@ def ready(status: Json) -> bool:
 
 def waits(reason: str, of: str = "containerStatuses") -> Milestone:
     def reached(status: Json) -> bool:
-        states = [one["state"] for one in status.get(of) or ()]
+        states = [container_status["state"] for container_status in status.get(of) or ()]
         return any(state.get("waiting", {}).get("reason") == reason for state in states)
 
     return reached
 
 
 def initialising(status: Json) -> bool:
-    return any("running" in one["state"] for one in status.get("initContainerStatuses") or ())
+    return any("running" in container_status["state"] for container_status in status.get("initContainerStatuses") or ())
 
 
 def _of_type(status: Json, kind: str) -> Json:
@@ -142,12 +142,12 @@ def shape(value: Any, name: str = "") -> Any:
         return value > 0
     if isinstance(value, dict):
         left = {key: of_key for key, of_key in value.items() if of_key is not None and key != "supplementalGroups"}
-        found = {key: shape(of_key, key) for key, of_key in left.items()}
-        if found.get("reason") in ("CrashLoopBackOff", "CreateContainerConfigError"):
-            found.pop("message", None)  # the words of the runtime
-        return found
+        shaped = {key: shape(of_key, key) for key, of_key in left.items()}
+        if shaped.get("reason") in ("CrashLoopBackOff", "CreateContainerConfigError"):
+            shaped.pop("message", None)  # the words of the runtime
+        return shaped
     if isinstance(value, list):
-        return [shape(item) for item in sorted(value, key=lambda one: one.get("type", ""))]
+        return [shape(item) for item in sorted(value, key=lambda item: item.get("type", ""))]
     return value
 
 

@@ -32,11 +32,15 @@ def test_the_clients_of_the_protocol_report_from_pods_and_kubectl_shows_it(names
     names = ("sdk", "callback", "keras")
     for name in names:
         namespace.wait(name, "Succeeded")
-    found = {name: namespace.get("tfjob", name)["status"]["progress"] for name in names}
-    assert {name: one["percentage"] for name, one in found.items()} == {"sdk": 42, "callback": 100, "keras": 100}
-    assert {one["replica"] for one in found.values()} == {"worker-0"}
-    assert (found["callback"]["totalSteps"], found["keras"]["totalSteps"]) == (50, 16)
+    reports = {name: namespace.get("tfjob", name)["status"]["progress"] for name in names}
+    assert {name: report["percentage"] for name, report in reports.items()} == {
+        "sdk": 42,
+        "callback": 100,
+        "keras": 100,
+    }
+    assert {report["replica"] for report in reports.values()} == {"worker-0"}
+    assert (reports["callback"]["totalSteps"], reports["keras"]["totalSteps"]) == (50, 16)
     header, *rows = (line.split() for line in namespace.kubectl("get", "tfj").splitlines())
     shown = {row[0]: dict(zip(header, row, strict=False)) for row in rows}
-    assert (shown["sdk"]["PROGRESS"], found["sdk"].get("eta")) == ("42%", None)  # a job that has ended has no ETA
+    assert (shown["sdk"]["PROGRESS"], reports["sdk"].get("eta")) == ("42%", None)  # a job that has ended has no ETA
     assert shown["keras"]["PROGRESS"] == "100%"

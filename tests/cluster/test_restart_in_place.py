@@ -78,14 +78,16 @@ def test_a_container_is_back_in_a_part_of_the_time(
         if mode == "InPlace":
             assert namespace.kubectl("logs", names[0]) == "run 2\n"
             assert namespace.kubectl("logs", "--previous", names[0]) == "run 1\n"
-        events = {one["reason"] for one in namespace.list("events") if one["involvedObject"]["name"] == job}
+        events = {event["reason"] for event in namespace.list("events") if event["involvedObject"]["name"] == job}
         true = {
             condition["type"]: condition["reason"]
             for condition in status["conditions"]
             if condition["status"] == "True"
         }
         accounts.append((events, true, status["replicaStatuses"]["Worker"]["restartCounts"]))
-        print(f"from exit to running again, {mode}, {together=}: {', '.join(f'{one:.2f}' for one in seconds[mode])} s")
+        print(
+            f"from exit to running again, {mode}, {together=}: {', '.join(f'{delay:.2f}' for delay in seconds[mode])} s"
+        )
     (tmp_path / "over").touch()
     for mode in MODES:
         namespace.wait(mode.lower(), "Succeeded")
@@ -108,5 +110,5 @@ def test_beside_a_sidecar_the_exit_code_decides_too(
     namespace.apply(job)
     namespace.wait("beside", verdict)
     assert namespace.get("tfjob", "beside")["status"].get("restarts", 0) == restarts
-    made = [one for one in namespace.list("events") if one["reason"] == "SuccessfulCreatePod"]
+    made = [event for event in namespace.list("events") if event["reason"] == "SuccessfulCreatePod"]
     assert len(made) == 1, made

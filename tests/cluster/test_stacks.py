@@ -43,5 +43,5 @@ def test_the_stacks_of_a_job_that_hangs_are_in_the_archive(namespace: InCluster,
 
     eventually(lambda: len(kept()) == 2, within=60, every=0.5, what="the stacks of both workers are kept")
     assert all("in wait_for_a_peer" in text for text in kept()), kept()
-    said = namespace.tfoperator("stacks", "hangs").stdout
-    assert said.count("in wait_for_a_peer") == 2, said
+    output = namespace.tfoperator("stacks", "hangs").stdout
+    assert output.count("in wait_for_a_peer") == 2, output

@@ -103,8 +103,8 @@ def the_pod(namespace: InCluster) -> str:
     """The only pod that is there, once it is."""
 
     def there() -> str:
-        [found] = namespace.list("pods")
-        return str(found["metadata"]["name"])
+        [single_pod] = namespace.list("pods")
+        return str(single_pod["metadata"]["name"])
 
     return eventually(there, within=LIMIT, every=0.2, what="a pod")
 
@@ -159,7 +159,7 @@ def test_a_program_whose_output_json_says_that_it_is_done_has_succeeded(
     eventually(lambda: launch.lines == ["ready"], within=LIMIT)
     take(namespace, the_pod(namespace))
     result = launch.done(LIMIT)
-    assert (result.attempts, [one.uri for one in result.outputs["o"]]) == (1, ["/new"])
+    assert (result.attempts, [artifact.uri for artifact in result.outputs["o"]]) == (1, ["/new"])
 
 
 def test_exit_code_0_at_the_time_limit_of_a_pod_is_a_failure(start: Start, pod: dict[str, Any], shared: Path) -> None:

@@ -179,11 +179,11 @@ class Seen:
         """The reason of the job's worker in its condition; empty if there is none yet."""
         job = self.clients[CASES[name].where].get_job(name)
         reason = reasons_of(job.status.waiting).get(("Worker", 0))
-        messages = [one.message for one in job.status.conditions if one.type == ConditionType.RUNNING]
+        messages = [condition.message for condition in job.status.conditions if condition.type == ConditionType.RUNNING]
         assert reason is None or f"Worker-0 waits: {reason}" in messages[0]
         return "" if reason is None else str(reason)
 
-    def views_agree(self, name: str, said: str) -> None:
+    def views_agree(self, name: str, reason: str) -> None:
         """Check that `describe` and `report` have the statement and the next step of the condition."""
         client = self.clients[CASES[name].where]
         job, pods = client.get_job(name), client.get_job_pods(name)
@@ -191,7 +191,7 @@ class Seen:
         print_description(job, pods, client.get_job_events(name), SystemClock().now(), {})
         described = " ".join(self.capsys.readouterr().out.split("Conditions:")[0].split())
         reported = "\n".join(report_lines(client.get_job_report(name)))
-        statement, _, step = said.partition(". Next: ")
+        statement, _, step = reason.partition(". Next: ")
         if name == "init-fails" and "worker-0 failed with exit code 3" in reported:
             # Between its end and its next start it is reported as a failure, with its exit code and its log.
             reported = described
@@ -202,8 +202,8 @@ class Seen:
     def everything(self, name: str) -> str:
         """The conditions and events of a job, for the message of a failure."""
         client = self.clients[CASES[name].where]
-        told = [f"{event.reason}: {event.message}" for event in client.get_job_events(name)]
-        return "\n".join([str(client.get_job(name).status.conditions), *told])
+        events = [f"{event.reason}: {event.message}" for event in client.get_job_events(name)]
+        return "\n".join([str(client.get_job(name).status.conditions), *events])
 
     def general(self, text: str) -> str:
         """The text without what differs from one run to the next."""
@@ -214,18 +214,18 @@ class Seen:
 def apply(namespace: InCluster, objects: list[Json]) -> None:
     """Apply objects of several namespaces, those that have none first."""
     by_namespace: dict[str, list[Json]] = {"": []}
-    for one in objects:
-        by_namespace.setdefault(one["metadata"].get("namespace", ""), []).append(one)
+    for obj in objects:
+        by_namespace.setdefault(obj["metadata"].get("namespace", ""), []).append(obj)
     for where, some in by_namespace.items():
         if some:
             kubectl = Kubectl(namespace.cluster.kubeconfig, where or namespace.namespace)
             kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(some))
 
 
-def page(found: Mapping[str, str]) -> str:
+def page(reasons: Mapping[str, str]) -> str:
     """The page, with what was found."""
     head = PAGE.read_text().partition("| cause | reason |\n")[0]
-    rows = [f"| {CASES[name].cause} | {text.replace('|', '/')} |" for name, text in found.items()]
+    rows = [f"| {CASES[name].cause} | {text.replace('|', '/')} |" for name, text in reasons.items()]
     return f"{head}| cause | reason |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 
@@ -236,27 +236,27 @@ def test_what_does_not_start_says_why_everywhere(namespace: InCluster, capsys: p
     for where, counted in (("quota", "pods"), ("services", "services")):
         quota = Kubectl(namespace.cluster.kubeconfig, f"{team}-{where}")
         quota("wait", f"--for=jsonpath={{.status.hard.{counted}}}=0", "resourcequota/few", "--timeout=60s")
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     with Client(load_config(str(namespace.cluster.kubeconfig))) as client:
-        seen = Seen(client, team, capsys)
+        views = Seen(client, team, capsys)
 
         def settled(name: str) -> str:
-            said = seen.condition(name)
+            reason = views.condition(name)
             wanted = expected.get(CASES[name].cause, "")
-            assert said, f"{name} does not say why:\n{seen.everything(name)}"
-            assert not wanted or seen.general(said) == wanted, f"{name}: {seen.general(said)}, not {wanted}"
-            return said
+            assert reason, f"{name} does not say why:\n{views.everything(name)}"
+            assert not wanted or views.general(reason) == wanted, f"{name}: {views.general(reason)}, not {wanted}"
+            return reason
 
         def look(names: list[str], within: float) -> None:
             for name in names:
                 try:
-                    said = eventually(lambda name=name: settled(name), within=within, every=0.5, what=name)
+                    reason = eventually(lambda name=name: settled(name), within=within, every=0.5, what=name)
                 except AssertionError:
-                    said = seen.condition(name)  # differs from the page: all differences are reported at the end
-                    if not said:
+                    reason = views.condition(name)  # differs from the page: all differences are reported at the end
+                    if not reason:
                         raise
-                seen.views_agree(name, said)
-                found[name] = seen.general(said)
+                views.views_agree(name, reason)
+                reasons[name] = views.general(reason)
 
         expected = dict(re.findall(r"^\| (.+?) \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
         early = [name for name in CASES if name not in LATE]
@@ -268,7 +268,7 @@ def test_what_does_not_start_says_why_everywhere(namespace: InCluster, capsys: p
         try:
             look(early, within=20)
             namespace.apply(job_of("node"))
-            seen.clients[""].wait_for_job_conditions("node", expected_conditions={"Running"}, wait_timeout=60)
+            views.clients[""].wait_for_job_conditions("node", expected_conditions={"Running"}, wait_timeout=60)
             kubectl("taint", "node", NODE_NAME, f"{WANTED_TAINT}=gpu:NoSchedule")
             namespace.apply(job_of("taint"))
             look(["taint"], within=30)
@@ -278,10 +278,10 @@ def test_what_does_not_start_says_why_everywhere(namespace: InCluster, capsys: p
             namespace.kubectl.run("taint", "node", NODE_NAME, f"{WANTED_TAINT}-")  # if it has come to that
             kubectl("delete", "validatingadmissionpolicybinding/sundays", "validatingadmissionpolicy/sundays")
             kubectl("delete", "validatingwebhookconfiguration/images")
-            for where in filter(None, seen.clients):
+            for where in filter(None, views.clients):
                 kubectl("delete", "namespace", f"{team}-{where}", "--wait=false")
     kubectl("wait", "--for=condition=Ready", f"node/{NODE_NAME}", "--timeout=180s", timeout=200)
-    made = page(found)
+    made = page(reasons)
     kept = Path(tempfile.gettempdir(), "waiting.md")
     if made != PAGE.read_text():
         kept.write_text(made)

@@ -74,8 +74,8 @@ def starts_of(namespace: InCluster, folder: Path, pod: str) -> None:
 
 
 def left(namespace: InCluster) -> Counter[str]:
-    found = (*namespace.list("secrets"), *namespace.list("configmaps"), *namespace.list("pods"))
-    kinds = [one["kind"] for one in found if one["metadata"]["name"] != "kube-root-ca.crt"]
+    objects = (*namespace.list("secrets"), *namespace.list("configmaps"), *namespace.list("pods"))
+    kinds = [obj["kind"] for obj in objects if obj["metadata"]["name"] != "kube-root-ca.crt"]
     return Counter(kinds)
 
 

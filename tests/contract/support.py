@@ -164,13 +164,13 @@ def revision(event: WatchEvent[Json]) -> int:
 
 def happenings(events: Iterator[WatchEvent[Json]], count: int) -> list[WatchEvent[Json]]:
     """The next events of a watch without bookmarks, which come with time."""
-    found: list[WatchEvent[Json]] = []
+    received: list[WatchEvent[Json]] = []
     for event in events:
         if not is_bookmark(event):
-            found.append(event)
-        if len(found) == count:
-            return found
-    raise AssertionError(f"the watch ended after {found}")
+            received.append(event)
+        if len(received) == count:
+            return received
+    raise AssertionError(f"the watch ended after {received}")
 
 
 def changes(events: Iterator[WatchEvent[Json]], count: int) -> list[tuple[str, str]]:

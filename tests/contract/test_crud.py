@@ -158,7 +158,7 @@ def test_a_write_that_changes_nothing_keeps_the_version_and_a_replace_drops_what
     made = space.create(CONFIG_MAPS, config_map("a", {"x": "y"}, key="1"))
     same = space.replace(CONFIG_MAPS, made)
     patched = space.patch(CONFIG_MAPS, "a", {"data": {"key": "1"}})
-    assert len({one["metadata"]["resourceVersion"] for one in (made, same, patched)}) == 1
+    assert len({obj["metadata"]["resourceVersion"] for obj in (made, same, patched)}) == 1
     made["metadata"].pop("labels")
     replaced = space.replace(CONFIG_MAPS, {**made, "data": {"other": "2"}})
     assert "labels" not in replaced["metadata"]

@@ -68,8 +68,8 @@ def test_a_definition_that_is_not_there_is_a_status(space: Space) -> None:
 
 def test_priority_classes(space: Space) -> None:
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    found = {item["metadata"]["name"]: item for item in space.http("GET", path).body["items"]}
-    values = {name: found[name]["value"] for name in ("system-cluster-critical", "system-node-critical")}
+    classes = {item["metadata"]["name"]: item for item in space.http("GET", path).body["items"]}
+    values = {name: classes[name]["value"] for name in ("system-cluster-critical", "system-node-critical")}
     assert values == {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
     name = space.namespace  # the classes of a server are in no namespace
     made = space.http("POST", path, {"metadata": {"name": name}, "value": 7, "description": "mine"})

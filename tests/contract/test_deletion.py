@@ -88,11 +88,11 @@ def test_an_object_lives_as_long_as_one_of_its_owners(space: Space) -> None:
 
     space.delete(TFJOBS, "first")
 
-    def one_owner_left() -> bool:
+    def has_only_second_owner() -> bool:
         references = space.get(CONFIG_MAPS, "shared")["metadata"]["ownerReferences"]
         return [reference["name"] for reference in references] == ["second"]
 
-    eventually(one_owner_left, within=COLLECTED)
+    eventually(has_only_second_owner, within=COLLECTED)
     space.delete(TFJOBS, "second")
     eventually(lambda: not space.exists(CONFIG_MAPS, "shared"), within=COLLECTED)
 

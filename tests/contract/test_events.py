@@ -28,23 +28,23 @@ def newer(space: Space, name: str, **fields: Any) -> Json:
 
 def test_an_event_of_the_core_group_has_other_names_in_the_newer_group(space: Space) -> None:
     made = space.create(EVENTS, older(space, "e"))
-    found = space.get(NEWER, "e")
-    assert found["apiVersion"] == "events.k8s.io/v1"
-    assert found["metadata"]["uid"] == made["metadata"]["uid"]
-    assert (found["regarding"], found["note"]) == (made["involvedObject"], "it runs")
-    assert found["deprecatedSource"] == {"component": "kubelet", "host": "n"}
-    assert (found["deprecatedCount"], found["deprecatedLastTimestamp"]) == (2, "2026-01-01T12:00:05Z")
-    assert found["reason"] == "Started"
-    assert not {"involvedObject", "message", "source", "count", "firstTimestamp", "lastTimestamp"} & set(found)
+    event = space.get(NEWER, "e")
+    assert event["apiVersion"] == "events.k8s.io/v1"
+    assert event["metadata"]["uid"] == made["metadata"]["uid"]
+    assert (event["regarding"], event["note"]) == (made["involvedObject"], "it runs")
+    assert event["deprecatedSource"] == {"component": "kubelet", "host": "n"}
+    assert (event["deprecatedCount"], event["deprecatedLastTimestamp"]) == (2, "2026-01-01T12:00:05Z")
+    assert event["reason"] == "Started"
+    assert not {"involvedObject", "message", "source", "count", "firstTimestamp", "lastTimestamp"} & set(event)
 
 
 def test_an_event_of_the_newer_group_is_read_and_selected_and_watched_in_both(space: Space) -> None:
     start = space.page(EVENTS).resource_version
     space.create(NEWER, newer(space, "e", series={"count": 2, "lastObservedTime": WHEN}))
-    found = space.get(EVENTS, "e")
-    assert (found["involvedObject"]["name"], found["message"], found["eventTime"]) == ("p", "it runs", WHEN)
-    assert (found["reportingComponent"], found["reportingInstance"]) == ("example.com/c", "c-0")
-    assert found["series"] == {"count": 2, "lastObservedTime": WHEN}
+    event = space.get(EVENTS, "e")
+    assert (event["involvedObject"]["name"], event["message"], event["eventTime"]) == ("p", "it runs", WHEN)
+    assert (event["reportingComponent"], event["reportingInstance"]) == ("example.com/c", "c-0")
+    assert event["series"] == {"count": 2, "lastObservedTime": WHEN}
     for resource, fields in (
         (NEWER, "regarding.kind=Pod,regarding.name=p,reportingController=example.com/c,type=Normal,reason=Started"),
         (EVENTS, "involvedObject.kind=Pod,reportingComponent=example.com/c"),

@@ -24,8 +24,8 @@ __all__ = ["player", "start"]
 @pytest.fixture
 def proxy(space: Space) -> Iterator[ScriptedProxy]:
     config = load_config(str(space.kubeconfig))
-    with ScriptedProxy(config.server, config.tls.ca) as one:
-        yield one
+    with ScriptedProxy(config.server, config.tls.ca) as started:
+        yield started
 
 
 def through(proxy: ScriptedProxy, space: Space, **more: Any) -> Callable[[], Client]:

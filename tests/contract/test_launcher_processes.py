@@ -24,8 +24,8 @@ __all__ = ["player"]
 
 @pytest.fixture
 def node(api_server: ApiServer, space: Space, tmp_path: Path) -> Iterator[Node]:
-    with nothing_left(), Node(api_server, space, tmp_path) as one:
-        yield one
+    with nothing_left(), Node(api_server, space, tmp_path) as started:
+        yield started
 
 
 @pytest.fixture

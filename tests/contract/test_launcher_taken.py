@@ -48,8 +48,8 @@ TAKES = pytest.mark.parametrize("take", [delete, evict, drain])
 
 @pytest.fixture
 def node(api_server: ApiServer, space: Space, tmp_path: Path) -> Iterator[Node]:
-    with nothing_left(), Node(api_server, space, tmp_path) as one:
-        yield one
+    with nothing_left(), Node(api_server, space, tmp_path) as started:
+        yield started
 
 
 @pytest.fixture
@@ -211,8 +211,8 @@ def test_a_pod_whose_deletion_looks_later_than_its_programs_end_is_lost(
     killed(start, monkeypatch, shards(tmp_path), config)
     name = taken_and_held(delete, player, space, tmp_path)
     eventually(lambda: "told to end" in log(space, name), what="the program ends")
-    told = datetime.now(UTC)
-    eventually(lambda: datetime.now(UTC) > told + timedelta(seconds=3), what="three seconds later")
+    told_at = datetime.now(UTC)
+    eventually(lambda: datetime.now(UTC) > told_at + timedelta(seconds=3), what="three seconds later")
     go.touch()
     metadata = eventually(lambda: confirmed(space, name), what="its node has confirmed the deletion")
     ended = finished(space, name)

@@ -135,8 +135,8 @@ def test_field_selectors_of_pods(space: Space) -> None:
 def test_field_selectors_of_events(space: Space) -> None:
     for name in ("a", "b"):
         about = {"kind": "TFJob", "name": name, "namespace": space.namespace, "uid": f"uid-{name}"}
-        said = {"reason": "Tested", "type": "Normal", "source": {"component": "test"}}
-        space.create(EVENTS, {"metadata": {"name": f"e-{name}"}, "involvedObject": about, **said})
+        fields = {"reason": "Tested", "type": "Normal", "source": {"component": "test"}}
+        space.create(EVENTS, {"metadata": {"name": f"e-{name}"}, "involvedObject": about, **fields})
     assert space.names(EVENTS, field_selector="involvedObject.name=a,involvedObject.kind=TFJob") == ["e-a"]
     assert space.names(EVENTS, field_selector="involvedObject.uid=uid-b,reason=Tested") == ["e-b"]
     assert space.names(EVENTS, field_selector="type=Warning") == []

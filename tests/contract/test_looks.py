@@ -30,10 +30,10 @@ def test_a_look_is_told_what_has_happened_since_the_last_one(space: Space, monke
     ]
 
     def look() -> tuple[set[str], set[str]]:
-        seen = looker.look(empty[0], {PODS: empty[1]})
-        assert seen is not None
-        pods = {key for found in seen.owned["pods"].values() for key in found}
-        return {key.split("/")[1] for key in seen.jobs}, {key.split("/")[1] for key in pods}
+        view = looker.look(empty[0], {PODS: empty[1]})
+        assert view is not None
+        pods = {key for keys in view.owned["pods"].values() for key in keys}
+        return {key.split("/")[1] for key in view.jobs}, {key.split("/")[1] for key in pods}
 
     for name in ("a", "foreign"):
         space.create(PODS, pod(name))

@@ -35,9 +35,9 @@ COUNT = "ls {{ inputs.shards.uri }} | wc -l > {{ outputs.model.uri }}"
 
 def component(name: str, text: str, *, inputs: tuple[str, ...] = (), output: str, **given: Any) -> BaseComponent:
     spec = make_spec_class(
-        inputs={one: ChannelParameter(type="Files") for one in inputs},
+        inputs={input_name: ChannelParameter(type="Files") for input_name in inputs},
         outputs={output: ChannelParameter(type="Files")},
-        parameters={one: ExecutionParameter(type=str) for one in given if one not in inputs},
+        parameters={parameter: ExecutionParameter(type=str) for parameter in given if parameter not in inputs},
     )
     container = ExecutorContainerSpec(IMAGE, ["sh", "-c", text])
     made: BaseComponent = type(name, (BaseComponent,), {"SPEC_CLASS": spec, "EXECUTOR_SPEC": container})(**given)

@@ -55,7 +55,7 @@ class Server:
         message = str(body["message"]).partition("cannot be handled as a Pod: ")[2]
         if of_go := re.search(r"Go struct field \w+\.([\w.]+)", message):
             return answer.status, {_MEMBER_OF_GO.sub("", of_go[1])}
-        return answer.status, {_PLACE.sub("", one.partition(": ")[0]) for one in message.split("; ")}
+        return answer.status, {_PLACE.sub("", cause.partition(": ")[0]) for cause in message.split("; ")}
 
     def close(self) -> None:
         self._connection.close()
@@ -92,8 +92,8 @@ def test_random_templates_get_the_same_verdict_and_the_same_fields_from_both_ser
         for number, template in enumerate(templates(SEED, TEMPLATES)):
             metadata = {**template["metadata"], "name": "p"}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-            expected, found = real.verdict(pod), embedded.verdict(pod)
-            assert same(expected, found), f"template {number}: {expected} is wanted, but {found} found: {pod}"
+            expected, actual = real.verdict(pod), embedded.verdict(pod)
+            assert same(expected, actual), f"template {number}: {expected} is wanted, but {actual} found: {pod}"
             codes[expected[0]] += 1
     # Neither are nearly all templates valid, nor nearly all invalid.
     assert codes[201] > TEMPLATES / 5

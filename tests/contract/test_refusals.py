@@ -27,14 +27,14 @@ def refusal(answer: Answer, namespace: str) -> Json | str:
     if isinstance(answer.body, bytes):
         assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
         return answer.body.decode()
-    found = dict(answer.body)
+    status = dict(answer.body)
     common = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-    assert {name: found.pop(name) for name in common} == common
-    assert found["code"] == answer.code
-    if "causes" in found.get("details", {}):
-        causes = [[cause.get("field"), cause.get("reason")] for cause in found["details"]["causes"]]
-        found["details"] = {**found["details"], "causes": causes}
-    return {**found, "message": found["message"].replace(namespace, "{ns}")}
+    assert {name: status.pop(name) for name in common} == common
+    assert status["code"] == answer.code
+    if "causes" in status.get("details", {}):
+        causes = [[cause.get("field"), cause.get("reason")] for cause in status["details"]["causes"]]
+        status["details"] = {**status["details"], "causes": causes}
+    return {**status, "message": status["message"].replace(namespace, "{ns}")}
 
 
 def test_each_refusal_has_the_shape_that_kube_apiserver_gives_it(space: Space) -> None:
@@ -58,12 +58,12 @@ def test_each_refusal_has_the_shape_that_kube_apiserver_gives_it(space: Space) -
         body = case["text"].encode() if "text" in case else case.get("body")
         headers = {"accept": case.get("accept", "application/json"), "token": case.get("token")}
         answer = space.http(method, path, body, content_type=case.get("type", "application/json"), **headers)
-        found, wanted = refusal(answer, space.namespace), case["refusal"]
+        actual, wanted = refusal(answer, space.namespace), case["refusal"]
         wanted = OFTEN.get(wanted, wanted) if isinstance(wanted, str) else wanted
-        if isinstance(found, dict) and "message" not in wanted:
-            del found["message"]
-        if found != wanted:
-            different[name] = (found, wanted)
+        if isinstance(actual, dict) and "message" not in wanted:
+            del actual["message"]
+        if actual != wanted:
+            different[name] = (actual, wanted)
 
     assert not different
 
@@ -89,7 +89,7 @@ def test_a_status_has_an_owner_of_its_own(space: Space) -> None:
     status = {"status": {"phase": "Running"}}
     changed = space.http("PATCH", f"{path}/status?fieldManager=somebody", status, content_type=merge).body
     owners = {field.get("subresource", ""): field for field in changed["metadata"]["managedFields"]}
-    assert {name: (one["manager"], one["operation"]) for name, one in owners.items()} == {
+    assert {name: (entry["manager"], entry["operation"]) for name, entry in owners.items()} == {
         "": ("somebody", "Apply"), "status": ("somebody", "Update"),
     }  # fmt: skip
     assert owners["status"]["fieldsV1"] == {"f:status": {"f:phase": {}}}

@@ -47,10 +47,10 @@ def merged(current: Any, changes: Any) -> Any:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def different(found: Any, wanted: Any) -> bool:
+def different(actual: Any, wanted: Any) -> bool:
     if isinstance(wanted, dict):
-        return not all(isinstance(found.get(name), KINDS[kind]) for name, kind in wanted.items())
-    return bool(found != wanted)
+        return not all(isinstance(actual.get(name), KINDS[kind]) for name, kind in wanted.items())
+    return bool(actual != wanted)
 
 
 @pytest.mark.parametrize("check", ["healthz", "livez", "readyz"])
@@ -80,8 +80,8 @@ def test_what_a_client_asks_is_answered(space: Space, client: str) -> None:
         answer = space.http(method, path, *body, accept=ACCEPTED[accepted])
         code = 201 if method == "POST" else 404 if method == "GET" and wanted in ABSENT else 200
         assert answer.code == code, (row, answer.body)
-        if different(found := summary(answer), wanted):
-            wrong[row] = (found, wanted)
+        if different(actual := summary(answer), wanted):
+            wrong[row] = (actual, wanted)
 
     assert not wrong
 
@@ -90,9 +90,9 @@ def test_the_kinds_are_documented_in_openapi_2(space: Space) -> None:
     """The documentation in Headlamp's editor is from this document."""
     definitions = space.http("GET", "/openapi/v2").body["definitions"]
     by_kind = {
-        (one["group"], one["version"], one["kind"]): schema
+        (gvk["group"], gvk["version"], gvk["kind"]): schema
         for schema in definitions.values()
-        for one in schema.get("x-kubernetes-group-version-kind") or ()
+        for gvk in schema.get("x-kubernetes-group-version-kind") or ()
     }
     assert "tfReplicaSpecs" in by_kind["kubeflow.org", "v1", "TFJob"]["properties"]["spec"]["properties"]
     pod = by_kind["", "v1", "Pod"]["properties"]["spec"]

@@ -16,17 +16,17 @@ def review(space: Space, path: str, kind: str, spec: Json) -> tuple[int, Json]:
 def test_the_administrator_may_do_everything_reviews_are_not_kept_and_a_client_learns_who_it_is(space: Space) -> None:
     access, rules = (f"{AUTHORIZATION}/selfsubject{what}reviews" for what in ("access", "rules"))
     attributes = {"namespace": space.namespace, "verb": "create", "resource": "pods"}
-    code, said = review(space, access, "SelfSubjectAccessReview", {"resourceAttributes": attributes})
-    assert (code, said["kind"], said["spec"]["resourceAttributes"]) == (201, "SelfSubjectAccessReview", attributes)
-    assert said["status"]["allowed"] is True
-    code, said = review(space, rules, "SelfSubjectRulesReview", {"namespace": space.namespace})
+    code, answer = review(space, access, "SelfSubjectAccessReview", {"resourceAttributes": attributes})
+    assert (code, answer["kind"], answer["spec"]["resourceAttributes"]) == (201, "SelfSubjectAccessReview", attributes)
+    assert answer["status"]["allowed"] is True
+    code, answer = review(space, rules, "SelfSubjectRulesReview", {"namespace": space.namespace})
     assert code == 201
-    assert {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]} in said["status"]["resourceRules"]
+    assert {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]} in answer["status"]["resourceRules"]
     assert [space.http("GET", path).code for path in (access, rules)] == [405, 405]
-    code, said = review(space, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {})
+    code, answer = review(space, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {})
     assert code == 201
-    assert said["status"]["userInfo"]["username"]
-    assert "system:authenticated" in said["status"]["userInfo"]["groups"]
+    assert answer["status"]["userInfo"]["username"]
+    assert "system:authenticated" in answer["status"]["userInfo"]["groups"]
 
 
 @pytest.mark.controlplane

@@ -41,7 +41,7 @@ def test_a_job_lives_and_is_deleted(sdk: TFJobClient, space: Space) -> None:
     assert job.spec.run_policy is not None
     assert (job.spec.run_policy.suspend, job.spec.run_policy.backoff_limit) == (True, 2)
     assert {kind: spec.replicas for kind, spec in job.spec.tf_replica_specs.items() if spec} == {"PS": 2, "Worker": 5}
-    assert [found.metadata.name for found in sdk.list_jobs(label_selector="a=1")] == ["mnist"]
+    assert [listed.metadata.name for listed in sdk.list_jobs(label_selector="a=1")] == ["mnist"]
     sdk.delete_job("mnist")
     sdk.wait_for_job_deletion("mnist", wait_timeout=100)
     with pytest.raises(JobNotFound):
@@ -50,9 +50,9 @@ def test_a_job_lives_and_is_deleted(sdk: TFJobClient, space: Space) -> None:
 
 def test_a_folder_belongs_to_all_jobs_that_were_sent_with_it(sdk: TFJobClient, space: Space, tmp_path: Path) -> None:
     def owners() -> list[list[str]]:
-        found = [item["metadata"] for item in space.client.list(CONFIG_MAPS, space.namespace, decode).items]
-        owned = [meta["ownerReferences"] for meta in found if meta["name"].startswith("workdir-")]
-        return [sorted(owner["name"] for owner in one) for one in owned]
+        metadata = [item["metadata"] for item in space.client.list(CONFIG_MAPS, space.namespace, decode).items]
+        owned = [meta["ownerReferences"] for meta in metadata if meta["name"].startswith("workdir-")]
+        return [sorted(owner["name"] for owner in references) for references in owned]
 
     (tmp_path / "train.py").write_bytes(os.urandom(1_000_000))
     with ThreadPoolExecutor(8) as pool:

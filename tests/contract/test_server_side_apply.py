@@ -92,7 +92,7 @@ def test_items_of_lists_are_merged_by_their_keys(space: Space) -> None:
 
     assert changed.code == 200, changed.body
     containers = {container["name"]: container for container in changed.body["spec"]["template"]["spec"]["containers"]}
-    assert {name: one["image"] for name, one in containers.items()} == {"one": "one:2", "two": "two:1"}
+    assert {name: container["image"] for name, container in containers.items()} == {"one": "one:2", "two": "two:1"}
     assert "env" not in containers["one"]
     assert containers["one"]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
 

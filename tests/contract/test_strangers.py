@@ -91,9 +91,9 @@ def stranger(inhabited: Space) -> Stranger:
 def test_the_official_python_client(stranger: Stranger, inhabited: Space, release: str) -> None:
     python = Path(sys.executable) if release.startswith("that") else strangers.find()
 
-    said = stranger(python, SCRIPTS / "kubernetes_package.py", stranger.namespace)
+    output = stranger(python, SCRIPTS / "kubernetes_package.py", stranger.namespace)
 
-    assert said.split() == ["documents", "objects", "deployments", "logs", "custom_objects", "dynamic_client"]
+    assert output.split() == ["documents", "objects", "deployments", "logs", "custom_objects", "dynamic_client"]
     for name in ("applied", "talks"):  # for the next release
         kind = "pod" if name == "talks" else "configmap"
         inhabited.kubectl("delete", kind, name, "--wait")
@@ -101,13 +101,13 @@ def test_the_official_python_client(stranger: Stranger, inhabited: Space, releas
 
 
 def test_training_client(stranger: Stranger) -> None:
-    said = stranger(strangers.find(), SCRIPTS / "training_client.py", stranger.namespace)
-    assert said.split()[-1] == "failures"
+    output = stranger(strangers.find(), SCRIPTS / "training_client.py", stranger.namespace)
+    assert output.split()[-1] == "failures"
 
 
 def test_kr8s(stranger: Stranger) -> None:
-    said = stranger(strangers.find(), SCRIPTS / "kr8s_walk.py", stranger.namespace)
-    assert said.split() == ["server", "pods", "jobs", "watches", "deployments"]
+    output = stranger(strangers.find(), SCRIPTS / "kr8s_walk.py", stranger.namespace)
+    assert output.split() == ["server", "pods", "jobs", "watches", "deployments"]
 
 
 @contextmanager
@@ -137,21 +137,21 @@ def test_the_reflector_of_client_go(stranger: Stranger, space: Space, lists: str
         ) as process,
         _lines_of(process) as lines,
     ):
-        seen: dict[str, set[str]] = {}
+        names_by_verb: dict[str, set[str]] = {}
 
-        def told(verb: str, name: str) -> bool:
+        def is_reported(verb: str, name: str) -> bool:
             while not lines.empty():
                 line: Json = json.loads(lines.get())
-                seen.setdefault(line["verb"], set()).update(line["names"])
-            return name in seen.get(verb, ())
+                names_by_verb.setdefault(line["verb"], set()).update(line["names"])
+            return name in names_by_verb.get(verb, ())
 
-        eventually(lambda: told("replace", "first"), within=60, what="the list")
+        eventually(lambda: is_reported("replace", "first"), within=60, what="the list")
         space.create(CONFIG_MAPS, config_map("second"))
-        eventually(lambda: told("add", "second"), within=60, what="an object that was made")
+        eventually(lambda: is_reported("add", "second"), within=60, what="an object that was made")
         space.patch(CONFIG_MAPS, "first", {"data": {"b": "c"}})
-        eventually(lambda: told("update", "first"), within=60, what="one that was changed")
+        eventually(lambda: is_reported("update", "first"), within=60, what="one that was changed")
         space.delete(CONFIG_MAPS, "second")
-        eventually(lambda: told("delete", "second"), within=60, what="one that was deleted")
+        eventually(lambda: is_reported("delete", "second"), within=60, what="one that was deleted")
 
 
 def _manifest(folder: Path, body: Json) -> str:

@@ -121,8 +121,8 @@ def test_quantities_of_a_pod_that_are_numbers_become_texts(space: Space) -> None
     made = space.create(
         PODS, pod("p", containers=[{"name": "c", "image": "x", "resources": resources}], volumes=volumes)
     )
-    found = made["spec"]["containers"][0]["resources"]
-    assert found == {"limits": {"cpu": "500m", "memory": "1k"}, "requests": {"cpu": "250m", "memory": "1k"}}
+    stored = made["spec"]["containers"][0]["resources"]
+    assert stored == {"limits": {"cpu": "500m", "memory": "1k"}, "requests": {"cpu": "250m", "memory": "1k"}}
     assert made["spec"]["volumes"][0]["emptyDir"] == {"sizeLimit": "1500m"}
 
 

@@ -154,14 +154,14 @@ def test_kubectl_gets_and_watches_tfjobs(space: Space) -> None:
         space.set_status(TFJOBS, "a", {"conditions": running, "operatorConditions": stalled, "replicaStatuses": {}})
         changed = next(lines)
     header, row = space.kubectl("get", "tfjobs").splitlines()
-    wide, told = space.kubectl("get", "tfj", "-o", "wide").splitlines()
+    wide, wide_row = space.kubectl("get", "tfj", "-o", "wide").splitlines()
     assert header.split() == watched.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]
     assert first.split()[0] == "a"
     for line in (row, changed):
         assert line.split()[:2] == ["a", "Running"], "the last condition is one of the Go operator's"
     columns = "NAME STATE READY RESTARTS DISRUPTIONS PROGRESS ETA GOODPUT STALLED AGE"
     assert wide.split() == columns.split()
-    assert told[wide.index("STALLED") :].startswith("True")
+    assert wide_row[wide.index("STALLED") :].startswith("True")
     reached = 'jsonpath={.status.operatorConditions[?(@.type=="Stalled")].status}=True'
     assert "condition met" in space.kubectl("wait", f"--for={reached}", "tfjob/a", "--timeout=20s")
 

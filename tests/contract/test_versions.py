@@ -121,9 +121,9 @@ def test_a_watch_in_either_version_sees_the_same_changes(space: Space) -> None:
         space.delete(V1ALPHA2, "watched")
         kinds = [("ADDED", "watched"), ("MODIFIED", "watched"), ("DELETED", "watched")]
         assert changes(new_events, 3) == kinds
-        found = happenings(old_events, 3)
-    assert [seen(event) for event in found] == kinds
-    for event in found:
+        old_changes = happenings(old_events, 3)
+    assert [seen(event) for event in old_changes] == kinds
+    for event in old_changes:
         assert event.object is not None
         assert event.object["apiVersion"] == "kubeflow.org/v1alpha2"
         assert set(event.object["spec"]["tfReplicaSpecs"]) == {"Eval"}
@@ -283,8 +283,8 @@ def _round_trip(space: Space, version: Any, other: Any, spec: Json, policy: str)
     name = made["metadata"]["name"]
     assert made["spec"] == explicit(spec, policy)
     # There and back: the fields of the other version are written back unchanged.
-    seen_there = space.get(other, name)
-    space.replace(other, {**seen_there, "metadata": {**seen_there["metadata"], "labels": {"edited": "yes"}}})
+    converted = space.get(other, name)
+    space.replace(other, {**converted, "metadata": {**converted["metadata"], "labels": {"edited": "yes"}}})
     back = space.get(version, name)
     assert back["spec"] == made["spec"]
     assert back["metadata"].get("annotations") == made["metadata"].get("annotations")

@@ -39,11 +39,11 @@ def test_a_watch_from_a_version_tells_everything_since_a_deletion_with_its_own_v
     with space.watch(SECRETS, resource_version=start) as events:
         space.patch(SECRETS, "a", {"metadata": {"labels": {"x": "y"}}})
         space.delete(SECRETS, "a")
-        found = happenings(events, 3)
-    assert [*map(seen, found)] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
-    assert found[2].object is not None
-    assert found[2].object["metadata"]["uid"] == made["uid"]
-    assert revision(found[2]) > revision(found[1]) > int(made["resourceVersion"])
+        changes_of_a = happenings(events, 3)
+    assert [*map(seen, changes_of_a)] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert changes_of_a[2].object is not None
+    assert changes_of_a[2].object["metadata"]["uid"] == made["uid"]
+    assert revision(changes_of_a[2]) > revision(changes_of_a[1]) > int(made["resourceVersion"])
 
 
 def test_a_watch_without_a_version_begins_with_what_is_there(space: Space) -> None:
@@ -74,10 +74,10 @@ def test_an_object_enters_and_leaves_a_selection(space: Space) -> None:
         left = space.patch(SECRETS, "a", {"metadata": {"labels": {"on": None}}})
         space.delete(SECRETS, "a")
         space.create(SECRETS, secret("b", on="1"))
-        found = happenings(events, 4)
+        changes_of_both = happenings(events, 4)
 
-    assert [*map(seen, found)] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a"), ("ADDED", "b")]
-    gone = found[2]
+    assert [*map(seen, changes_of_both)] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a"), ("ADDED", "b")]
+    gone = changes_of_both[2]
     assert gone.object is not None
     assert gone.object["metadata"]["labels"]["on"] == "2", "the object is shown as it was in the selection"
     assert revision(gone) == int(left["metadata"]["resourceVersion"])
@@ -94,8 +94,8 @@ def test_a_field_selector_selects_by_transition_too(space: Space) -> None:
 def test_a_watch_of_one_object_or_one_namespace_tells_of_no_other(space: Space) -> None:
     start = space.create(CONFIG_MAPS, config_map("a"))["metadata"]["resourceVersion"]
     elsewhere = f"name-of-{space.namespace}"
-    one = space.watch(CONFIG_MAPS, resource_version=start, field_selector="metadata.name=a")
-    with one as events, space.watch(CONFIG_MAPS, resource_version=start) as all_events:
+    watch_of_a = space.watch(CONFIG_MAPS, resource_version=start, field_selector="metadata.name=a")
+    with watch_of_a as events, space.watch(CONFIG_MAPS, resource_version=start) as all_events:
         space.client.create(CONFIG_MAPS, "default", config_map(elsewhere), bytes)
         space.client.delete(CONFIG_MAPS, "default", elsewhere)
         space.create(CONFIG_MAPS, config_map("b"))
@@ -124,13 +124,13 @@ def test_a_watch_ends_cleanly_when_its_time_is_over_with_a_bookmark_before(space
     for attempt in range(20):  # API servers promise to try
         with space.watch(TFJOBS, resource_version=start, timeout_seconds=4) as events:
             space.create(SECRETS, secret(f"unrelated-{attempt}"))
-            if found := list(events):
+            if received := list(events):
                 break
 
-    assert found, "a bookmark comes before the end"
-    assert all(is_bookmark(event) for event in found)
-    assert int(found[-1].resource_version) >= int(start)
-    assert not any(event.initial_events_end for event in found)
+    assert received, "a bookmark comes before the end"
+    assert all(is_bookmark(event) for event in received)
+    assert int(received[-1].resource_version) >= int(start)
+    assert not any(event.initial_events_end for event in received)
 
 
 def test_a_client_that_does_not_ask_gets_no_bookmarks(space: Space) -> None:

@@ -56,8 +56,8 @@ def refusal(space: Space, path: str, *protocols: str, **options: Any) -> int:
 def event(socket: websocket.WebSocket) -> tuple[int, str, str]:
     """The opcode of a message, and the type and name in the event that it contains."""
     opcode, data = socket.recv_data()
-    found = json.loads(data)
-    return opcode, found["type"], found["object"]["metadata"]["name"]
+    change = json.loads(data)
+    return opcode, change["type"], change["object"]["metadata"]["name"]
 
 
 @pytest.mark.parametrize("protocols", [(), (BASE64,), ("of.anybody",)])
@@ -105,10 +105,10 @@ def test_a_log_begins_with_an_empty_message_and_is_sent_in_the_protocol_of_the_c
             with opened(space, path, *protocols, suppress_origin=True) as socket:
                 assert socket.getsubprotocol() == chosen
                 assert socket.recv_data() == (opcode, b"")
-                found = b""
+                received = b""
                 while (message := socket.recv_data(control_frame=True))[0] == opcode:
-                    found += b64decode(message[1], validate=True) if chosen == BASE64 else message[1]
-                assert found == b"one\ntwo\n"
+                    received += b64decode(message[1], validate=True) if chosen == BASE64 else message[1]
+                assert received == b"one\ntwo\n"
                 assert message[0] == websocket.ABNF.OPCODE_CLOSE
         assert refusal(space, path, "of.anybody") == 403
         assert refusal(space, f"{path}&tailLines=x") == 400

@@ -56,9 +56,9 @@ admin = pytest.fixture(scope="session")(admin_of)
 
 @pytest.fixture
 def cluster(admin: Client) -> Cluster:
-    one = Cluster(admin)
-    one.create_namespace()
-    return one
+    created = Cluster(admin)
+    created.create_namespace()
+    return created
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def start_operator(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Ite
 
         def start(*flags: str, kubeconfig: Path | None = None) -> OperatorProcess:
             name, namespace = f"operator-{next(numbers)}", f"--namespace={cluster.namespace}"
-            one = OperatorProcess(kubeconfig or plane.kubeconfig, tmp_path, name, namespace, *flags)
-            return stack.enter_context(one).wait_ready()
+            operator = OperatorProcess(kubeconfig or plane.kubeconfig, tmp_path, name, namespace, *flags)
+            return stack.enter_context(operator).wait_ready()
 
         yield start
 

@@ -91,7 +91,7 @@ class DeletedJobs:
             self._look()
             pods = self._queues.client.list(PODS, self._queues.namespace, decode).items
             running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
-            assert all(sum(uid in _owners(one) for one in running) == 2 for uid in uids), len(running)
+            assert all(sum(uid in _owners(pod) for pod in running) == 2 for uid in uids), len(running)
 
         self._pods_end = False
         eventually_holds(all_run, within=_STALLED, every=_TICK, what="all jobs run")
@@ -155,23 +155,23 @@ class DeletedJobs:
         self.seen[policy] += 1
 
     def _delete_workload(self, uid: str) -> None:
-        for one in self._owned(WORKLOADS, uid):
-            self._queues.client.delete(WORKLOADS, self._queues.namespace, one)
+        for name in self._owned(WORKLOADS, uid):
+            self._queues.client.delete(WORKLOADS, self._queues.namespace, name)
             self.seen["Workloads deleted before"] += 1
 
     def _deactivate(self, uid: str) -> None:
-        for one in self._owned(WORKLOADS, uid):
-            self._queues.set_active(one, False)
+        for name in self._owned(WORKLOADS, uid):
+            self._queues.set_active(name, False)
             self.seen["Workloads deactivated before"] += 1
 
     def _delete_pods(self, uid: str) -> None:
-        for one in self._owned(PODS, uid):
-            self._queues.cluster.delete_pod(one)
+        for name in self._owned(PODS, uid):
+            self._queues.cluster.delete_pod(name)
             self.seen["pods deleted before"] += 1
 
     def _owned(self, resource: Resource, uid: str) -> list[str]:
-        found = self._queues.client.list(resource, self._queues.namespace, decode).items
-        return [one["metadata"]["name"] for one in found if uid in _owners(one)]
+        objects = self._queues.client.list(resource, self._queues.namespace, decode).items
+        return [obj["metadata"]["name"] for obj in objects if uid in _owners(obj)]
 
     def _plan(self, seconds: float, act: Callable[[], object]) -> None:
         heapq.heappush(self._due, (time.monotonic() + seconds, next(self._numbers), act))
@@ -209,16 +209,16 @@ class DeletedJobs:
     def _look(self) -> None:
         namespace, client = self._queues.namespace, self._queues.client
         workloads, groups, pods, jobs = (
-            list(client.list(one, namespace, decode).items)
-            for one in (WORKLOADS, COSCHEDULING_POD_GROUPS, PODS, TFJOBS)
+            list(client.list(resource, namespace, decode).items)
+            for resource in (WORKLOADS, COSCHEDULING_POD_GROUPS, PODS, TFJOBS)
         )
         self._kubelet(pods)
         there = {str(job["metadata"]["uid"]) for job in jobs}
-        running = [one for one in pods if one["status"].get("phase") not in _ENDED]
+        running = [pod for pod in pods if pod["status"].get("phase") not in _ENDED]
         now = time.monotonic()
-        for uid in [one for one in self._living if one in self._deleted and one not in there]:
+        for uid in [job_uid for job_uid in self._living if job_uid in self._deleted and job_uid not in there]:
             mine = [workload for workload in workloads if workload["metadata"]["labels"].get(JOB_UID_LABEL) == uid]
-            names = {one["metadata"]["name"] for one in mine}
+            names = {workload["metadata"]["name"] for workload in mine}
             if any(uid in _owners(pod) or _workload_of(pod) in names for pod in running):
                 self._free_since.pop(uid, None)
                 continue
@@ -252,8 +252,8 @@ class DeletedJobs:
         return [int(resource["total"]) for each in status["flavorsReservation"] for resource in each["resources"]]
 
 
-def _owners(one: Json) -> list[str]:
-    return [str(each["uid"]) for each in one["metadata"].get("ownerReferences") or ()]
+def _owners(obj: Json) -> list[str]:
+    return [str(each["uid"]) for each in obj["metadata"].get("ownerReferences") or ()]
 
 
 def _workload_of(pod: Json) -> str:
@@ -261,9 +261,9 @@ def _workload_of(pod: Json) -> str:
 
 
 def _described(objects: Any) -> Iterator[str]:
-    for one in objects:
-        meta = one["metadata"]
-        yield f"{one['kind']} {meta['name']} (deleted at {meta.get('deletionTimestamp')}, {meta.get('finalizers')})"
+    for obj in objects:
+        meta = obj["metadata"]
+        yield f"{obj['kind']} {meta['name']} (deleted at {meta.get('deletionTimestamp')}, {meta.get('finalizers')})"
 
 
 def wait_collected(queues: Queues) -> None:
@@ -295,8 +295,8 @@ def main() -> int:
             left = jobs.play_workloads_first(options.jobs) if options.workloads_first else jobs.play(options.jobs)
         except KubeError as error:
             left = [f"the API server failed: {error}"]
-        for one in left:
-            print(one)
+        for problem in left:
+            print(problem)
         print(
             f"{dict(jobs.seen)}, {len(left)} left something, the others were gone {jobs.longest:.1f} s after ", end=""
         )

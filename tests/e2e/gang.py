@@ -53,10 +53,10 @@ class Gang:
         """Wait until the PodGroup is there and asks for this."""
 
         def there() -> Json:
-            found = self.pod_group(name)
-            assert found is not None, name
-            assert {key: found["spec"].get(key) for key in spec} == spec, found["spec"]
-            return found
+            pod_group = self.pod_group(name)
+            assert pod_group is not None, name
+            assert {key: pod_group["spec"].get(key) for key in spec} == spec, pod_group["spec"]
+            return pod_group
 
         return eventually(there, within=_PATIENCE, every=0.05, what=f"PodGroup {name}")
 
@@ -66,14 +66,14 @@ class Gang:
     def wait_message(self, job: JobOnCluster, *words: str, status: str = "False") -> str:
         """Wait until the job's Running condition has this status and these words."""
 
-        def told() -> str:
+        def matching_message() -> str:
             condition = job.conditions().get("Running") or {}
             message = str(condition.get("message"))
             assert condition.get("status") == status, condition
             assert all(word in message for word in words), message
             return message
 
-        return eventually(told, within=_PATIENCE, every=0.05, what=f"the condition says {words}")
+        return eventually(matching_message, within=_PATIENCE, every=0.05, what=f"the condition says {words}")
 
     def wait_bound(self, job: JobOnCluster, count: int) -> list[str]:
         """Wait until the scheduler has given so many of the job's pods a node; returns the replicas.
@@ -85,12 +85,12 @@ class Gang:
 
         def bound() -> list[str]:
             nonlocal changed
-            found = [replica for replica, pod in job.pods().items() if pod["spec"].get("nodeName")]
-            if len(found) != count and time.monotonic() > changed + 1:
+            replicas = [replica for replica, pod in job.pods().items() if pod["spec"].get("nodeName")]
+            if len(replicas) != count and time.monotonic() > changed + 1:
                 changed = time.monotonic()
                 self._touch_pod_group(job.name)
-            assert len(found) == count, job.status()
-            return found
+            assert len(replicas) == count, job.status()
+            return replicas
 
         return eventually(bound, within=_PATIENCE, every=0.05, what=f"{count} pods of {job.name} are bound")
 
@@ -153,10 +153,10 @@ def gang_of_module(
     flags = (f"--namespace={cluster.namespace}", f"--gang-scheduler-name={gang_kind.scheduler_name}")
     with OperatorProcess(kubeconfig, folder, "operator", *flags) as operator:
         eventually(lambda: gang_kind.missing in operator.log.read_text(), what="it says what is missing")
-        told_before = operator.log.read_text()
+        log_before = operator.log.read_text()
         gang_kind.install(admin)
         with paper_node(admin, f"{gang_kind.overlay}-node", cpu="4"), gang_kind.scheduler(plane):
-            yield Gang(Operated(cluster, operator.wait_ready()), gang_kind.pod_groups, told_before)
+            yield Gang(Operated(cluster, operator.wait_ready()), gang_kind.pod_groups, log_before)
 
 
 @pytest.fixture
@@ -218,8 +218,8 @@ class KubeSchedulerTests(GangTests):
         self, gang: Gang, gang_kind: GangKind
     ) -> None:
         job = gang.submit("toobig", cpu="3", Worker=3)
-        said = gang.wait_message(job, "the gang of 3 pods (cpu 9) waits for room: Insufficient cpu")
-        assert "Worker-0, Worker-1 and Worker-2 wait: the gang of 3 pods" in said, said
+        message = gang.wait_message(job, "the gang of 3 pods (cpu 9) waits for room: Insufficient cpu")
+        assert "Worker-0, Worker-1 and Worker-2 wait: the gang of 3 pods" in message, message
         gang.wait_pod_group("toobig", **gang_kind.asks(3, "9"))
         assert not any("nodeName" in pod["spec"] for pod in job.wait_pods("worker-0", "worker-1", "worker-2").values())
         job.wait_reasons("Unschedulable")

@@ -77,9 +77,9 @@ class Objects(dict[str, tuple[str, str]]):
 
     @classmethod
     def of(cls, job: JobOnCluster) -> Objects:
-        found = {f"pod {name}": one for name, one in job.pods().items()}
-        found |= {f"service {name}": one for name, one in job.services().items()}
-        return cls((key, (one["metadata"]["uid"], one["metadata"]["resourceVersion"])) for key, one in found.items())
+        objects = {f"pod {name}": pod for name, pod in job.pods().items()}
+        objects |= {f"service {name}": service for name, service in job.services().items()}
+        return cls((key, (obj["metadata"]["uid"], obj["metadata"]["resourceVersion"])) for key, obj in objects.items())
 
 
 class Migration:
@@ -150,9 +150,9 @@ class Migration:
 
     def ask(self, code: int) -> Json:
         """Return the report of `tfoperator migrate` about the whole cluster."""
-        told: Json = json.loads(self.cli.run("migrate", "--all-namespaces", "-o", "json", code=code).stdout)
-        self.told.append(told)
-        return told
+        report: Json = json.loads(self.cli.run("migrate", "--all-namespaces", "-o", "json", code=code).stdout)
+        self.told.append(report)
+        return report
 
     def deal_with_each_action(self) -> None:
         """Do steps 1 to 3 of the checklist, the actions before the switch, until none is left."""
@@ -211,9 +211,9 @@ def migration(plane: ControlPlane, folder: Path) -> Iterator[Migration]:
     """The Go operator, stopped, with the jobs that it has left; our CRD is over its own, and no operator runs."""
     with ExitStack() as stack:
         client = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
-        one = Migration(plane, client, folder, stack)
-        one.run_under_the_go_operator()
-        one.deal_with_each_action()
-        one.meanwhile()
-        one.apply_our_crd("--force-conflicts")
-        yield one
+        migrated = Migration(plane, client, folder, stack)
+        migrated.run_under_the_go_operator()
+        migrated.deal_with_each_action()
+        migrated.meanwhile()
+        migrated.apply_our_crd("--force-conflicts")
+        yield migrated

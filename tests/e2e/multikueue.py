@@ -75,11 +75,11 @@ class Joined:
         """The job that MultiKueue has made of it in the worker, once it is there."""
 
         def there() -> Json:
-            found = find(self.worker.client, TFJOBS, self.worker.namespace, job.name)
-            assert found is not None, self.workload(job)
-            prebuilt = found["metadata"]["annotations"]["kueue.x-k8s.io/prebuilt-workload-name"]
+            remote = find(self.worker.client, TFJOBS, self.worker.namespace, job.name)
+            assert remote is not None, self.workload(job)
+            prebuilt = remote["metadata"]["annotations"]["kueue.x-k8s.io/prebuilt-workload-name"]
             assert prebuilt == self.workload(job)["name"]
-            return found
+            return remote
 
         return JobOnCluster(self.worker.cluster, eventually(there, within=PATIENCE, every=0.1, what="a remote job"))
 
@@ -117,8 +117,8 @@ class Joined:
 
     def workload(self, job: JobOnCluster) -> Json:
         """Return the manager's Workload of the job, its name beside its spec and status; empty before it exists."""
-        found = self.manager.workloads(job)
-        return {**found[0], "name": found[0]["metadata"]["name"]} if found else {}
+        workloads = self.manager.workloads(job)
+        return {**workloads[0], "name": workloads[0]["metadata"]["name"]} if workloads else {}
 
 
 class TwoClusters:

@@ -42,15 +42,15 @@ class Outage:
             for what in ("end", "restart")
             for where in ("queue", "alone")
         }
-        for one in (job for found in self._jobs.values() for job in found):
-            self._run(one)
+        for job in (job for group in self._jobs.values() for job in group):
+            self._run(job)
         for number in range(waiting):
             queues.submit(f"waits-{number}", self._queue, Worker=jobs + 1)
         self._deadlines = {
             where: [self._submit(f"late-{where}-{number}", "deadline", where) for number in range(jobs)]
             for where in ("queue", "alone")
         }
-        for deadline in (job for found in self._deadlines.values() for job in found):
+        for deadline in (job for group in self._deadlines.values() for job in group):
             self._run(deadline)
 
     def _submit(self, name: str, what: str, where: str) -> JobOnCluster:

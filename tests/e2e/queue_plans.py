@@ -125,19 +125,19 @@ class Judge:
 
     def _judge_workloads(self) -> None:
         """Check that a job never has two Workloads, but for a Workload that is to replace the other."""
-        known: dict[str, Json] = {}
+        latest_by_uid: dict[str, Json] = {}
         for _, obj, deleted in self.versions:
             if "podSets" not in obj["spec"]:
                 continue
-            uid, before = obj["metadata"]["uid"], known.get(obj["metadata"]["uid"], {})
+            uid, before = obj["metadata"]["uid"], latest_by_uid.get(obj["metadata"]["uid"], {})
             replaces = REPLACES_ANNOTATION in obj["metadata"].get("annotations", {})
             self.seen["workloads"] += not before
             self.seen["larger"] += replaces and not before
             self.seen["grown"] += replaces and "QuotaReserved" in _true(obj) and "QuotaReserved" not in _true(before)
             self.seen["partial"] += _is_partial(obj) and not _is_partial(before)
             self.seen["evictions"] += "Evicted" in _true(obj) and "Evicted" not in _true(before)
-            known[uid] = {"gone": True} if deleted else obj
-            there = [workload for workload in known.values() if "gone" not in workload]
+            latest_by_uid[uid] = {"gone": True} if deleted else obj
+            there = [workload for workload in latest_by_uid.values() if "gone" not in workload]
             owners = Counter(workload["metadata"]["labels"][JOB_UID_LABEL] for workload in there)
             asks = {
                 workload["metadata"]["labels"][JOB_UID_LABEL]
@@ -157,16 +157,18 @@ def _true(workload: Json) -> list[str]:
 def _is_partial(workload: Json) -> bool:
     """Whether Kueue has admitted fewer pods than the Workload asks for, and fewer are enough."""
     assigned = workload.get("status", {}).get("admission", {}).get("podSetAssignments", ())
-    counts = {one["name"]: one.get("count") for one in assigned}
+    counts = {assignment["name"]: assignment.get("count") for assignment in assigned}
     sets = workload.get("spec", {}).get("podSets", ())
-    return any("minCount" in one and counts.get(one["name"], one["count"]) < one["count"] for one in sets)
+    return any(
+        "minCount" in pod_set and counts.get(pod_set["name"], pod_set["count"]) < pod_set["count"] for pod_set in sets
+    )
 
 
 def _in_words(obj: Json) -> str:
     status, spec = obj.get("status", {}), obj["spec"]
     if "podSets" not in spec:
         return str(status.get("phase", "Pending"))
-    counts = {one["name"]: one["count"] for one in spec["podSets"]}
+    counts = {pod_set["name"]: pod_set["count"] for pod_set in spec["podSets"]}
     admitted = [
         (assignment["name"], assignment.get("count"))
         for assignment in status.get("admission", {}).get("podSetAssignments", ())
@@ -208,7 +210,7 @@ class Plan:
         for step in range(STEPS):
             if step in certain:
                 self._kill(certain[step])
-            for due in [one for one in self._later if one[0] <= step]:
+            for due in [planned for planned in self._later if planned[0] <= step]:
                 self._later.remove(due)
                 due[1]()
             self._step = step
@@ -313,8 +315,8 @@ class Plan:
             self._queues.client.delete(*where, propagation_policy="Background")
 
     def _some_workload(self) -> str:
-        found = list(self._queues.client.list(WORKLOADS, self._queues.namespace, decode).items)
-        return str(self._rng.choice(found)["metadata"]["name"]) if found else ""
+        workloads = list(self._queues.client.list(WORKLOADS, self._queues.namespace, decode).items)
+        return str(self._rng.choice(workloads)["metadata"]["name"]) if workloads else ""
 
     def _delete_workload(self) -> None:
         if name := self._some_workload():
@@ -333,8 +335,8 @@ class Plan:
             return
         self.kills[who] += 1
         self._down.add(who)
-        one = self._queues.kueue if who == "kueue" else self._queues.operator
-        one.kill()
+        victim = self._queues.kueue if who == "kueue" else self._queues.operator
+        victim.kill()
 
         def start() -> None:
             self._down.discard(who)
@@ -378,7 +380,9 @@ class Plan:
             status = queues.client.get(CLUSTER_QUEUES, "", self._queue, decode)["status"]
             kept = [int(resource["total"]) for each in status["flavorsReservation"] for resource in each["resources"]]
             left = queues.client.list(WORKLOADS, queues.namespace, decode).items
-            assert kept == [0], [(one["metadata"]["name"], one["metadata"].get("deletionTimestamp")) for one in left]
+            assert kept == [0], [
+                (workload["metadata"]["name"], workload["metadata"].get("deletionTimestamp")) for workload in left
+            ]
 
         try:
             eventually_holds(at_rest, within=REST_SECONDS, every=0.2, what="all jobs have ended")
@@ -386,9 +390,11 @@ class Plan:
             self.judge.broken.append(f"not at rest: {error}")
 
     def _workload_of(self, job: Json) -> list[Json]:
-        found = self._queues.client.list(WORKLOADS, self._queues.namespace, decode).items
+        workloads = self._queues.client.list(WORKLOADS, self._queues.namespace, decode).items
         label, uid = JOB_UID_LABEL, job["metadata"]["uid"]
-        return [one.get("status") for one in found if one["metadata"].get("labels", {}).get(label) == uid]
+        return [
+            workload.get("status") for workload in workloads if workload["metadata"].get("labels", {}).get(label) == uid
+        ]
 
 
 def is_probe(pod: Json) -> bool:
@@ -429,9 +435,10 @@ def main() -> int:
             most, broken = max(most, plan.judge.most), broken + bool(plan.judge.broken)
             if plan.judge.broken:
                 print(*(version.in_words for version in plan.judge.versions), queues.operator.tail(100), sep="\n")
-            told = "; ".join(plan.judge.broken[:3]) or "ok"
+            verdict = "; ".join(plan.judge.broken[:3]) or "ok"
             print(
-                f"{seed}: {dict(plan.judge.seen)} {dict(plan.kills)} at most {plan.judge.most} CPUs: {told}", flush=True
+                f"{seed}: {dict(plan.judge.seen)} {dict(plan.kills)} at most {plan.judge.most} CPUs: {verdict}",
+                flush=True,
             )
     print(f"{options.plans} plans, {broken} broken, at most {most} of {CPUS} CPUs, {dict(total)}, ", end="")
     print(f"{time.monotonic() - began:.0f} s")

@@ -94,8 +94,8 @@ class Queues:
         self.create(LOCAL_QUEUES, {"metadata": {"name": name}, "spec": {"clusterQueue": name}})
 
         def is_active() -> None:
-            found = find(self.client, LOCAL_QUEUES, self.namespace, name) or {}
-            conditions = found.get("status", {}).get("conditions", ())
+            queue = find(self.client, LOCAL_QUEUES, self.namespace, name) or {}
+            conditions = queue.get("status", {}).get("conditions", ())
             assert any(condition["type"] == "Active" and condition["status"] == "True" for condition in conditions), (
                 conditions
             )
@@ -144,14 +144,14 @@ class Queues:
         """Wait until the job has no pods, and its conditions give quota, or the suspension by Kueue, as the reason."""
         job.wait_pods(within=PATIENCE)
 
-        def is_said() -> None:
+        def is_held() -> None:
             conditions = job.conditions()
-            found = conditions.get("Admitted" if self.ours else "Suspended", {})
-            assert found.get("status") == ("False" if self.ours else "True"), conditions
+            condition = conditions.get("Admitted" if self.ours else "Suspended", {})
+            assert condition.get("status") == ("False" if self.ours else "True"), conditions
             suspended = conditions.get("Suspended", {}).get("status") == "True"
             assert suspended != self.ours, "waiting for quota and suspension by a person are shown as two"
 
-        eventually_holds(is_said, within=PATIENCE, every=0.1, what=f"{job.name} is held")
+        eventually_holds(is_held, within=PATIENCE, every=0.1, what=f"{job.name} is held")
 
     def workloads(self, job: JobOnCluster) -> list[Json]:
         options = ListOptions(label_selector=f"{JOB_UID_LABEL}={job.uid}")
@@ -161,7 +161,9 @@ class Queues:
         """Return Kueue's record of the job, once it is there, with another UID than `other_than`."""
 
         def there() -> Json | None:
-            return next((one for one in self.workloads(job) if one["metadata"]["uid"] != other_than), None)
+            return next(
+                (workload for workload in self.workloads(job) if workload["metadata"]["uid"] != other_than), None
+            )
 
         return eventually(there, within=PATIENCE, every=0.05, what=f"Workload of {job.name}") or {}
 
@@ -173,7 +175,7 @@ class Queues:
             usage = [
                 resource["total"] for each in status.get("flavorsReservation") or () for resource in each["resources"]
             ]
-            assert [int(one) for one in usage] == [cpu], usage
+            assert [int(total) for total in usage] == [cpu], usage
 
         eventually_holds(reserved, within=PATIENCE, every=0.1, what=f"{cpu} CPUs of {queue} are given away")
 
@@ -223,8 +225,8 @@ def queues_of(folder: Path, mode: str, *flags: str, gangs: bool = False, **confi
 @pytest.fixture(scope="module", params=["theirs", "ours"])
 def queues(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
     """For a file: such a cluster in either of the modes."""
-    with queues_of(tmp_path_factory.mktemp("kueue"), request.param) as found:
-        yield found
+    with queues_of(tmp_path_factory.mktemp("kueue"), request.param) as started:
+        yield started
 
 
 class Commands:

@@ -28,7 +28,7 @@ def program(cli: Cli, text: str, name: str = "train.py") -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (
             "import os\nprint('step 1', flush=True)\nos.kill(os.getpid(), 9)",
@@ -49,9 +49,9 @@ def program(cli: Cli, text: str, name: str = "train.py") -> str:
         ),
     ],
 )
-def test_a_program_that_fails_has_advice_that_fits(cli: Cli, text: str, said: list[str]) -> None:
+def test_a_program_that_fails_has_advice_that_fits(cli: Cli, text: str, expected: list[str]) -> None:
     shown = cli.run("run", program(cli, text), code=1).stdout
-    assert [words for words in said if words not in shown] == [], shown
+    assert [words for words in expected if words not in shown] == [], shown
     assert "memory ran out" not in shown.replace("If memory ran out, the kernel killed it", "")
 
 
@@ -169,7 +169,7 @@ print("trained", flush=True)
 """
     shown = cli.run("run", program(cli, text), "--workers", "2", "-o", "json", code=0).stdout
     replicas = json.loads(shown)["jobs"][0]["replicas"]
-    assert [(one["state"], one["exitCode"]) for one in replicas] == [("Succeeded", 0)] * 2
+    assert [(summary["state"], summary["exitCode"]) for summary in replicas] == [("Succeeded", 0)] * 2
 
 
 BARS = """
@@ -222,9 +222,9 @@ for step in range(1, 81):  # a busy machine takes several lines for one report
 """
     done = cli.run("run", program(cli, text), "--logs-dir", "kept", code=0)
     loss = "The loss of TFJob default/train is not a number (NaN or infinite)"
-    said = f"{loss}: worker-0 has reported this 10 times in a row"
-    assert f"[train] Diverged: {said}" in done.stdout
-    assert f"\n{said}" in done.stdout.partition("TFJob train succeeded")[2]
+    statement = f"{loss}: worker-0 has reported this 10 times in a row"
+    assert f"[train] Diverged: {statement}" in done.stdout
+    assert f"\n{statement}" in done.stdout.partition("TFJob train succeeded")[2]
     status = yaml.safe_load((cli.folder / "kept/default.train.yaml").read_text())["status"]
     assert [condition["status"] for condition in status["operatorConditions"] if condition["type"] == "Diverged"] == [
         "True"
@@ -232,8 +232,8 @@ for step in range(1, 81):  # a busy machine takes several lines for one report
     assert "Diverged" not in [condition["type"] for condition in status["conditions"]]
 
 
-@pytest.mark.parametrize(("name", "content", "said"), [("x.ipynb", "{}", "nbconvert"), ("x.sh", "", "[sh, x.sh]")])
-def test_a_notebook_or_a_shells_script_is_told_how_to_run(cli: Cli, name: str, content: str, said: str) -> None:
+@pytest.mark.parametrize(("name", "content", "expected"), [("x.ipynb", "{}", "nbconvert"), ("x.sh", "", "[sh, x.sh]")])
+def test_a_notebook_or_a_shells_script_is_told_how_to_run(cli: Cli, name: str, content: str, expected: str) -> None:
     refused = cli.run("run", program(cli, content, name), code=2)
-    assert said in refused.stderr
+    assert expected in refused.stderr
     assert "apiVersion" not in refused.stderr

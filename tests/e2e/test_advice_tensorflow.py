@@ -88,8 +88,8 @@ def test_what_tensorflow_says_about_clusters_and_ports_is_understood(tmp_path: P
 def test_a_server_that_waits_for_an_evaluator_is_told_of_tensorflows_rule(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     (tmp_path / "server.py").write_text(SERVER)
-    one = replica("python", "server.py", grace=1)
-    with cli.start("run", cli.write(tfjob("server", clean="", Worker=one, Evaluator=one))) as process:
+    server = replica("python", "server.py", grace=1)
+    with cli.start("run", cli.write(tfjob("server", clean="", Worker=server, Evaluator=server))) as process:
         process.until("CreateSession still waiting for response from worker: /job:evaluator", within=LIMIT)
         process.signal(signal.SIGINT)
         assert process.wait(60) == 130, process.output

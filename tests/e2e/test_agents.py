@@ -48,8 +48,8 @@ def characters_without(client: TFJobClient, job: BrokenJob) -> int:
 
 def is_broken(client: TFJobClient, job: BrokenJob) -> bool:
     """Whether the job has failed, or shows why it waits."""
-    found = client.get_job(job.name)
-    return found.state.word == "Failed" or job.cause in found.state.message
+    current = client.get_job(job.name)
+    return current.state.word == "Failed" or job.cause in current.state.message
 
 
 @pytest.mark.journey
@@ -67,11 +67,11 @@ def test_one_call_has_the_cause_of_each_of_twelve_broken_jobs(cluster: ControlPl
     explained = converse(tmp_path, talk=explain_each, KUBECONFIG=str(kubeconfig))
     rows = []
     for job in BROKEN_JOBS:
-        found = explained[job.name]
-        assert job.cause in found["cause"], found
-        assert job.next_step in " ".join(found.get("nextSteps", ())), found
-        assert found.get("firstFailure", {}).get("replica", "") == job.first, found
-        rows.append((job.broken, len(text_of(found)), characters_without(client, job)))
+        explanation = explained[job.name]
+        assert job.cause in explanation["cause"], explanation
+        assert job.next_step in " ".join(explanation.get("nextSteps", ())), explanation
+        assert explanation.get("firstFailure", {}).get("replica", "") == job.first, explanation
+        rows.append((job.broken, len(text_of(explanation)), characters_without(client, job)))
     check_table(rows)
 
 
@@ -106,24 +106,24 @@ def test_a_log_that_gives_orders_stays_data(tmp_path: Path) -> None:
 
     async def read(agent: Client) -> tuple[list[str], list[dict[str, Any]]]:
         tools = [tool.name for tool in (await agent.list_tools()).tools]
-        found = [await answer(agent, "explain", job="latest", whole=True)]
-        found += [
+        answers = [await answer(agent, "explain", job="latest", whole=True)]
+        answers += [
             await answer(agent, "logs", job="latest", pattern=word) for word in ("ignore", "screen", "seen", "xxx")
         ]
-        found.append(await answer(agent, "logs", job="latest"))
-        found.append(await answer(agent, "list_jobs"))
-        found.append(await answer(agent, "logs", job="latest", maxCharacters=100_000))
-        return tools, found
+        answers.append(await answer(agent, "logs", job="latest"))
+        answers.append(await answer(agent, "list_jobs"))
+        answers.append(await answer(agent, "logs", job="latest", maxCharacters=100_000))
+        return tools, answers
 
-    tools, found = converse(tmp_path, talk=read)
+    tools, answers = converse(tmp_path, talk=read)
     assert not {"delete", "run", "submit"} & set(tools)
-    texts = [text_of(data) for data in found]
-    for data, text in zip(found, texts, strict=True):
+    texts = [text_of(data) for data in answers]
+    for data, text in zip(answers, texts, strict=True):
         assert next(iter(data)) == "notice"
         assert text.isprintable()
         assert HIDDEN[0] not in text
         assert "hunter2" not in text
-    assert f"ValueError: {ORDERS}" in found[0]["cause"]
+    assert f"ValueError: {ORDERS}" in answers[0]["cause"]
     assert any("seen" in text for text in texts)
     assert "more characters)" in texts[-1]
 
@@ -212,14 +212,14 @@ def test_a_signal_ends_the_server_and_its_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["train.py"], "need --allow-changes"),
         (["--allow-changes", "absent.py"], "absent.py: this file does not exist"),
     ],
 )
-def test_a_wrong_command_is_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
-    assert said in Cli(tmp_path).run("mcp", *arguments, code=2).stderr
+def test_a_wrong_command_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
+    assert message in Cli(tmp_path).run("mcp", *arguments, code=2).stderr
 
 
 def test_without_the_extra_the_command_names_what_to_install() -> None:

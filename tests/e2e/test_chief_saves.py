@@ -63,8 +63,8 @@ def test_a_suspended_chief_saves_the_step_and_goes_on_after_it(cluster: ControlP
     replica = {"replicas": 1, "restartPolicy": "ExitCode", "template": {"spec": {"containers": [trains]}}}
 
     def notes(word: str) -> list[int]:
-        found = (tmp_path / "notes").read_text().splitlines() if (tmp_path / "notes").exists() else []
-        return [int(line.split()[1]) for line in found if line.startswith(word)]
+        lines = (tmp_path / "notes").read_text().splitlines() if (tmp_path / "notes").exists() else []
+        return [int(line.split()[1]) for line in lines if line.startswith(word)]
 
     def suspend(on: bool) -> None:
         kubectl("patch", "tfjob", "saves", "--type=merge", "-p", json.dumps({"spec": {"runPolicy": {"suspend": on}}}))

@@ -51,15 +51,19 @@ def imported() -> set[str]:
 
 def with_their_own(names: set[str]) -> set[str]:
     """These distributions, and all that they need on this machine."""
-    known: set[str] = set()
+    distributions: set[str] = set()
     waiting = set(names)
     while waiting:
         name = waiting.pop()
-        known.add(name)
+        distributions.add(name)
         needs = [Requirement(text) for text in metadata.requires(name) or ()]
-        found = {canonicalize_name(one.name) for one in needs if not one.marker or one.marker.evaluate({"extra": ""})}
-        waiting |= found - known
-    return known
+        required = {
+            canonicalize_name(requirement.name)
+            for requirement in needs
+            if not requirement.marker or requirement.marker.evaluate({"extra": ""})
+        }
+        waiting |= required - distributions
+    return distributions
 
 
 def environment(folder: Path, distributions: set[str]) -> str:

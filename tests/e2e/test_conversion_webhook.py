@@ -61,16 +61,16 @@ class Deployed:
             f"--webhook-namespace={NAMESPACE}",
         )
         kubeconfig = self.plane.kubeconfig_for(OPERATOR_USER)
-        one = OperatorProcess(kubeconfig, self._folder, f"operator-{len(self._started)}", *webhook, *flags)
-        self._started.append(one)
-        return one.start()
+        operator = OperatorProcess(kubeconfig, self._folder, f"operator-{len(self._started)}", *webhook, *flags)
+        self._started.append(operator)
+        return operator.start()
 
     def kill_all(self) -> None:
-        for one in self._started:
-            one.kill()
+        for operator in self._started:
+            operator.kill()
 
     def logs(self) -> str:
-        return "\n".join(f"--- {one.log.name}\n{one.tail(40)}" for one in self._started)
+        return "\n".join(f"--- {operator.log.name}\n{operator.tail(40)}" for operator in self._started)
 
     def serve(self, name: str, **replicas: int) -> OperatorProcess:
         """Start an operator, and submit this older job as soon as its version is served."""
@@ -125,13 +125,13 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane
 
 @pytest.fixture
 def deployed(api: tuple[ControlPlane, Client], tmp_path: Path) -> Iterator[Deployed]:
-    one = Deployed(*api, tmp_path)
-    yield one
-    one.kill_all()
-    logs = one.logs()
+    deployment = Deployed(*api, tmp_path)
+    yield deployment
+    deployment.kill_all()
+    logs = deployment.logs()
     print(logs)
-    if one.secret() is not None:
-        one.client.delete(SECRETS, NAMESPACE, SECRET)
+    if deployment.secret() is not None:
+        deployment.client.delete(SECRETS, NAMESPACE, SECRET)
     assert "forbidden" not in logs.lower()
     assert "PRIVATE KEY" not in logs
 
@@ -196,7 +196,7 @@ def test_a_certificate_is_renewed_again_and_again_without_a_failed_request(deplo
     deployed.submit_older("busy", Worker=1)
 
     def both_show_another_than(before: float) -> bool:
-        shown = {one.metrics()[EXPIRY] for one in (first, second)}
+        shown = {operator.metrics()[EXPIRY] for operator in (first, second)}
         return len(shown) == 1 and before not in shown
 
     with Requests(deployed, "busy") as requests:

@@ -27,8 +27,8 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def kubectl(plane: ControlPlane) -> Iterator[Kubectl]:
-    yield (one := Kubectl(plane.kubeconfig, "default"))
-    one("delete", "crd", CRD_NAME, "--wait=true")
+    yield (runner := Kubectl(plane.kubeconfig, "default"))
+    runner("delete", "crd", CRD_NAME, "--wait=true")
 
 
 def established(kubectl: Kubectl) -> None:
@@ -67,8 +67,8 @@ def test_it_may_follow_on_the_open_one_and_be_followed_by_it_and_jobs_stay(kubec
     new = {**odd, "metadata": {"name": "new"}}
 
     def refuses() -> None:
-        said = kubectl.run("create", "-f", "-", "--dry-run=server", stdin=json.dumps(new))
-        assert 'unknown field "spec.tfReplicaSpecs.Worker.template.spec.containers[0].fieldOfTomorrow"' in said.stderr
+        done = kubectl.run("create", "-f", "-", "--dry-run=server", stdin=json.dumps(new))
+        assert 'unknown field "spec.tfReplicaSpecs.Worker.template.spec.containers[0].fieldOfTomorrow"' in done.stderr
 
     eventually_holds(refuses, within=30, every=0.2, what="the new schema holds")
     # A stored job stays as it is: its status, labels and other parts of its spec can be written.
@@ -77,9 +77,9 @@ def test_it_may_follow_on_the_open_one_and_be_followed_by_it_and_jobs_stay(kubec
     kubectl("label", "tfjob", "odd", "a=b")
     kubectl("patch", "tfjob", "odd", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": true}}}')
     kubectl("scale", "tfjob", "odd", "--replicas=2")
-    found = json.loads(kubectl("get", "tfjob", "odd", "-o", "json"))
-    worker = found["spec"]["tfReplicaSpecs"]["Worker"]
-    assert (found["status"]["conditions"][0]["type"], worker["replicas"]) == ("Created", 2)
+    job = json.loads(kubectl("get", "tfjob", "odd", "-o", "json"))
+    worker = job["spec"]["tfReplicaSpecs"]["Worker"]
+    assert (job["status"]["conditions"][0]["type"], worker["replicas"]) == ("Created", 2)
     assert worker["template"]["spec"]["containers"][0]["args"] == [1, 2.5]
     kubectl("apply", "--server-side", "-f", "-", stdin=crd_yaml(open_templates=True))
 

@@ -20,8 +20,8 @@ ELEMENTS = 400
 
 def seen(output: str) -> dict[int, int]:
     """The number of elements by how often the program has seen them."""
-    found = re.findall(r"^\[worker-0\] (\d+) elements were seen (\d+) times$", output, re.MULTILINE)
-    return {int(times): int(elements) for elements, times in found}
+    counts = re.findall(r"^\[worker-0\] (\d+) elements were seen (\d+) times$", output, re.MULTILINE)
+    return {int(times): int(elements) for elements, times in counts}
 
 
 def test_a_data_worker_and_the_dispatcher_are_killed_and_no_element_is_lost_to_the_dispatchers_end(

@@ -61,8 +61,8 @@ class Pods:
 
     def status(self, name: str) -> Json:
         """A pod's status."""
-        found: Json = self.client.get(PODS, "default", name, decode)
-        return dict(found.get("status") or {})
+        pod: Json = self.client.get(PODS, "default", name, decode)
+        return dict(pod.get("status") or {})
 
     def until(self, name: str, condition: Callable[[Json], object], what: str) -> Json:
         """A pod's status as soon as it meets a condition."""
@@ -104,8 +104,8 @@ def running(folder: Path, docker_engine: DockerEngine, *, allow_privileged: bool
 
 @pytest.fixture(scope="module")
 def pods(engine: Any, docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pods]:
-    with running(tmp_path_factory.mktemp("plane"), docker_engine) as one:
-        yield one
+    with running(tmp_path_factory.mktemp("plane"), docker_engine) as started:
+        yield started
     assert traces(engine) == []
 
 
@@ -122,7 +122,7 @@ done 2>/dev/null"""
 def containers_of(engine: Any, pod: str) -> dict[str, Any]:
     """Return the engine's containers of a pod, by the end of their name: `sandbox`, or the number of an attempt."""
     every = engine.containers.list(ignore_removed=True)
-    return {one.name.rpartition("-")[2]: one for one in every if f"-{pod}-" in one.name}
+    return {container.name.rpartition("-")[2]: container for container in every if f"-{pod}-" in container.name}
 
 
 def ending(status: Json, container: int = 0) -> tuple[int, str]:
@@ -187,8 +187,8 @@ def test_volumes_are_mounted_for_whoever_the_container_runs_as(pods: Pods) -> No
     lines = pods.log("mounts").splitlines()  # of two streams, in any order
     assert {"alphaalphas3cretprepared", "4321 4321"} < set(lines)
     assert pods.log("mounts").count("Read-only file system") == 1
-    seen = shell("cat /claim/mine /claim/deep/part/mine", volumeMounts=[mounts[-2]])
-    pods.create("later", seen, volumes=volumes)
+    reader = shell("cat /claim/mine /claim/deep/part/mine", volumeMounts=[mounts[-2]])
+    pods.create("later", reader, volumes=volumes)
     assert pods.end("later")["phase"] == "Succeeded"
     assert pods.log("later") == "x\nz\n"
 
@@ -224,7 +224,7 @@ def test_a_container_gains_no_rights_and_can_not_have_all_processes(pods: Pods, 
     eventually(lambda: pods.log("plain").count("\n") == 3, within=LIMIT)
     made = containers_of(engine, "plain")
     sandbox = made.pop("sandbox").attrs["HostConfig"]
-    [main] = [one.attrs["HostConfig"] for one in made.values()]
+    [main] = [container.attrs["HostConfig"] for container in made.values()]
     assert (main["PidsLimit"], sandbox["PidsLimit"]) == (4096, 8)
     assert (sandbox["CapDrop"], sandbox["ReadonlyRootfs"]) == (["ALL"], True)
     values = dict(line.replace("\t", " ").split(": ") for line in pods.log("plain").splitlines())
@@ -263,10 +263,10 @@ def test_a_link_is_not_followed_either_if_it_is_put_there_while_the_container_st
         return sum(container["restartCount"] for container in containers) >= 8
 
     pods.until("raced", is_done, "eight starts")
-    seen = [pods.log("raced", f"look-{n}", attempt) for n in range(4) for attempt in range(3)]
+    logs = [pods.log("raced", f"look-{n}", attempt) for n in range(4) for attempt in range(3)]
     pods.delete("raced")
-    assert not [one for one in seen if "of-this-machine" in one], seen
-    assert "mine\n" in seen or any("contains a symbolic link" in one for one in seen)
+    assert not [log for log in logs if "of-this-machine" in log], logs
+    assert "mine\n" in logs or any("contains a symbolic link" in log for log in logs)
 
 
 def test_what_a_container_uses_is_measured(pods: Pods) -> None:
@@ -276,10 +276,10 @@ def test_what_a_container_uses_is_measured(pods: Pods) -> None:
     def measured() -> None:
         usage = pods.meter.read()
         assert usage is not None
-        one = next((container for container in usage.containers if container.name.pod == "busy"), None)
-        assert one is not None
-        assert one.cpu > 0.05, one
-        assert one.memory > 25 << 20, one
+        busy = next((container for container in usage.containers if container.name.pod == "busy"), None)
+        assert busy is not None
+        assert busy.cpu > 0.05, busy
+        assert busy.memory > 25 << 20, busy
 
     eventually_holds(measured, within=LIMIT, every=0.5, what="its use")
     pods.delete("busy")

@@ -43,8 +43,8 @@ def test_scaling_a_running_job_gives_all_workers_the_new_number(
 
     eventually(lambda: begun(1), within=60, what="one worker runs")
     for workers in (3, 2):
-        said = cli.run("scale", "scaled", "--workers", str(workers), code=0)
-        assert "warning" not in said.stderr
+        done = cli.run("scale", "scaled", "--workers", str(workers), code=0)
+        assert "warning" not in done.stderr
         eventually(lambda workers=workers: begun(workers), within=60, what=f"{workers} workers run")
     refused = cli.run("scale", "scaled", "--workers", "4", code=1)
     assert "must be at least tfReplicaSpecs.Worker.replicas" in refused.stderr

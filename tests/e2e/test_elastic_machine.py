@@ -60,10 +60,10 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 def plane(machine: Machine) -> Iterator[ControlPlane]:
     with no_threads_left(), pytest.MonkeyPatch.context() as patched:
         patched.setattr("tfoperator.local.controlplane.GpuManager", machine.gpus)
-        found = ControlPlane(machine.folder / "plane", pods=RuntimeOptions(work_dir=ROOT))
-        found.start()
-        yield found
-        found.stop()
+        embedded = ControlPlane(machine.folder / "plane", pods=RuntimeOptions(work_dir=ROOT))
+        embedded.start()
+        yield embedded
+        embedded.stop()
 
 
 def start(plane: ControlPlane, name: str, program: Path, folder: Path) -> None:

@@ -70,8 +70,8 @@ def at_work(process: CliProcess) -> None:
 def guardian(process: CliProcess) -> int:
     """The process that ends what the run has started when the run is killed."""
     children = psutil.Process(process.process.pid).children()
-    (found,) = [child.pid for child in children if any("guardian_main" in word for word in child.cmdline())]
-    return found
+    (pid,) = [child.pid for child in children if any("guardian_main" in word for word in child.cmdline())]
+    return pid
 
 
 def by_itself(process: CliProcess) -> None:
@@ -171,8 +171,8 @@ def all_ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str,
     folders = {name: tmp_path_factory.mktemp(name) for name in ENDS}
     try:
         with ThreadPoolExecutor(AT_ONCE) as beside_each_other:
-            found = beside_each_other.map(brought_to_its_end, ENDS.values(), folders.values())
-            yield dict(zip(ENDS, found, strict=True))
+            results = beside_each_other.map(brought_to_its_end, ENDS.values(), folders.values())
+            yield dict(zip(ENDS, results, strict=True))
     finally:
         for folder in folders.values():
             end_what_is_left(folder)
@@ -193,22 +193,24 @@ def command(ended: Ended, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     def run(*arguments: str, code: int = 0) -> str:
         capsys.readouterr()
-        found = main(list(arguments))
-        said = capsys.readouterr()
-        assert found == code, said.err
-        assert "Traceback" not in said.err
-        return said.out + said.err
+        exit_code = main(list(arguments))
+        captured = capsys.readouterr()
+        assert exit_code == code, captured.err
+        assert "Traceback" not in captured.err
+        return captured.out + captured.err
 
     return run
 
 
 def final(job: dict[str, Any]) -> dict[str, Any]:
-    (found,) = [condition for condition in job["status"]["conditions"] if condition["type"] in ("Failed", "Succeeded")]
-    assert found["status"] == "True"
+    (outcome,) = [
+        condition for condition in job["status"]["conditions"] if condition["type"] in ("Failed", "Succeeded")
+    ]
+    assert outcome["status"] == "True"
     assert all(
         condition["status"] == "False" for condition in job["status"]["conditions"] if condition["type"] == "Running"
     )
-    return dict(found)
+    return dict(outcome)
 
 
 def test_commands_and_the_client_agree_about_its_end(ended: Ended, command: Callable[..., str]) -> None:
@@ -235,26 +237,28 @@ def test_commands_and_the_client_agree_about_its_end(ended: Ended, command: Call
     assert final(json.loads(command("describe", "latest", "-o", "json"))["job"]) == condition
     kept = list(ended.directory.glob("default.ends.yaml"))
     assert bool(kept) is (end.state != "Died")
-    assert all(end.reason in one.read_text() for one in kept)
+    assert all(end.reason in file.read_text() for file in kept)
 
     waited = command("wait", "latest", "--timeout", "60s", code=0 if end.state == "Succeeded" else 1)
     assert ("is Succeeded" if end.state == "Succeeded" else end.reason) in waited
     assert "SuccessfulCreatePod" in command("events", "latest")
-    said = (command("events", "latest"), described, (ended.directory / "events.txt").read_text() if kept else "")
-    assert [RESTARTED in one for one in said] == [end.program == "restart"] * (3 if kept else 2) + [False] * (not kept)
+    shown = (command("events", "latest"), described, (ended.directory / "events.txt").read_text() if kept else "")
+    assert [RESTARTED in text for text in shown] == (
+        [end.program == "restart"] * (3 if kept else 2) + [False] * (not kept)
+    )
     assert "first line" in command("logs", "latest", "--all-replicas")
     assert "[worker-0]" in command("logs", "latest", "--all-replicas", "-f")
 
     report = json.loads(command("report", "latest", "-o", "json"))
     assert report["outcome"] == end.state
     assert [failure["replica"] for failure in report["failures"]] == (["worker-0"] if end.program == "fail" else [])
-    said = command("report", "latest")
-    assert "kubectl" not in said
-    assert not re.search(r"out of memory|memory ran out", said)
+    report_text = command("report", "latest")
+    assert "kubectl" not in report_text
+    assert not re.search(r"out of memory|memory ran out", report_text)
 
     with TFJobClient.of_run(ended.directory) as client:
-        found = client.get_job("ends")
-        assert found.state.word == end.state
+        client_job = client.get_job("ends")
+        assert client_job.state.word == end.state
         assert client.is_job_succeeded("ends") is (end.state == "Succeeded")
         assert client.is_job_failed("ends") is (end.state != "Succeeded")
         assert client.get_job_report("ends").outcome == end.state
@@ -274,8 +278,8 @@ def test_who_still_runs_is_named_and_ended_by_the_next_run(ended: Ended, command
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with running_chromium(tmp_path_factory.mktemp("chromium")) as found:
-        yield found
+    with running_chromium(tmp_path_factory.mktemp("chromium")) as chromium:
+        yield chromium
 
 
 @contextmanager

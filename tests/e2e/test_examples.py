@@ -38,9 +38,9 @@ def train(example: str, run_dir: Path) -> tuple[str, dict[str, str]]:
 
 def accuracies(replica: str, output: str) -> list[float]:
     """Return the accuracies of a replica, in the order of its lines."""
-    found = re.findall(rf"^\[{replica}\] .*accuracy on held-out samples: (\d\.\d+)", output, re.MULTILINE)
-    assert found, output
-    return [float(number) for number in found]
+    numbers = re.findall(rf"^\[{replica}\] .*accuracy on held-out samples: (\d\.\d+)", output, re.MULTILINE)
+    assert numbers, output
+    return [float(number) for number in numbers]
 
 
 @pytest.mark.parametrize("manifest", sorted(MANIFESTS - WITHOUT_A_JOB))

@@ -42,8 +42,8 @@ def plane() -> Iterator[ControlPlane]:
         audit_policy=AUDIT_POLICY,
         api_server_flags=flags,
         more_controllers="podgroup-protection-controller",
-    ) as one:
-        yield one
+    ) as started:
+        yield started
 
 
 admin = pytest.fixture(scope="module")(admin_of)
@@ -100,11 +100,11 @@ class Bindings:
 def bindings(gang: Gang, admin: Client) -> Iterator[Bindings]:
     factory = SharedInformerFactory(admin, namespaces=(gang.cluster.namespace,))
     pods = factory.informer(PODS, decode_pod)
-    found = Bindings()
-    pods.add_handler(found)
+    recorded = Bindings()
+    pods.add_handler(recorded)
     factory.start()
     eventually(lambda: pods.has_synced, what="the watch of pods")
-    yield found
+    yield recorded
     assert factory.stop(60)
 
 
@@ -126,8 +126,8 @@ def test_of_jobs_that_fit_one_at_a_time_each_gets_all_its_nodes_in_its_turn(gang
         job.play("Succeeded", "worker-0", leads_to="Succeeded")
         queued.remove(job)
         job.delete()
-    seen = [job for job in bindings.seen if job.startswith("contends-")]
-    turns = [(job, len(list(pods))) for job, pods in groupby(seen)]
+    bound_jobs = [job for job in bindings.seen if job.startswith("contends-")]
+    turns = [(job, len(list(pods))) for job, pods in groupby(bound_jobs)]
     assert sorted(job for job, _ in turns) == sorted(f"contends-{number}" for number in range(STARTS))
     assert {count for _, count in turns} == {3}
 
@@ -147,10 +147,10 @@ def test_a_gang_of_a_higher_class_takes_the_place_of_a_whole_job_which_says_so(g
     manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["priorityClassName"] = "urgent"
     high = gang.submit_manifest(manifest)
     gang.wait_pod_group("urgent", priorityClassName="urgent")
-    said = low.wait("Restarting")["message"]
+    message = low.wait("Restarting")["message"]
     # Several may be marked before the operator looks.
     named = r"restarting all its replicas because of Worker-\d \(preempted by the scheduler: PreemptionByScheduler\)"
-    assert re.search(named, said), said
+    assert re.search(named, message), message
 
     def all_leave() -> bool:
         return all("deletionTimestamp" in pod["metadata"] for pod in low.pods().values())

@@ -46,8 +46,8 @@ def test_a_job_that_does_not_fit_has_no_pods_says_why_and_runs_when_it_asks_for_
     gang.operated.settle()
     assert job.pods() == {}
     assert job.services() == {}
-    (told,) = [event for event in job.events() if event["reason"] == "Unschedulable"]
-    assert (told["type"], told.get("count", 1)) == ("Warning", 1)
+    (unschedulable,) = [event for event in job.events() if event["reason"] == "Unschedulable"]
+    assert (unschedulable["type"], unschedulable.get("count", 1)) == ("Warning", 1)
 
     job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
     gang.wait_pod_group("toobig", minMember=1, minResources={"cpu": "3"})

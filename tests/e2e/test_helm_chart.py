@@ -109,10 +109,10 @@ def run(program: str, *arguments: str) -> str:
 
 
 def keyed(text: str) -> Objects:
-    found = [one for one in yaml.safe_load_all(text) if one]
-    keys = [(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in found]
+    objects = [document for document in yaml.safe_load_all(text) if document]
+    keys = [(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]) for obj in objects]
     assert len(set(keys)) == len(keys), "an object is there twice"
-    return dict(zip(keys, found, strict=True))
+    return dict(zip(keys, objects, strict=True))
 
 
 def kustomized(folder: Path, resources: list[str], components: list[str]) -> Objects:
@@ -149,45 +149,45 @@ def as_text(value: Any) -> str:
 
 def normalized(objects: Objects) -> Objects:
     """Without what is Helm's or kustomize's way and not the operator's. Helm makes no namespace of its own accord."""
-    found = {}
-    for key, one in objects.items():
+    result = {}
+    for key, obj in objects.items():
         if key[0] == "Namespace":
             continue
-        one = without_helms_own(one)
-        metadata = one["metadata"]
+        obj = without_helms_own(obj)
+        metadata = obj["metadata"]
         for name in ("name", "part-of", "component"):  # kustomize: on what the base has only
             metadata.setdefault("labels", {}).pop(f"app.kubernetes.io/{name}", None)
         for empty in [name for name in ("labels", "annotations") if metadata.get(name) == {}]:
             del metadata[empty]
         if key[0] == "Deployment":
-            one["spec"]["template"]["metadata"].pop("creationTimestamp", None)
-            (container,) = one["spec"]["template"]["spec"]["containers"]
+            obj["spec"]["template"]["metadata"].pop("creationTimestamp", None)
+            (container,) = obj["spec"]["template"]["spec"]["containers"]
             lists = (container["args"], container["ports"], container.get("volumeMounts", []))
-            for unordered in (*lists, one["spec"]["template"]["spec"].get("volumes", [])):
+            for unordered in (*lists, obj["spec"]["template"]["spec"].get("volumes", [])):
                 unordered.sort(key=as_text)
-        for data in (one.get("data") or {}).keys() & {"tfoperator.json"}:
-            one["data"][data] = json.loads(one["data"][data])
-        one.get("rules", []).sort(key=as_text)
-        found[key] = one
-    return found
+        for data in (obj.get("data") or {}).keys() & {"tfoperator.json"}:
+            obj["data"][data] = json.loads(obj["data"][data])
+        obj.get("rules", []).sort(key=as_text)
+        result[key] = obj
+    return result
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_helm_and_kustomize_make_the_same_objects(variant: str, render: Render, tmp_path: Path) -> None:
     resources, components, values = VARIANTS[variant]
     expected = normalized(kustomized(tmp_path, resources, components))
-    found = normalized(render(values))
-    assert set(found) == set(expected)
-    for key, one in found.items():
-        assert one == expected[key], key
+    rendered = normalized(render(values))
+    assert set(rendered) == set(expected)
+    for key, obj in rendered.items():
+        assert obj == expected[key], key
 
 
 def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert about["version"] == about["appVersion"] == tfoperator.__version__
-    said = run("helm", "lint", str(CHART), "--namespace", NAMESPACE)
-    assert "1 chart(s) linted, 0 chart(s) failed" in said
-    assert "[WARNING]" not in said
+    output = run("helm", "lint", str(CHART), "--namespace", NAMESPACE)
+    assert "1 chart(s) linted, 0 chart(s) failed" in output
+    assert "[WARNING]" not in output
 
 
 @pytest.mark.parametrize(
@@ -317,17 +317,17 @@ def test_values_that_people_expect_from_a_chart_reach_their_objects(render: Rend
         tests=True,
     )
     of_kind: dict[str, list[Json]] = {}
-    for one in objects.values():
-        of_kind.setdefault(one["kind"], []).append(one)
-        assert one["metadata"]["labels"]["cost"] == "1", (one["kind"], one["metadata"]["name"])
+    for obj in objects.values():
+        of_kind.setdefault(obj["kind"], []).append(obj)
+        assert obj["metadata"]["labels"]["cost"] == "1", (obj["kind"], obj["metadata"]["name"])
     assert "Issuer" not in of_kind
-    assert [one["spec"]["issuerRef"] for one in of_kind["Certificate"]] == [issuer, issuer]
-    assert [one["metadata"]["annotations"] for one in of_kind["Service"]] == [{"example.com/c": "d"}] * 3
+    assert [certificate["spec"]["issuerRef"] for certificate in of_kind["Certificate"]] == [issuer, issuer]
+    assert [service["metadata"]["annotations"] for service in of_kind["Service"]] == [{"example.com/c": "d"}] * 3
     assert of_kind["PodDisruptionBudget"][0]["spec"].items() >= {"minAvailable": 1}.items()
     assert "maxUnavailable" not in of_kind["PodDisruptionBudget"][0]["spec"]
-    (found,) = of_kind["ServiceMonitor"]
-    assert found["metadata"]["labels"]["team"] == "obs"
-    assert found["spec"]["endpoints"][0].items() >= {"scrapeTimeout": "10s", **drop}.items()
+    (service_monitor,) = of_kind["ServiceMonitor"]
+    assert service_monitor["metadata"]["labels"]["team"] == "obs"
+    assert service_monitor["spec"]["endpoints"][0].items() >= {"scrapeTimeout": "10s", **drop}.items()
 
     (deployment,) = of_kind["Deployment"]
     assert deployment["metadata"]["annotations"] == {"example.com/a": "b"}
@@ -365,23 +365,23 @@ def test_no_topology_spread_constraint_may_be_wanted(render: Render) -> None:
 
 def test_two_releases_share_no_name_no_lease_and_no_selector(render: Render) -> None:
     values = {"webhook": {"enabled": True}, "crds": {"install": False}}
-    one, other = (render(values, name, "shared") for name in ("blue", "green"))
-    assert not set(one) & set(other)
+    blue, green = (render(values, name, "shared") for name in ("blue", "green"))
+    assert not set(blue) & set(green)
     arguments = []
-    for name, objects in (("blue", one), ("green", other)):
+    for name, objects in (("blue", blue), ("green", green)):
         deployment = objects["Deployment", "shared", f"{name}-tfoperator"]
         labels = deployment["spec"]["template"]["metadata"]["labels"]
         others = {"app.kubernetes.io/name": "tfoperator", "app.kubernetes.io/instance": "other"}
-        selectors = [one["spec"]["selector"] for one in objects.values() if one["kind"] == "Service"]
+        selectors = [obj["spec"]["selector"] for obj in objects.values() if obj["kind"] == "Service"]
         selectors += [
-            one["spec"]["podSelector"]["matchLabels"] for one in objects.values() if "podSelector" in str(one)
+            obj["spec"]["podSelector"]["matchLabels"] for obj in objects.values() if "podSelector" in str(obj)
         ]
         for selector in selectors:
             assert selector.items() <= labels.items()
             assert not selector.items() <= others.items()
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         arguments.append(set(container["args"]))
-        rules = [rule for one in objects.values() for rule in one.get("rules", ())]
+        rules = [rule for obj in objects.values() for rule in obj.get("rules", ())]
         for resource, flag in (("secrets", "--webhook-secret"), ("leases", "--leader-elect-id")):
             named = [rule["resourceNames"] for rule in rules if resource in rule["resources"] and len(rule) == 4]
             assert len(named) == 1
@@ -431,7 +431,7 @@ def test_the_operator_understands_all_that_values_can_say(render: Render) -> Non
     )
     arguments = dict(argument.partition("=")[::2] for argument in container["args"])
     assert arguments["--config"].startswith(mounts["config"])
-    options = parse_options([one for one in container["args"] if not one.startswith("--config")], {})
+    options = parse_options([argument for argument in container["args"] if not argument.startswith("--config")], {})
     assert options.unique_names
     assert options.metrics_cert_dir == mounts["metrics-cert"]
     assert options.leader_elect_id == "blue-tfoperator"
@@ -446,7 +446,7 @@ def test_an_api_server_takes_every_object_of_the_chart(
     values |= {"monitoring": {"dashboard": {"enabled": True}}, "nodeSelector": {"a": "b"}, "podAnnotations": {"a": "b"}}
     values |= {"tolerations": [{"operator": "Exists"}], "imagePullSecrets": [{"name": "x"}], "priorityClassName": "x"}
     extra = {"volumes": {"emptyDir": {}}, "volumeMounts": {"mountPath": "/x"}, "env": {"value": "text"}}
-    values |= {f"extra{name[0].upper()}{name[1:]}": [{"name": "x", **one}] for name, one in extra.items()}
+    values |= {f"extra{name[0].upper()}{name[1:]}": [{"name": "x", **fields}] for name, fields in extra.items()}
     objects = render(values, "dry-run", cluster.namespace, tests=True)
     pod = objects["Deployment", cluster.namespace, "dry-run-tfoperator"]["spec"]["template"]["spec"]
     assert {"name": "x", "emptyDir": {}} in pod["volumes"]

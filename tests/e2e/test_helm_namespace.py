@@ -45,14 +45,16 @@ def test_an_administrator_of_a_namespace_installs_the_chart_once_the_rights_are_
         "-f", str(tmp_path / "rights.yaml"), "--show-only", "templates/rbac.yaml",
     )  # fmt: skip
     (tmp_path / "granted.yaml").write_text(rights)
-    assert {one["kind"] for one in yaml.safe_load_all(rights) if one} == {"Role", "RoleBinding"}
+    assert {document["kind"] for document in yaml.safe_load_all(rights) if document} == {"Role", "RoleBinding"}
     kubectl("apply", "-f", str(tmp_path / "granted.yaml"))
 
     helm(admin, "install", "tfoperator", str(CHART), "-n", namespace, "-f", str(values))
     deployment = json.loads(kubectl("get", "deployment", "tfoperator", "-o", "json"))
     pod = deployment["spec"]["template"]["spec"]
     account = kubectl("create", "token", pod["serviceAccountName"]).strip()
-    options = [one for one in pod["containers"][0]["args"] if not one.startswith(("--health", "--metrics"))]
+    options = [
+        argument for argument in pod["containers"][0]["args"] if not argument.startswith(("--health", "--metrics"))
+    ]
     own = kubeconfig_of(plane, {"token": account}, tmp_path / "account", namespace=namespace)
     with OperatorProcess(own, tmp_path, "operator", *options) as operator:
         operator.wait_ready()

@@ -93,13 +93,13 @@ def test_2361_pods_are_made_in_parallel_and_after_their_services(
 
     def creations() -> dict[str, tuple[datetime, datetime]]:
         """Begin and end of the creation of each pod."""
-        found = {}
+        times = {}
         for entry in trail.entries():
             what = entry.get("objectRef", {})
             if (entry["verb"], what.get("resource"), what.get("namespace")) == ("create", "pods", cluster.namespace):
                 begin, end = entry["requestReceivedTimestamp"], entry["stageTimestamp"]
-                found[what["name"]] = datetime.fromisoformat(begin), datetime.fromisoformat(end)
-        return found
+                times[what["name"]] = datetime.fromisoformat(begin), datetime.fromisoformat(end)
+        return times
 
     eventually(lambda: len(creations()) == 30, every=0.1, what="the audit log is written")
     pods = creations()
@@ -107,7 +107,7 @@ def test_2361_pods_are_made_in_parallel_and_after_their_services(
     assert 2 <= at_once <= 16
     # Not by the log's times: an answer reaches the operator before the log records it.
     made = cluster.services(), cluster.pods()
-    orders = [{name: int(one["metadata"]["resourceVersion"]) for name, one in some.items()} for some in made]
+    orders = [{name: int(obj["metadata"]["resourceVersion"]) for name, obj in some.items()} for some in made]
     assert all(orders[0][name] < order for name, order in orders[1].items())
 
 
@@ -175,7 +175,7 @@ def test_a_quota_that_still_counts_a_pod_which_has_ended_is_told_only_if_that_la
     assert "FailedCreatePod" not in job.reasons()
     job.play("Failed", "worker-0", exit_code=1)
     job.wait_reasons("FailedCreatePod")
-    [event] = [one for one in job.events() if one["reason"] == "FailedCreatePod"]
+    [event] = [event for event in job.events() if event["reason"] == "FailedCreatePod"]
     assert "exceeded quota: pods" in event["message"]
     assert set(job.pods()) == {"worker-1"}
     operated.cluster.client.delete(QUOTAS, operated.cluster.namespace, "pods")
@@ -190,9 +190,9 @@ def test_what_the_api_server_refuses_to_create_is_named_within_five_seconds(oper
     cluster.client.create(PODS, cluster.namespace, foreign, decode)
     clash = operated.submit(tfjob("clash", Worker=2))
     try:
-        said = said_about(clash)
-        assert "Worker-0 waits: NameTaken: Service " in said
-        assert "Worker-1 waits: NameTaken: Pod " in said
+        message = said_about(clash)
+        assert "Worker-0 waits: NameTaken: Service " in message
+        assert "Worker-1 waits: NameTaken: Pod " in message
     finally:
         clash.delete()
         cluster.client.delete(PODS, cluster.namespace, "clash-worker-1")
@@ -202,9 +202,9 @@ def test_what_the_api_server_refuses_to_create_is_named_within_five_seconds(oper
     count(operated, 0)
     try:
         big = operated.submit(tfjob("big", PS=1, Worker=4))
-        said = said_about(big)
+        message = said_about(big)
         [entry] = cluster.client.get(TFJOBS, cluster.namespace, big.name, decode_tfjob).status.waiting
-        assert (entry.reason, entry.count) == ("QuotaExceeded", 3), said
+        assert (entry.reason, entry.count) == ("QuotaExceeded", 3), message
         assert entry.message.startswith("ResourceQuota pods has no room for its pod")
     finally:
         cluster.client.delete(QUOTAS, cluster.namespace, "pods")
@@ -213,9 +213,9 @@ def test_what_the_api_server_refuses_to_create_is_named_within_five_seconds(oper
 def said_about(job: JobOnCluster) -> str:
     """The message of Running=False, at most five seconds after the job was made."""
 
-    def said() -> str:
-        found = job.conditions().get("Running", {})
-        assert found.get("status") == "False", found
-        return str(found["message"])
+    def waits() -> str:
+        condition = job.conditions().get("Running", {})
+        assert condition.get("status") == "False", condition
+        return str(condition["message"])
 
-    return eventually(said, within=5, every=0.1, what="the job says why it does not run")
+    return eventually(waits, within=5, every=0.1, what="the job says why it does not run")

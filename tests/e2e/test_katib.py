@@ -55,37 +55,39 @@ def collected(log: str) -> list[float]:
     wanted = EXPERIMENT["spec"]["objective"]["objectiveMetricName"]
     [pattern] = EXPERIMENT["spec"]["metricsCollectorSpec"]["source"]["filter"]["metricsFormat"]
     lines = (line for line in log.splitlines() if wanted in line)
-    return [float(found[2]) for line in lines for found in re.finditer(pattern, line) if found[1].strip() == wanted]
+    return [float(match[2]) for line in lines for match in re.finditer(pattern, line) if match[1].strip() == wanted]
 
 
 def test_the_experiment_is_one_that_katib_takes() -> None:
     # experiment/validator/validator.go; names and references of trial parameters, and what the template asks for.
     assert re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", EXPERIMENT["metadata"]["name"])
     assert len(EXPERIMENT["metadata"]["name"]) <= 40
-    known = {parameter["name"] for parameter in EXPERIMENT["spec"]["parameters"]} | {"${trialSpec.Name}"}
+    parameters = {parameter["name"] for parameter in EXPERIMENT["spec"]["parameters"]} | {"${trialSpec.Name}"}
     given = {parameter["name"]: parameter["reference"] for parameter in TEMPLATE["trialParameters"]}
-    assert set(given.values()) <= known
+    assert set(given.values()) <= parameters
     asked = re.findall(r"\$\{trialParameters\.(.+?)\}", json.dumps(TEMPLATE["trialSpec"]))
     assert set(asked) == set(given)
     assert not {"metadata", "status"} & set(TEMPLATE["trialSpec"])
     replicas = TEMPLATE["trialSpec"]["spec"]["tfReplicaSpecs"].values()
     containers = [replica["template"]["spec"]["containers"] for replica in replicas]
-    assert {one["name"] for [one] in containers} == {TEMPLATE["primaryContainerName"]}
+    assert {container["name"] for [container] in containers} == {TEMPLATE["primaryContainerName"]}
     # Katib's additions to a template of a TFJob are not written here, so its defaults apply.
     assert not {"successCondition", "failureCondition", "primaryPodLabels"} & set(TEMPLATE)
 
 
 def test_a_trial_that_trains_succeeds_and_one_that_cannot_start_fails() -> None:
-    seen: dict[str, list[str]] = {"trains": [], "fails": []}
+    states_by_job: dict[str, list[str]] = {"trains": [], "fails": []}
     with TFJobClient.local(work_dir=ROOT) as client:
         for name, rate in (("trains", "0.2"), ("fails", "fast")):
             client.create_job(trial_job(name, learning_rate=rate))
-        follow = {name: (lambda job, states=states: states.append(judged(job))) for name, states in seen.items()}
+        follow = {
+            name: (lambda job, states=states: states.append(judged(job))) for name, states in states_by_job.items()
+        }
         client.wait_for_job_conditions("trains", wait_timeout=300, callback=follow["trains"])
         with pytest.raises(JobFailed):
             client.wait_for_job_conditions("fails", wait_timeout=300, callback=follow["fails"])
-        assert [states[-1] for states in seen.values()] == ["Succeeded", "Failed"]
-        assert set(seen["trains"][:-1]) == {"Running"}, "judged before its end"
+        assert [states[-1] for states in states_by_job.values()] == ["Succeeded", "Failed"]
+        assert set(states_by_job["trains"][:-1]) == {"Running"}, "judged before its end"
 
         # The default label of the pods that metrics are collected from, for a job of Kubeflow's.
         primary = [pod for pod in client.get_job_pods("trains") if pod.metadata.labels.get(LABEL_JOB_ROLE) == "master"]

@@ -57,17 +57,17 @@ def test_initialize_needs_no_argument_in_a_notebook_and_in_a_submitted_program(
 @pytest.mark.timeout(600)
 def test_one_process_two_and_one_again_train_as_one_does(tmp_path: Path) -> None:
     kept = tmp_path / "checkpoints"
-    one, two, again = run(kept, 1, 1), run(kept, 2, 3, "--resume"), run(kept, 1, 4, "--resume")
+    alone, two, again = run(kept, 1, 1), run(kept, 2, 3, "--resume"), run(kept, 1, 4, "--resume")
     for of_two in two:
-        assert_trained_as_one_process("\n".join([*one, of_two, *again]), [1, 3], range(1, 5))
+        assert_trained_as_one_process("\n".join([*alone, of_two, *again]), [1, 3], range(1, 5))
 
 
 def wait_for_epoch(process: CliProcess, attempt: int, epoch: int) -> None:
     """Wait until both workers train this epoch in this attempt of the job."""
 
     def train() -> None:
-        found = [attempts(lines_of(process.output, worker))[attempt:] for worker in ("worker-0", "worker-1")]
-        assert all(logs and f"Epoch {epoch}/" in logs[0] for logs in found), process.output
+        worker_logs = [attempts(lines_of(process.output, worker))[attempt:] for worker in ("worker-0", "worker-1")]
+        assert all(logs and f"Epoch {epoch}/" in logs[0] for logs in worker_logs), process.output
 
     eventually_holds(train, within=LIMIT, every=0.1, what=f"epoch {epoch} in attempt {attempt}")
 

@@ -33,7 +33,7 @@ def never_ready(queues: Queues) -> JobOnCluster:
 
 
 @pytest.fixture
-def tell(queues: Queues, tmp_path: Path) -> Commands:
+def commands(queues: Queues, tmp_path: Path) -> Commands:
     return Commands(queues, tmp_path)
 
 
@@ -55,7 +55,7 @@ def _is_finished(workload: Json) -> bool:
     )
 
 
-def test_a_job_without_quota_waits_says_why_and_runs_when_there_is_room(queues: Queues, tell: Commands) -> None:
+def test_a_job_without_quota_waits_says_why_and_runs_when_there_is_room(queues: Queues, commands: Commands) -> None:
     queue = queues.queue(2)
     first = queues.submit("first", queue, Worker=2)
     queues.wait_running(first, "worker-0", "worker-1")
@@ -63,13 +63,13 @@ def test_a_job_without_quota_waits_says_why_and_runs_when_there_is_room(queues: 
     reason = "insufficient unused quota for cpu"
     queues.wait_queue(second, QueueState.WAITING, reason, "2 more needed")
     queues.wait_held(second)
-    described = tell("describe", "second").stdout
+    described = commands("describe", "second").stdout
     assert f"Queue:        {queue}: Waiting: " in described
     assert reason in described
-    rows = {line.split()[0]: line.rstrip() for line in tell("get", "first", "second").stdout.splitlines()}
+    rows = {line.split()[0]: line.rstrip() for line in commands("get", "first", "second").stdout.splitlines()}
     assert rows["first"].endswith(f"{queue}: Admitted")
     assert rows["second"].endswith(f"{queue}: Waiting")
-    assert reason in tell("wait", "second", "--timeout", "0.1s", code=124).stderr
+    assert reason in commands("wait", "second", "--timeout", "0.1s", code=124).stderr
     first.play("Succeeded", "worker-0", leads_to="Succeeded")
     queues.wait_running(second, "worker-0", "worker-1")
 
@@ -148,7 +148,7 @@ def test_workers_that_follow_each_other_are_near_each_other(queues: Queues) -> N
         job.delete()
 
 
-def test_an_inactive_workload_stops_its_job_and_suspending_names_that_way(queues: Queues, tell: Commands) -> None:
+def test_an_inactive_workload_stops_its_job_and_suspending_names_that_way(queues: Queues, commands: Commands) -> None:
     job = queues.submit("stopped", queues.queue(1), Worker=1)
     queues.wait_running(job, "worker-0")
 
@@ -156,9 +156,9 @@ def test_an_inactive_workload_stops_its_job_and_suspending_names_that_way(queues
         name, change = queues.workload(job)["metadata"]["name"], json.dumps({"spec": {"active": active}})
         arguments = ["patch", "workloads.kueue.x-k8s.io", name, "-n", queues.namespace, "--type", "merge", "-p", change]
         if not queues.ours:  # there `tfoperator suspend` would be undone
-            told = tell("resume" if active else "suspend", "stopped", code=1).stderr
-            program, *named = shlex.split(told.partition("Suspend or resume the job through Kueue: ")[2])
-            assert (program, json.loads(named.pop())) == ("kubectl", json.loads(arguments.pop())), told
+            message = commands("resume" if active else "suspend", "stopped", code=1).stderr
+            program, *named = shlex.split(message.partition("Suspend or resume the job through Kueue: ")[2])
+            assert (program, json.loads(named.pop())) == ("kubectl", json.loads(arguments.pop())), message
             assert named == arguments
             arguments.append(change)
         queues.kubectl(*arguments)

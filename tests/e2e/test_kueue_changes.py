@@ -197,25 +197,25 @@ def test_what_has_no_template_or_another_case_is_counted_or_not(queues: Queues) 
         queues.wait_running(without, "ps-0", "worker-0")
         return
     job.wait_reasons("NotCountedByQueue")
-    (event, *_) = [one for one in job.events() if one["reason"] == "NotCountedByQueue"]
+    (event, *_) = [event for event in job.events() if event["reason"] == "NotCountedByQueue"]
     assert "doesn't count the pods of worker" in event["message"]
     queues.wait_running(job, "chief-0", "worker-0", "worker-1")
     queues.wait_held(without)
 
 
 def test_suspending_leaves_the_queue_or_is_undone(queues: Queues, tmp_path: Path) -> None:
-    queue, tell = queues.queue(1), Commands(queues, tmp_path)
+    queue, commands = queues.queue(1), Commands(queues, tmp_path)
     job = running(queues, "paused", queue, Worker=1)
     if not queues.ours:
         job.suspend()
         eventually(lambda: not job.get()["spec"]["runPolicy"]["suspend"], within=PATIENCE, every=0.1, what="undone")
         return
-    tell("suspend", "paused")
+    commands("suspend", "paused")
     job.wait_pods(within=PATIENCE)
     job.wait("Suspended", within=PATIENCE)
     eventually(lambda: not queues.workloads(job), within=PATIENCE, every=0.1, what="no Workload")
     other = running(queues, "uses-the-pause", queue, Worker=1)
-    tell("resume", "paused")
+    commands("resume", "paused")
     queues.wait_queue(job, QueueState.WAITING, "quota for cpu")
     queues.wait_held(job)
     other.play("Succeeded", "worker-0", leads_to="Succeeded")
@@ -278,12 +278,12 @@ def test_an_admission_check_decides_and_says_what_pods_get(queues: Queues, contr
         assert gpu in pod["spec"]["tolerations"]
         return
 
-    def is_told() -> None:
+    def is_failed_to_start() -> None:
         conditions = queues.workload(job)["status"]["conditions"]
         assert any(
             (condition["type"], condition["reason"]) == ("Finished", "FailedToStart") for condition in conditions
         ), conditions
 
-    eventually_holds(is_told, within=PATIENCE, every=0.1, what="the Workload can't start")
+    eventually_holds(is_failed_to_start, within=PATIENCE, every=0.1, what="the Workload can't start")
     assert not job.pods()
     queues.wait_reserved(queue, 0)

@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
-    with plans_cluster(tmp_path_factory.mktemp("deletions"), "ours", gangs=True) as found:
-        wait_collected(found)
-        yield found
+    with plans_cluster(tmp_path_factory.mktemp("deletions"), "ours", gangs=True) as started:
+        wait_collected(started)
+        yield started
 
 
 def test_nothing_is_left_of_jobs_that_are_deleted_at_random_moments(ours: Queues) -> None:

@@ -31,12 +31,12 @@ def follow(queues: Queues, step: str, job: JobOnCluster) -> None:
 
 
 def identities(queues: Queues, *jobs: JobOnCluster) -> list[set[str]]:
-    return [{one["metadata"]["uid"] for one in (*queues.workloads(job), *job.pods().values())} for job in jobs]
+    return [{obj["metadata"]["uid"] for obj in (*queues.workloads(job), *job.pods().values())} for job in jobs]
 
 
 def written(trail: AuditTrail, resource: str, *verbs: str) -> set[str]:
-    found = [(entry["verb"], entry.get("objectRef") or {}) for entry in trail.entries()]
-    return {str(ref.get("name")) for verb, ref in found if verb in verbs and ref.get("resource") == resource}
+    requests = [(entry["verb"], entry.get("objectRef") or {}) for entry in trail.entries()]
+    return {str(ref.get("name")) for verb, ref in requests if verb in verbs and ref.get("resource") == resource}
 
 
 def wait_compared(queues: Queues, job: JobOnCluster) -> None:

@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
     # Without streaming lists, as before Kubernetes 1.34, the operator lists before it watches.
-    with plans_cluster(tmp_path_factory.mktemp("plans"), "ours", "--feature-gates=WatchList=false") as found:
-        yield found
+    with plans_cluster(tmp_path_factory.mktemp("plans"), "ours", "--feature-gates=WatchList=false") as started:
+        yield started
 
 
 def test_the_operator_needs_these_rights_to_kueue_and_no_others(ours: Queues) -> None:
@@ -109,7 +109,7 @@ def test_a_data_service_is_a_pod_set_of_its_jobs_workload_and_ends_with_it(ours:
     manifest = ours.manifest("fed", queue, Worker=1)
     manifest["spec"]["dataService"] = {"workers": 2}
     job = ours.submit_manifest(manifest)
-    counts = {one["name"]: one["count"] for one in ours.workload(job)["spec"]["podSets"]}
+    counts = {pod_set["name"]: pod_set["count"] for pod_set in ours.workload(job)["spec"]["podSets"]}
     assert counts == {"worker": 1, "data-service": 3}
     ours.wait_reserved(queue, CPUS)
     names = {"fed-worker-0", "fed-dispatcher-0", "fed-dataworker-0", "fed-dataworker-1"}
@@ -175,17 +175,17 @@ def test_jobs_run_end_and_restart_without_kueue_and_are_queued_in_their_order_wh
         )
         late.wait("Failed", within=30)
 
-        def says_so() -> None:
+        def show_no_answer() -> None:
             for job in waiting:
                 assert job.conditions().get("Admitted", {}).get("reason") == "NoAnswer", job.conditions()
 
-        eventually_holds(says_so, within=20, what="the jobs that wait say that Kueue does not answer")
+        eventually_holds(show_no_answer, within=20, what="the jobs that wait say that Kueue does not answer")
     finally:
         ours.kueue.start()
     began = time.monotonic()
-    found = [ours.workload(job) for job in waiting]
+    workloads = [ours.workload(job) for job in waiting]
     assert time.monotonic() - began < 10
-    times = [one["metadata"]["creationTimestamp"] for one in found]
+    times = [workload["metadata"]["creationTimestamp"] for workload in workloads]
     assert times == sorted(times)
     ours.wait_reserved(queue, CPUS)  # `ends` and `late` have given theirs back, and the three have it
     for job in waiting:

@@ -41,8 +41,8 @@ def launch(tmp_path: Path) -> Launch:
 
 
 def pods(cluster: ControlPlane) -> list[str]:
-    found = cluster.client.list(PODS, "default", decode).items
-    return [str(pod["metadata"]["name"]) for pod in found]
+    listed = cluster.client.list(PODS, "default", decode).items
+    return [str(pod["metadata"]["name"]) for pod in listed]
 
 
 def test_a_killed_launch_is_resumed(cli: Cli, launch: Launch, cluster: ControlPlane, tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_a_killed_launch_is_resumed(cli: Cli, launch: Launch, cluster: ControlPl
     refused = cli.run(*command)
     assert (refused.returncode, f"{before[0]} may still run" in refused.stderr) == (2, True)
     (tmp_path / "go").touch()
-    said = cli.run(*command, "--resume")
-    assert (said.returncode, said.stdout.splitlines()[-1:]) == (0, ["second"]), said.stderr
+    done = cli.run(*command, "--resume")
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["second"]), done.stderr
     eventually(lambda: pods(cluster) == [], what="its pod is gone")
 
 
@@ -74,19 +74,19 @@ def test_a_tfjob_is_a_component(cli: Cli, launch: Launch, cluster: ControlPlane,
     """
     job = {"replicas": {"Worker": 2}, "spec": {"runPolicy": {"cleanPodPolicy": "None"}}}
     command = launch(script, "--output", "model=/old", platforms={"tfjob": job}, outputs=["model"])
-    said = cli.run(*command)
+    launched = cli.run(*command)
 
-    assert said.returncode == 0, said.stderr
-    assert {line.split("]")[0] for line in said.stdout.splitlines()} == {"[worker-0", "[worker-1"}, said
-    assert "model: /models/1" in said.stderr
+    assert launched.returncode == 0, launched.stderr
+    assert {line.split("]")[0] for line in launched.stdout.splitlines()} == {"[worker-0", "[worker-1"}, launched
+    assert "model: /models/1" in launched.stderr
     eventually(lambda: list(cluster.client.list(TFJOBS, "default", decode).items) == [])
     eventually(lambda: pods(cluster) == [])
 
 
 def test_a_tfjob_that_fails_or_is_cancelled_leaves_nothing(cli: Cli, launch: Launch, cluster: ControlPlane) -> None:
     job = {"tfjob": {"replicas": {"Worker": 2}}}
-    said = cli.run(*launch("exit 3", platforms=job), code=1)
-    assert "step failed" in said.stderr
+    done = cli.run(*launch("exit 3", platforms=job), code=1)
+    assert "step failed" in done.stderr
     with cli.start(*launch("echo ready; exec sleep 100", platforms=job)) as process:
         process.until("[worker-1] ready")
         process.signal(signal.SIGINT)
@@ -99,8 +99,8 @@ def test_a_tfjob_that_fails_or_is_cancelled_leaves_nothing(cli: Cli, launch: Lau
 def test_the_example_of_a_step_trains_on_two_workers(cli: Cli, cluster: ControlPlane, tmp_path: Path) -> None:
     example = str(ROOT / "examples/launcher/train.yaml")
     arguments = ["--output", f"model={tmp_path}/model", "--param", "minibatches=60"]
-    said = cli.run("launch", example, *arguments, timeout=300, code=0)
-    assert "[worker-1] accuracy on held-out samples" in said.stdout
+    done = cli.run("launch", example, *arguments, timeout=300, code=0)
+    assert "[worker-1] accuracy on held-out samples" in done.stdout
     assert list((tmp_path / "model").iterdir())
     eventually(lambda: pods(cluster) == [])
 

@@ -119,7 +119,7 @@ def test_output_json_says_permanent_or_retryable(start: Start, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("command", "args", "said"),
+    ("command", "args", "expected"),
     [
         ((), (), "entry cmd"),
         ((), ("arg",), "entry arg"),
@@ -128,7 +128,7 @@ def test_output_json_says_permanent_or_retryable(start: Start, tmp_path: Path) -
     ],
 )
 def test_a_command_replaces_the_entry_point_and_arguments_its_cmd(
-    start: Start, engine: DockerClient, command: Any, args: Any, said: str
+    start: Start, engine: DockerClient, command: Any, args: Any, expected: str
 ) -> None:
     made = engine.containers.create(BUSYBOX_IMAGE, ["true"])
     changes = ['ENTRYPOINT ["echo", "entry"]', 'CMD ["cmd"]']
@@ -137,7 +137,7 @@ def test_a_command_replaces_the_entry_point_and_arguments_its_cmd(
     try:
         launch = start(*args, command=command, image=image.id)
         launch.done()
-        assert launch.lines == [said]
+        assert launch.lines == [expected]
     finally:
         engine.images.remove(image.id, force=True)
 
@@ -285,7 +285,7 @@ def test_a_killed_launcher_goes_on_with_the_same_container(
     launch = start(text)
     assert launch.done().attempts == 1
     assert (tmp_path / "data/runs").read_text() == "run\n"
-    assert any(before.name in told for told in launch.told)
+    assert any(before.name in line for line in launch.told)
     assert containers() == []
 
 
@@ -322,10 +322,10 @@ def test_the_example_counts_words(docker_url: str, tmp_path: Path) -> None:
     (tmp_path / "component.yaml").write_text(yaml.safe_dump(document))
     (tmp_path / "text").write_text("to be or not to be\n")
     uris = ["--input", "text=/data/text", "--output", "counts=/data/counts", "--param", "top=2"]
-    said = Cli(tmp_path, DOCKER_HOST=docker_url).run("launch", "component.yaml", "--launcher", "docker", *uris)
+    done = Cli(tmp_path, DOCKER_HOST=docker_url).run("launch", "component.yaml", "--launcher", "docker", *uris)
 
-    assert said.returncode == 0, said.stderr
-    assert said.stdout == "the 2 most frequent words are in /data/counts\n"
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "the 2 most frequent words are in /data/counts\n"
     assert {tuple(line.split()) for line in (tmp_path / "counts").read_text().splitlines()} == {
         ("2", "to"),
         ("2", "be"),

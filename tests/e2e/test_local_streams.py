@@ -114,7 +114,7 @@ def test_a_terminal_is_one_and_has_a_size(kubectl: Kubectl, pod: str) -> None:
 
 
 def _processes(mark: str) -> list[psutil.Process]:
-    return [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", mark]]
+    return [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", mark]]
 
 
 def test_a_client_that_goes_takes_its_command_with_it(kubectl: Kubectl, pod: str) -> None:

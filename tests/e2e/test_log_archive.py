@@ -53,19 +53,19 @@ def logs_say(cli: Cli, text: str, *arguments: str, source: str = "") -> str:
         done = cli.run("logs", *arguments)
         assert done.stdout == text, (done.stdout, done.stderr)
         assert source in done.stderr, done.stderr
-        said.append(done.stderr)
+        outputs.append(done.stderr)
 
-    said: list[str] = []
+    outputs: list[str] = []
     eventually_holds(shown, every=0.2, what=f"logs {arguments}")
-    return said[-1]
+    return outputs[-1]
 
 
 def test_the_attempt_before_the_pod_was_deleted_and_all_that_a_deleted_job_leaves(local: Cli) -> None:
     submit(local, tfjob("again", Worker=replica("sh", "-c", TWICE, restart="ExitCode")))
     assert logs_say(local, "second attempt\n", "again") == ""
-    said = logs_say(local, "first attempt\n", "again", "--previous")
-    assert said.startswith("worker-0: from the archive, pod again-worker-0, kept at 20")
-    assert said.endswith(", exit code 137\n")
+    output = logs_say(local, "first attempt\n", "again", "--previous")
+    assert output.startswith("worker-0: from the archive, pod again-worker-0, kept at 20")
+    assert output.endswith(", exit code 137\n")
 
     # A running pod that is stopped has its say, too.
     assert local.run("suspend", "again").returncode == 0
@@ -135,11 +135,11 @@ class Node:
         pattern = f"*/{job.name}-*/{job.pod_name(replica)}.*/tensorflow.log"
 
         def kept() -> None:
-            found = []
+            logs = []
             for path in self.archive.glob(pattern):
                 with suppress(FileNotFoundError):  # a folder that is written anew is away for a moment
-                    found.append(path.read_text())
-            assert text in found, found
+                    logs.append(path.read_text())
+            assert text in logs, logs
 
         eventually_holds(kept, every=0.05, what=f"the log of {replica} is kept")
 

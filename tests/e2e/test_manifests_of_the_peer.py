@@ -41,7 +41,7 @@ def user(plane: ControlPlane, operated: Operated) -> User:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_wrong_with_an_example(name: str) -> None:
-    jobs = [one for one in yaml.safe_load_all((EXAMPLES / name).read_text()) if one["kind"] == "TFJob"]
+    jobs = [document for document in yaml.safe_load_all((EXAMPLES / name).read_text()) if document["kind"] == "TFJob"]
     assert [problem for job in jobs for problem in validate_manifest(job)] == []
     assert len(jobs) == 1
 

@@ -29,10 +29,10 @@ def kubectl(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPat
     """The base with the component is applied, and the operator has its rights."""
     folder = tmp_path_factory.mktemp("overlay")
     write_overlay(folder, ["base"], ["metrics-secure"])
-    one = Kubectl(plane.kubeconfig)
-    one("apply", "--server-side", "--force-conflicts", "-k", str(folder))
+    runner = Kubectl(plane.kubeconfig)
+    runner("apply", "--server-side", "--force-conflicts", "-k", str(folder))
     wait_allowed(admin, OPERATOR_USER, *OPERATORS_RIGHTS)
-    return one
+    return runner
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def operator(
     plane: ControlPlane, cluster: Cluster, kubectl: Kubectl, trail: AuditTrail, tmp_path: Path
 ) -> Iterator[OperatorProcess]:
     flags = (f"--namespace={cluster.namespace}", "--metrics-secure")
-    with OperatorProcess(plane.kubeconfig_for(OPERATOR_USER), tmp_path, "operator", *flags) as one:
-        yield one.wait_ready()
+    with OperatorProcess(plane.kubeconfig_for(OPERATOR_USER), tmp_path, "operator", *flags) as started:
+        yield started.wait_ready()
 
 
 def scrape(operator: OperatorProcess, token: str = "") -> tuple[int, str]:
@@ -65,12 +65,12 @@ def scrape(operator: OperatorProcess, token: str = "") -> tuple[int, str]:
 def answered(operator: OperatorProcess, token: str) -> tuple[int, str]:
     """Scrape as `scrape`, once the API server has reviewed the token, which may take longer than the operator waits."""
 
-    def found() -> tuple[int, str]:
+    def reviewed() -> tuple[int, str]:
         status, text = scrape(operator, token)
         assert status != 503, text
         return status, text
 
-    return eventually(found, every=3.0, what="an answer about a token")
+    return eventually(reviewed, every=3.0, what="an answer about a token")
 
 
 def account(kubectl: Kubectl, cluster: Cluster, name: str) -> str:

@@ -70,9 +70,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        for one in family:
+        for member in family:
             with suppress(psutil.NoSuchProcess):
-                one.kill()
+                member.kill()
         process.wait(60)
 
 
@@ -87,8 +87,8 @@ def train(folder: Path, place: str, *words: str) -> subprocess.CompletedProcess[
 def tracked(place: str) -> list[dict[str, Any]]:
     command = [str(strangers.find(strangers.MLFLOW)), "-c", READER, place]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    runs: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return runs
 
 
 def test_a_server_has_runs_that_succeeded_and_failed_and_shows_their_curves(server: str, tmp_path: Path) -> None:
@@ -98,13 +98,13 @@ def test_a_server_has_runs_that_succeeded_and_failed_and_shows_their_curves(serv
     assert f"recorded in MLflow: {server}, experiment tfoperator" in done.stderr
     assert train(tmp_path, server, "--name", "worse", "--", "--fail").returncode == 1
 
-    found = {run["name"]: run for run in tracked(server)}
-    assert {name: (run["status"], run["params"]) for name, run in found.items()} == {
+    runs = {run["name"]: run for run in tracked(server)}
+    assert {name: (run["status"], run["params"]) for name, run in runs.items()} == {
         "train": ("FINISHED", {"rate": "0.1"}),
         "worse": ("FAILED", {"fail": "yes"}),
     }
-    assert "exited with code 3" in found["worse"]["tags"]["mlflow.note.content"]
-    for run in found.values():
+    assert "exited with code 3" in runs["worse"]["tags"]["mlflow.note.content"]
+    for run in runs.values():
         steps = [step for step, _ in run["curves"]["loss"]]
         assert run["curves"]["loss"] == [[step, pytest.approx(1 / step, rel=1e-3)] for step in steps]
         assert len(steps) > 1
@@ -113,7 +113,7 @@ def test_a_server_has_runs_that_succeeded_and_failed_and_shows_their_curves(serv
 
     with running_chromium(tmp_path) as browser:
         page = browser.new_page()
-        train_run = found["train"]
+        train_run = runs["train"]
         page.goto(f"{server}/#/experiments/{train_run['experiment']}/runs/{train_run['id']}/model-metrics")
         expect(page.get_by_text("val _top-5_").first).to_be_visible(timeout=60_000)
         expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=60_000)

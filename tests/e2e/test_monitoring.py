@@ -35,12 +35,12 @@ def rules_without_patience() -> Json:
 def dashboard_expressions() -> list[str]:
     """Every expression of the dashboard, for all namespaces and rates over a minute."""
     panels = json.loads((COMPONENT / "dashboard.json").read_text())["panels"]
-    found = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    expressions = [target["expr"] for panel in panels for target in panel.get("targets", ())]
     chosen = {"$__rate_interval": "1m", "$namespace": ".*", "$job_namespace": ".*"}
     for variable, value in chosen.items():
-        found = [expression.replace(variable, value) for expression in found]
-    assert not [expression for expression in found if "$" in expression]
-    return found
+        expressions = [expression.replace(variable, value) for expression in expressions]
+    assert not [expression for expression in expressions if "$" in expression]
+    return expressions
 
 
 @pytest.fixture(scope="module")
@@ -75,28 +75,28 @@ def ask_for_a_conversion(port: int, version: str) -> None:
 def prometheus(operated: Operated, webhook_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """It has seen a job's whole life, and evaluated the rules since."""
     folder = tmp_path_factory.mktemp("prometheus")
-    one = Prometheus(folder, operated.operator.metrics_port, rules_without_patience())
+    server = Prometheus(folder, operated.operator.metrics_port, rules_without_patience())
     job = operated.running("mnist", restart_policy="OnFailure", PS=1, Worker=1)
     try:
-        one.start()
+        server.start()
         ask_for_a_conversion(webhook_port, "v1alpha2")
         job.fail("worker-0", exit_code=137)
         job.play("Running", "worker-0")
         trained = 'tfoperator_usage_seconds_total{phase="training"}'
-        eventually(lambda: one.query(trained), every=0.1, what="a scrape shows a second of training")
+        eventually(lambda: server.query(trained), every=0.1, what="a scrape shows a second of training")
         job.play("Succeeded", "worker-0", leads_to="Succeeded")
         series = "training_operator_jobs_successful_total"
-        eventually(lambda: one.query(series), every=0.1, what="the scrape shows the job's end")
-        since = {name: rule["lastEvaluation"] for name, rule in one.rules().items()}
+        eventually(lambda: server.query(series), every=0.1, what="the scrape shows the job's end")
+        since = {name: rule["lastEvaluation"] for name, rule in server.rules().items()}
 
         def evaluated() -> bool:
-            return all(rule["lastEvaluation"] > since[name] for name, rule in one.rules().items())
+            return all(rule["lastEvaluation"] > since[name] for name, rule in server.rules().items())
 
         eventually(evaluated, every=0.1, what="the rules are evaluated")
-        yield one
+        yield server
     finally:
-        one.stop()
-        print(f"--- prometheus\n{one.log.read_text()[-2000:] if one.log.exists() else ''}")
+        server.stop()
+        print(f"--- prometheus\n{server.log.read_text()[-2000:] if server.log.exists() else ''}")
 
 
 def test_every_rule_is_healthy_and_nothing_critical_fires_while_all_is_well(prometheus: Prometheus) -> None:
@@ -120,24 +120,26 @@ def test_every_metric_of_rules_and_dashboard_is_exported(prometheus: Prometheus)
     # Nor is there a kube-state-metrics.
     others = {"kube_deployment_spec_replicas", "kube_deployment_status_replicas_ready"}
     families = prometheus.families() | {"up", "tfoperator_job_slow_replicas"} | others
-    seen = set()
+    metrics = set()
     for expression in [*rules, *dashboard_expressions()]:
         used = {match[0] for match in re.findall(SELECTOR, expression)}
         assert used, expression
-        seen |= used
+        metrics |= used
         missing = {name for name in used if not families & {name, re.sub(r"_(bucket|sum|count)$", "", name)}}
         assert not missing, expression
-    assert len(seen) > 30
+    assert len(metrics) > 30
 
 
 def test_every_matcher_of_rules_and_dashboard_finds_samples_of_a_metric_that_has_any(prometheus: Prometheus) -> None:
     rules = [rule["expr"] for group in rules_without_patience()["groups"] for rule in group["rules"]]
-    selectors = {match for one in [*rules, *dashboard_expressions()] for match in re.findall(SELECTOR, one)}
+    selectors = {
+        match for expression in [*rules, *dashboard_expressions()] for match in re.findall(SELECTOR, expression)
+    }
     names = set(prometheus.get("label/__name__/values"))
     for name, matchers in sorted(selectors):
         # A healthy operator has no answers 403 or 500.
         if name in names and "code=" not in matchers:
-            eventually(lambda one=f"{name}{matchers}": prometheus.query(one), every=0.2, what=f"{name}{matchers}")
+            eventually(lambda query=f"{name}{matchers}": prometheus.query(query), every=0.2, what=f"{name}{matchers}")
 
 
 def test_prometheus_understands_every_expression_of_the_dashboard_and_most_show_something(
@@ -189,9 +191,9 @@ def test_alerts_fire_when_what_they_tell_of_happens(
     of_jobs = ("TFJobsFail", "TFJobPodsNotCreated", "TFOperatorForbidden")
     expected = (*of_jobs, "TFOperatorLogsLost", "TFOperatorWebhookCertificateExpires", "TFOperatorWebhookFails")
     eventually(lambda: fires_while_conversions_fail(*expected), every=0.1, what="alerts fire")
-    told = prometheus.firing()
-    assert operated.cluster.namespace in told["TFJobsFail"]["description"]
+    firing = prometheus.firing()
+    assert operated.cluster.namespace in firing["TFJobsFail"]["description"]
     operated.operator.kill()
     eventually(lambda: fires("TFOperatorDown", "TFOperatorReplicaDown"), every=0.1, what="alerts fire")
-    told |= prometheus.firing()
-    assert not [text for texts in told.values() for text in texts.values() if "error expanding" in text]
+    firing |= prometheus.firing()
+    assert not [text for texts in firing.values() for text in texts.values() if "error expanding" in text]

@@ -41,15 +41,15 @@ OWN_POLICIES: Json = {"restartScope": "Job", "progressDeadlineSeconds": 600, "on
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoClusters]:
-    with two_clusters(tmp_path_factory.mktemp("multikueue")) as found:
-        yield found
+    with two_clusters(tmp_path_factory.mktemp("multikueue")) as clusters:
+        yield clusters
 
 
 @pytest.fixture(params=["plain", "operated"])
 def either(both: TwoClusters, request: pytest.FixtureRequest) -> Joined:
     """A namespace whose manager has no operator of ours, and a namespace whose manager has our operator."""
-    found: Joined = getattr(both, request.param)
-    return found
+    joined: Joined = getattr(both, request.param)
+    return joined
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def plain(both: TwoClusters) -> Joined:
 
 
 @pytest.fixture
-def tell(plain: Joined, tmp_path: Path) -> Commands:
+def commands(plain: Joined, tmp_path: Path) -> Commands:
     """Commands against the manager."""
     return Commands(plain.manager, tmp_path)
 
@@ -66,8 +66,8 @@ def tell(plain: Joined, tmp_path: Path) -> Commands:
 def copied(status: Json) -> Json:
     """Return the part of a status that MultiKueue copies."""
     counts = {
-        kind: {name: one[name] for name in ("active", "succeeded", "failed") if one.get(name)}
-        for kind, one in status.get("replicaStatuses", {}).items()
+        kind: {name: counters[name] for name in ("active", "succeeded", "failed") if counters.get(name)}
+        for kind, counters in status.get("replicaStatuses", {}).items()
     }
     names = ("conditions", "startTime", "completionTime", "lastReconcileTime")
     return {**{name: status[name] for name in names if name in status}, "replicaStatuses": counts}
@@ -107,36 +107,36 @@ def test_a_job_runs_in_the_worker_and_the_manager_tells_of_it(either: Joined) ->
     either.wait_remote_gone(again)
 
 
-def test_a_failure_is_told_even_of_a_job_without_time_to_live(plain: Joined, tell: Commands) -> None:
+def test_a_failure_is_told_even_of_a_job_without_time_to_live(plain: Joined, commands: Commands) -> None:
     job, remote = plain.running("fails", policy={"ttlSecondsAfterFinished": 0}, restart_policy="Never")
-    said = tell("logs", "fails", code=1).stderr
-    assert f"it runs on cluster {WORKER}, where its pods and their logs are" in said
+    message = commands("logs", "fails", code=1).stderr
+    assert f"it runs on cluster {WORKER}, where its pods and their logs are" in message
     remote.play("Failed", "worker-0", exit_code=3)
     assert "exited with code 3" in job.wait("Failed", within=PATIENCE)["message"]
     plain.wait_remote_gone(job)
-    assert "has failed" in tell("wait", "fails", code=1).stderr
+    assert "has failed" in commands("wait", "fails", code=1).stderr
     with pytest.raises(JobElsewhere, match=f"it ran on cluster {WORKER}"):
         plain.manager.sdk.get_job_logs("fails")
 
 
-def test_a_job_that_waits_for_a_cluster_says_which_was_asked(plain: Joined, tell: Commands) -> None:
+def test_a_job_that_waits_for_a_cluster_says_which_was_asked(plain: Joined, commands: Commands) -> None:
     job = plain.submit("big", Worker=3)
     offered = f"offered to cluster {WORKER}"
     plain.manager.wait_queue(job, QueueState.CHECKING, f"admission check {WORKER} is Pending", offered)
-    assert offered in tell("wait", "big", "--timeout", "0.1s", code=124).stderr
+    assert offered in commands("wait", "big", "--timeout", "0.1s", code=124).stderr
     with pytest.raises(InvalidError, match="can't be changed"):
         job.patch_spec(runPolicy={"managedBy": None})
     job.delete()
     plain.wait_remote_gone(job)
 
 
-def test_what_is_left_behind_is_told(plain: Joined, tell: Commands, tmp_path: Path) -> None:
+def test_what_is_left_behind_is_told(plain: Joined, commands: Commands, tmp_path: Path) -> None:
     manifest = plain.manager.manifest("whole", plain.queue, Worker=1)
     manifest["spec"] |= OWN_FIELDS
     manifest["spec"]["runPolicy"] |= OWN_POLICIES
     file = tmp_path / "whole.json"
     file.write_text(json.dumps({"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, **manifest}))
-    warned = tell("submit", str(file), code=0).stderr
+    warned = commands("submit", str(file), code=0).stderr
     job = JobOnCluster(plain.manager.cluster, plain.manager.cluster.job("whole"))
     here, there = job.get()["spec"], plain.remote(job).get()["spec"]
     lost = {f"spec.{name}" for name in here.keys() - there.keys()}
@@ -145,7 +145,7 @@ def test_what_is_left_behind_is_told(plain: Joined, tell: Commands, tmp_path: Pa
     assert len(lost) == len(OWN_FIELDS) + len(OWN_POLICIES) + 1
     words = "has no effect: MultiKueue does not copy this field"
     assert all(f"warning: {field}: {words}" in warned for field in lost - {"spec.runPolicy.managedBy"})
-    assert "Left behind:  spec.minSucceededWorkers, " in tell("describe", "whole").stdout
+    assert "Left behind:  spec.minSucceededWorkers, " in commands("describe", "whole").stdout
     job.delete()
     plain.wait_remote_gone(job)
 
@@ -165,18 +165,18 @@ def test_a_job_that_the_worker_preempts_comes_back_there(plain: Joined) -> None:
     plain.wait_remote_gone(job)
 
 
-def test_a_worker_that_is_away_is_told_and_its_jobs_go_on(both: TwoClusters, plain: Joined, tell: Commands) -> None:
+def test_a_worker_that_is_away_is_told_and_its_jobs_go_on(both: TwoClusters, plain: Joined, commands: Commands) -> None:
     job, remote = plain.running("lonely")
 
-    def is_told() -> None:
+    def is_unreachable() -> None:
         queue = plain.manager.sdk.get_job_queue(job.name)
         assert queue is not None
         assert queue.state is QueueState.ADMITTED
         assert "Kueue can't reach now (" in queue.problem, queue
 
     with both.worker_away():
-        eventually_holds(is_told, within=PATIENCE, every=0.2, what="the worker is away")
-        assert f"runs on cluster {WORKER}, which Kueue can't reach now" in tell("describe", "lonely").stdout
+        eventually_holds(is_unreachable, within=PATIENCE, every=0.2, what="the worker is away")
+        assert f"runs on cluster {WORKER}, which Kueue can't reach now" in commands("describe", "lonely").stdout
         late = plain.submit("late", Worker=1)
         plain.manager.wait_queue(late, QueueState.WAITING, f"ClusterQueue {plain.queue} is inactive")
     remote.play("Succeeded", "worker-0")
@@ -187,13 +187,13 @@ def test_a_worker_that_is_away_is_told_and_its_jobs_go_on(both: TwoClusters, pla
 
 
 def test_the_manager_stops_a_job_and_lets_it_go_on_with_these_rights_in_the_worker_and_no_others(
-    both: TwoClusters, plain: Joined, tell: Commands
+    both: TwoClusters, plain: Joined, commands: Commands
 ) -> None:
     manager, (job, _) = plain.manager, plain.running("rights")
     workload = plain.workload(job)["name"]
     assert (
         f"Suspend or resume the job through Kueue: kubectl patch workloads.kueue.x-k8s.io {workload}"
-        in tell("suspend", "rights", code=1).stderr
+        in commands("suspend", "rights", code=1).stderr
     )
     manager.set_stop_policy(plain.queue, "HoldAndDrain")
     plain.wait_stopped(job)

@@ -165,9 +165,9 @@ def test_a_job_that_runs_keeps_its_policies_of_early_v1_by_the_steps_of_migrate(
     with no_rules(cluster):
         job = Operated(cluster, operator).running("early", Worker=2, spec=policies)
         operator.kill()
-        pods = {name: one["metadata"]["uid"] for name, one in job.pods().items()}
-        told = cli.run("migrate", "--namespace", cluster.namespace, code=1).stdout
-        assert f"early -n {cluster.namespace} -o yaml | tfoperator convert - > early.yaml" in told
+        pods = {name: pod["metadata"]["uid"] for name, pod in job.pods().items()}
+        output = cli.run("migrate", "--namespace", cluster.namespace, code=1).stdout
+        assert f"early -n {cluster.namespace} -o yaml | tfoperator convert - > early.yaml" in output
         (tmp_path / "exported.yaml").write_text(kubectl("get", "tfjobs.v1.kubeflow.org", "early", "-o", "yaml"))
         (tmp_path / "early.yaml").write_text(cli.run("convert", "exported.yaml", code=0).stdout)
     assert not {"cleanPodPolicy", "backoffLimit"} & job.get()["spec"].keys(), "the new CRD hides them"
@@ -175,6 +175,6 @@ def test_a_job_that_runs_keeps_its_policies_of_early_v1_by_the_steps_of_migrate(
     assert job.get()["spec"]["runPolicy"] == {"cleanPodPolicy": "All", "backoffLimit": 3, "suspend": False}
 
     Operated(cluster, start_operator()).settle(first_statuses=False)
-    assert {name: one["metadata"]["uid"] for name, one in job.pods().items()} == pods
+    assert {name: pod["metadata"]["uid"] for name, pod in job.pods().items()} == pods
     job.play("Succeeded", "worker-0", leads_to="Succeeded")
     job.wait_pods()

@@ -24,8 +24,8 @@ POLICY = "spec.runPolicy.cleanPodPolicy"
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Migration]:
     """The jobs of the Go operator, which is gone, and no operator yet."""
     # Of its own: it begins with the Go operator's CRD.
-    with control_plane(users=USERS) as plane, migration(plane, tmp_path_factory.mktemp("migration")) as one:
-        yield one
+    with control_plane(users=USERS) as plane, migration(plane, tmp_path_factory.mktemp("migration")) as migrated:
+        yield migrated
 
 
 class Here(NamedTuple):
@@ -46,9 +46,9 @@ def here(there: Migration) -> Here:
     return Here(operated, there.shown(), there.all_objects())
 
 
-def findings(told: Json, name: str) -> dict[str, str]:
+def findings(report: Json, name: str) -> dict[str, str]:
     """The effort of each finding of a job by its field."""
-    [job] = [one for one in told["jobs"] if one["name"] == name]
+    [job] = [job for job in report["jobs"] if job["name"] == name]
     return {finding["field"]: finding["effort"] for finding in job["findings"]}
 
 
@@ -61,15 +61,15 @@ def pod_fields(version: Json) -> set[str]:
 
 def wait_restarts(job: JobOnCluster, kind: str, counts: dict[str, int]) -> None:
     def counted() -> None:
-        found = job.status()["replicaStatuses"][kind].get("restartCounts") or {}
-        assert found == counts, found
+        restarts = job.status()["replicaStatuses"][kind].get("restartCounts") or {}
+        assert restarts == counts, restarts
 
     eventually_holds(counted, every=0.05, what=f"the restarts of {job.name}")
 
 
 def test_what_migrate_finds(there: Migration) -> None:
     first, last = there.told
-    cluster = {one["field"]: one["effort"] for one in first["cluster"]}
+    cluster = {finding["field"]: finding["effort"] for finding in first["cluster"]}
     assert cluster == {
         "Deployment kubeflow/training-operator": "action",
         f"ValidatingWebhookConfiguration {WEBHOOKS}": "action",
@@ -88,7 +88,7 @@ def test_what_migrate_finds(there: Migration) -> None:
     assert findings(first, "cleaned") == {}
     assert last["actions"] == 0
     assert findings(last, "ended") == {}
-    assert {one["field"]: one["effort"] for one in last["cluster"]} == {
+    assert {finding["field"]: finding["effort"] for finding in last["cluster"]} == {
         "Deployment kubeflow/training-operator": "note",
         "CustomResourceDefinition tfjobs.kubeflow.org": "change",
         "RBAC": "note",
@@ -167,8 +167,8 @@ def test_a_job_that_waited_begins(there: Migration, here: Here) -> None:
     job = there.jobs["pending"]
     play_all_running(job)
     job.play("Succeeded", "worker-0", "worker-1", leads_to="Succeeded")
-    assert {key: one[0] for key, one in Objects.of(job).items()} == {
-        key: one[0] for key, one in there.objects["pending"].items()
+    assert {key: identity[0] for key, identity in Objects.of(job).items()} == {
+        key: identity[0] for key, identity in there.objects["pending"].items()
     }
 
 
@@ -191,7 +191,7 @@ def test_a_replica_that_failed_while_there_was_no_operator_is_started_again_once
     job.wait_successor("worker-1", of=before["pod worker-1"][0])
     play_all_running(job)
     wait_restarts(job, "Worker", {"1": 1})
-    assert {key for key, one in Objects.of(job).items() if one[0] != before[key][0]} == {"pod worker-1"}
+    assert {key for key, identity in Objects.of(job).items() if identity[0] != before[key][0]} == {"pod worker-1"}
 
 
 def test_a_job_that_failed_for_good_while_there_was_no_operator_fails(there: Migration, here: Here) -> None:
@@ -206,7 +206,7 @@ def test_a_restart_that_the_go_operator_began_is_finished(there: Migration, here
     there.hold_pod(job, "worker-1", None)
     job.wait_successor("worker-1", of=before["pod worker-1"][0])
     play_all_running(job)
-    assert {key for key, one in Objects.of(job).items() if one[0] != before[key][0]} == {"pod worker-1"}
+    assert {key for key, identity in Objects.of(job).items() if identity[0] != before[key][0]} == {"pod worker-1"}
 
 
 def test_a_job_that_is_being_deleted_is_not_revived(there: Migration, here: Here) -> None:

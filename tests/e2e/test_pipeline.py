@@ -98,8 +98,8 @@ def test_a_signal_stops_what_runs_and_the_run_can_go_on(
     eventually(lambda: objects(cluster) == objects(cluster, TFJOBS) == [], within=60)
     assert json.loads(cli.run("pipeline", "show", "latest", "-o", "json", code=0).stdout)["state"] == "cancelled"
     (tmp_path / "go").touch()
-    said = cli.run(*command, "--resume", "latest", code=0)
-    assert "went on" in said.stdout
+    done = cli.run(*command, "--resume", "latest", code=0)
+    assert "went on" in done.stdout
 
 
 def test_what_a_killed_runner_has_left_is_shown_and_stopped_in_order(

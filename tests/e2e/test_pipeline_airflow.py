@@ -42,22 +42,22 @@ def test_airflow_reads_the_dag_and_makes_the_launchers_pods(tmp_path: Path) -> N
     command = [strangers.find(strangers.AIRFLOW), SCRIPT, dags, run_id, json.dumps({"root": HOSTILE, "alpha": 0.5})]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    answer = json.loads(done.stdout.splitlines()[-1])
 
-    assert found["errors"] == {}
+    assert answer["errors"] == {}
     params = {"root": "/data/r", "alpha": 0.001, "seed": 1, "in_process": False, "image": "tfoperator/examples:0.1.0"}
-    assert found["dags"] == {"digits": {"parallel": 4, "params": params}}
+    assert answer["dags"] == {"digits": {"parallel": 4, "params": params}}
     steps = {"Data", "Train.single", "Train.distributed", "Evaluate"}
-    assert found["tasks"].keys() == {*steps, "tfoperator-finish"}
-    assert found["tasks"]["Evaluate"]["upstream"] == ["Data", "Train.distributed", "Train.single"]
-    finish = found["tasks"]["tfoperator-finish"]
+    assert answer["tasks"].keys() == {*steps, "tfoperator-finish"}
+    assert answer["tasks"]["Evaluate"]["upstream"] == ["Data", "Train.distributed", "Train.single"]
+    finish = answer["tasks"]["tfoperator-finish"]
     assert (finish["teardown"], set(finish["upstream"])) == (True, steps)
 
-    for task in found["tasks"].values():
+    for task in answer["tasks"].values():
         assert task["done"] is None
         assert "its step has not succeeded" in str(task["interrupted"])
 
-    spec = found["tasks"]["Train.single"]["pod"]["spec"]
+    spec = answer["tasks"]["Train.single"]["pod"]["spec"]
     (container,) = spec["containers"]
     assert container["command"] == ["tfoperator", "pipeline"]
     assert container["args"][:3] == ["step", "/pipeline/digits.py", "Train.single"]

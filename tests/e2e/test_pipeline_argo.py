@@ -117,7 +117,7 @@ def test_a_workflow_that_is_played_makes_what_a_run_makes(cli: Cli, cluster: Con
         "Say": "a note", "Add.one": "a note0.5", "Add.two": "a note2.0", "Add.last": "a note0.59.0"
     }  # fmt: skip
     theirs, own = (report_of(cli, folder, run) for run in (UID, "own"))
-    assert [[step["state"] for step in one["steps"]] for one in (theirs, own)] == [["succeeded"] * 4] * 2
+    assert [[step["state"] for step in report["steps"]] for report in (theirs, own)] == [["succeeded"] * 4] * 2
     (before,) = theirs["steps"][1]["inputs"]["before"]
     assert before["uri"] == f"{folder}/root/Say/text/{UID}-elsewhere"
     assert before["properties"] == {"evil": "{{workflow.uid}} $(HOME)"}
@@ -128,21 +128,21 @@ def test_a_launcher_that_is_killed_is_followed_by_one_that_finds_its_pod(
     cli: Cli, cluster: ControlPlane, folder: Path
 ) -> None:
     answer = argo(compiled(cli, folder), uid=UID)
-    say, one, *_ = in_order(answer.tasks)
-    assert (one.name, one.repeated) == (
+    say, add_one, *_ = in_order(answer.tasks)
+    assert (add_one.name, add_one.repeated) == (
         "Add-one",
         {"-1": True, "1": False, "2": False, "75": True, "137": True, "143": True},
     )
     cli.run(*played(cli, say), code=0)
     hold, began = folder / "marks/one.hold", folder / "marks/one"
     hold.touch()
-    with cli.start(*played(cli, one)) as launcher:
+    with cli.start(*played(cli, add_one)) as launcher:
         eventually(began.exists, within=60)
         launcher.end(signal.SIGKILL)
     assert len(cluster.client.list(PODS, "default", decode).items) == 1
     assert "running" in cli.run("pipeline", "runs", "--home", f"{folder}/records", code=0).stdout
     hold.unlink()
-    cli.run(*played(cli, one), code=0)
+    cli.run(*played(cli, add_one), code=0)
     assert began.read_text() == "began\n"
     assert answer.exit is not None
     ended = cli.run(*played(cli, answer.exit), code=0)
@@ -154,18 +154,18 @@ def test_of_two_launchers_of_one_step_with_records_in_postgresql_one_launches_it
 ) -> None:
     home = f"{postgres.database('argo')}?folder=s3://{BUCKET}/logs"
     answer = argo(compiled(cli, folder, "--home", home, "--secret", "db"), uid=UID)
-    say, one, *others = in_order(answer.tasks)
+    say, add_one, *others = in_order(answer.tasks)
     cli.run(*played(cli, say), code=0)
     hold, began = folder / "marks/one.hold", folder / "marks/one"
     hold.touch()
-    with cli.start(*played(cli, one)) as first, cli.start(*played(cli, one)) as second:
+    with cli.start(*played(cli, add_one)) as first, cli.start(*played(cli, add_one)) as second:
         eventually(began.exists, within=60)
-        codes = eventually(lambda: {one.process.poll() for one in (first, second)} - {None}, within=100)
+        codes = eventually(lambda: {launcher.process.poll() for launcher in (first, second)} - {None}, within=100)
         assert codes == {75}  # Argo starts it again
         assert len(cluster.client.list(PODS, "default", decode).items) == 1
         hold.unlink()
         assert {first.wait(), second.wait()} == {0, 75}
-    for task in (one, *others, answer.exit):
+    for task in (add_one, *others, answer.exit):
         last = cli.run(*played(cli, task), code=0)
     assert "words: succeeded" in last.stdout
     assert began.read_text() == "began\n"
@@ -177,10 +177,10 @@ def test_of_two_launchers_of_one_step_with_records_in_postgresql_one_launches_it
 
 def test_what_a_failed_workflow_has_left_is_stopped_at_its_end(cli: Cli, cluster: ControlPlane, folder: Path) -> None:
     answer = argo(compiled(cli, folder), uid=UID)
-    say, one, *_ = in_order(answer.tasks)
+    say, add_one, *_ = in_order(answer.tasks)
     cli.run(*played(cli, say), code=0)
     (folder / "marks/one.hold").touch()
-    with cli.start(*played(cli, one)) as launcher:
+    with cli.start(*played(cli, add_one)) as launcher:
         eventually((folder / "marks/one").exists, within=60)
         launcher.end(signal.SIGKILL)
     assert answer.exit is not None
@@ -194,10 +194,12 @@ def test_values_reach_the_pipeline_as_they_were_given(folder: Path, cli: Cli) ->
         answer = argo(text, f"note={value}", f"left_out={value}")
         assert answer.error == "", value
         for task in answer.tasks:
-            found = dict(word.removeprefix("--encoded-param=").split("=", 1) for word in task.args if "encoded" in word)
-            assert [base64.b64decode(found[name]).decode() for name in ("note", "left_out")] == [value] * 2
+            encoded = dict(
+                word.removeprefix("--encoded-param=").split("=", 1) for word in task.args if "encoded" in word
+            )
+            assert [base64.b64decode(encoded[name]).decode() for name in ("note", "left_out")] == [value] * 2
             rest = [word for word in task.args if "encoded" not in word]
-            assert not any("{{" in word or "$(" in word for word in [*rest, *found.values()])
+            assert not any("{{" in word or "$(" in word for word in [*rest, *encoded.values()])
     assert argo(text, "note={{").error in (
         "",
         'Cannot find end tag="}}" in the template',

@@ -51,9 +51,9 @@ class Bench:
         script = SCRIPT.replace("JOURNAL", str(self.journal))
 
         def step(name: str, word: str, **inputs: Any) -> BaseComponent:
-            words = [f"{{{{ inputs.{one}.uri }}}}" for one in inputs]
+            words = [f"{{{{ inputs.{input_name}.uri }}}}" for input_name in inputs]
             spec = make_spec_class(
-                inputs={one: ChannelParameter(type="Text") for one in inputs},
+                inputs={input_name: ChannelParameter(type="Text") for input_name in inputs},
                 outputs={"out": ChannelParameter(type="Text")},
                 parameters={"word": ExecutionParameter(type=str)},
             )

@@ -43,7 +43,7 @@ def test_ten_pipelines_of_kfp_put_out_what_its_own_runner_says(tmp_path: Path, m
         result = run(tmp_path, tmp_path / f"{name}.yaml", packages)
         states |= {str(view.state) for view in result.steps.values()}
         with Home(tmp_path / "home").store() as store:
-            found = store.executions(result.run_id)
+            executions = store.executions(result.run_id)
         last = {
             "conditional": "condition-branches-1.condition-2.greet",
             "artifacts": "look",
@@ -55,7 +55,7 @@ def test_ten_pipelines_of_kfp_put_out_what_its_own_runner_says(tmp_path: Path, m
             "optional": "add-2",
             "sequential": "greet",
         }[name]
-        ours[name] = found[last].outputs["Output"][0].properties["value"]
+        ours[name] = executions[last].outputs["Output"][0].properties["value"]
     assert ours == theirs
     assert "for-loop-1.add" in Cli(tmp_path).run("pipeline", "graph", "loop.yaml", code=0).stdout
     assert states == {"succeeded", "left out"}

@@ -43,10 +43,10 @@ def test_all_run_on_pods_of_the_embedded_control_plane(
             return Client(load_config(cli.environment["KUBECONFIG"]))
 
         for name, lines in ENDS.items():
-            result, seen = run(compiled, name, kube=kube)
+            result, listener = run(compiled, name, kube=kube)
             assert result.state == "succeeded", (name, result.message)
             if name != IDENTITY:
-                assert sorted(seen.lines) == sorted(lines), name
+                assert sorted(listener.lines) == sorted(lines), name
         result, _ = run(compiled, TOO_LONG, kube=kube)
         assert result.state == "failed"
         assert "longer than the specified deadline" in result.message
@@ -60,12 +60,12 @@ def test_all_run_as_processes_whose_secrets_come_from_the_users_manifest(
     monkeypatch.chdir(tmp_path)
     given = read_objects([str(objects_file(tmp_path))])
     for name, lines in ENDS.items():
-        result, seen = run(compiled, name, AS_PROCESSES, "process", objects=given, mount=mounted_command)
+        result, listener = run(compiled, name, AS_PROCESSES, "process", objects=given, mount=mounted_command)
         assert result.state == "succeeded", (name, result.message)
         if name != IDENTITY:
-            assert sorted(seen.lines) == sorted(lines), name
-    _, seen = run(compiled, "placement", AS_PROCESSES, "process", objects=given, mount=mounted_command)
-    ignored = [message for message in seen.messages if "has no effect" in message]
+            assert sorted(listener.lines) == sorted(lines), name
+    _, listener = run(compiled, "placement", AS_PROCESSES, "process", objects=given, mount=mounted_command)
+    ignored = [message for message in listener.messages if "has no effect" in message]
     assert ignored == [
         f"{option} has no effect on this machine: say" for option in ("nodeAffinity", "nodeSelector", "tolerations")
     ]

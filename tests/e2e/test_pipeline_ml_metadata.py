@@ -39,11 +39,11 @@ def test_ml_metadata_opens_the_records_of_a_pipeline_that_ran_twice(
     command = [strangers.find(strangers.ML_METADATA), SCRIPT, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(done.stdout)
+    answer = json.loads(done.stdout)
 
-    assert list(found["runs"].values()) == [["COMPLETE"] * 4, ["CACHED"] * 4]
-    assert (found["parents"], found["nodes"]) == (["digits"] * 2, [f"digits.{step}" for step in STEPS])
-    assert found["events"] == [
+    assert list(answer["runs"].values()) == [["COMPLETE"] * 4, ["CACHED"] * 4]
+    assert (answer["parents"], answer["nodes"]) == (["digits"] * 2, [f"digits.{step}" for step in STEPS])
+    assert answer["events"] == [
         ["Data", "OUTPUT", ["samples", 0], "Examples"],
         ["Evaluate", "INPUT", ["first", 0], "Model"],
         ["Evaluate", *SAMPLES],
@@ -52,9 +52,9 @@ def test_ml_metadata_opens_the_records_of_a_pipeline_that_ran_twice(
         *[["Train", *SAMPLES]] * 2,
         *[["Train", *MODEL]] * 2,
     ]
-    assert found["careful"] == [["Train", "CACHED"], ["Train", "COMPLETE"]]
-    (first,) = [name for name, states in found["runs"].items() if "COMPLETE" in states]
-    assert found["best"] == [[f"{tmp_path}/digits-root/Evaluate/report/{first}", "LIVE"]]
+    assert answer["careful"] == [["Train", "CACHED"], ["Train", "COMPLETE"]]
+    (first,) = [name for name, states in answer["runs"].items() if "COMPLETE" in states]
+    assert answer["best"] == [[f"{tmp_path}/digits-root/Evaluate/report/{first}", "LIVE"]]
     # And it has left the records as they were for us.
     again = cli.run(*example, "--param", "in_process=true", "--home", home, "-o", "json", code=0)
     assert {step["state"] for step in json.loads(again.stdout)["steps"]} == {"cached"}

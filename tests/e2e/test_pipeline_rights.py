@@ -69,12 +69,12 @@ def test_the_rights_of_the_manifest_suffice_and_each_of_them_is_used(
         player = PodPlayer(admin, "default")
 
         pod = KubernetesPodPlatformConfig(AT_ONCE)
-        one = start(KubernetesPodComponentLauncher, "good", pod)
+        launch = start(KubernetesPodComponentLauncher, "good", pod)
         name = player.the_pod(within=60)
         player.runs(name)
         eventually(lambda: any(right.resource == "pods/log" for right in trail.used()), within=60)
         player.ends(name)
-        one.done(60)
+        launch.done(60)
         player.is_gone(name, within=60)
 
         late = start(KubernetesPodComponentLauncher, "late", pod, pending=PendingLimits(schedule=0.5))
@@ -108,7 +108,7 @@ CRASHES = {("pods", "get"), ("tfjobs", "get")}
 
 
 def test_the_manifest_runs_the_command_that_is_there() -> None:
-    job = next(one for one in yaml.safe_load_all(MANIFEST.read_text()) if one["kind"] == "Job")
+    job = next(document for document in yaml.safe_load_all(MANIFEST.read_text()) if document["kind"] == "Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["command"][:3] == ["tfoperator", "pipeline", "run"]
     assert "--run-id=$(JOB_UID)" in container["args"]
@@ -128,6 +128,6 @@ def test_a_real_api_server_with_argos_crds_takes_what_is_compiled_and_argos_righ
             Cluster(admin).install_crd(yaml.safe_load(definition.read_text()))
             Cli(tmp_path).run("pipeline", "compile", str(digits), *pods, *more, "-o", f"{kind}.yaml", code=0)
             kubectl("create", "--validate=strict", "-f", str(tmp_path / f"{kind}.yaml"))
-    (own,) = [one for one in yaml.safe_load_all(ARGO_RIGHTS.read_text()) if one["kind"] == "Role"]
+    (own,) = [document for document in yaml.safe_load_all(ARGO_RIGHTS.read_text()) if document["kind"] == "Role"]
     recommended = argo / "manifests/quick-start/base/executor/emissary/executor-role.yaml"
     assert own["rules"] == yaml.safe_load(recommended.read_text())["rules"]

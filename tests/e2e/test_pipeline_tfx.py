@@ -69,8 +69,8 @@ def test_every_pipeline_of_the_tests_of_tfx_is_read(golden: Path) -> None:
     for file in files:
         document = json.loads(file.read_text())
         root = document.get("pipelineSpec", document)["root"]
-        known = root.get("inputDefinitions", {}).get("parameters", {})
-        graph, _, _ = read_ir(str(file), {name: value for name, value in PARAMETERS.items() if name in known})
+        parameters = root.get("inputDefinitions", {}).get("parameters", {})
+        graph, _, _ = read_ir(str(file), {name: value for name, value in PARAMETERS.items() if name in parameters})
         steps[file.stem] = [step.name for step in graph.steps]
     for name in [name for name in steps if not name.startswith("legacy_")]:
         assert steps[f"legacy_{name}"] == steps[name]
@@ -94,26 +94,26 @@ def run(folder: Path, file: Path, **given: str) -> PipelineResult:
 
 def calls(folder: Path, file: Path) -> dict[str, Any]:
     """Return, by output, what the programs of the last run got."""
-    found: dict[str, Any] = {}
+    calls_by_output: dict[str, Any] = {}
     for path in sorted((folder / "root" / file.stem).rglob("call.json")):
         step, output, _ = path.parts[-4:-1]
-        found[f"{step}.{output}"] = json.loads(path.read_text())
-    return found
+        calls_by_output[f"{step}.{output}"] = json.loads(path.read_text())
+    return calls_by_output
 
 
 def constants(file: Path) -> dict[str, dict[str, Any]]:
     """Return, by task, the constants that a file gives to its parameters, in either spelling."""
     spec = json.loads(file.read_text())["pipelineSpec"]
-    found: dict[str, dict[str, Any]] = {}
+    constants_by_task: dict[str, dict[str, Any]] = {}
     for name, task in spec["root"]["dag"]["tasks"].items():
-        found[name] = {}
+        constants_by_task[name] = {}
         for key, given in task.get("inputs", {}).get("parameters", {}).items():
             (value,) = given["runtimeValue"].values()
-            found[name][key] = value
+            constants_by_task[name][key] = value
             if isinstance(value, Mapping):
                 ((kind, value),) = value.items()
-                found[name][key] = int(value) if kind == "intValue" else value
-    return found
+                constants_by_task[name][key] = int(value) if kind == "intValue" else value
+    return constants_by_task
 
 
 @pytest.mark.parametrize("version", ["", "legacy_"])
@@ -124,23 +124,23 @@ def test_the_taxi_pipeline_of_tfx_runs_and_its_second_run_finds_the_blessed_mode
     file = golden / f"{version}full_taxi_pipeline_job.json"
     first = run(tmp_path, file)
     assert {str(view.state) for view in first.steps.values()} == {"succeeded"}
-    found, wanted = calls(tmp_path, file), constants(file)
-    examples = found["CsvExampleGen.examples"]
+    actual, wanted = calls(tmp_path, file), constants(file)
+    examples = actual["CsvExampleGen.examples"]
     assert examples["outputs"]["examples"]["metadata"]["input_fingerprint"] == "seen"
     assert examples["parameters"]["input_fingerprint"] == "seen"
     assert float(examples["parameters"]["span"]) == 3
     for task in ("Transform", "Trainer", "Evaluator", "Pusher"):
-        (call, *_) = [one for name, one in found.items() if name.startswith(f"{task}.")]
+        (call, *_) = [call for name, call in actual.items() if name.startswith(f"{task}.")]
         assert call["parameters"] == wanted[task]
-    trained = found["Trainer.model"]  # without an earlier model: it has no artifact as its base_model
-    assert {name: [one["type"] for one in these] for name, these in trained["inputs"].items()} == {
+    trained = actual["Trainer.model"]  # without an earlier model: it has no artifact as its base_model
+    assert {name: [artifact["type"] for artifact in these] for name, these in trained["inputs"].items()} == {
         "examples": ["tfx.Examples"],
         "schema": ["tfx.Schema"],
         "transform_graph": ["tfx.TransformGraph"],
     }
     assert (
         trained["inputs"]["examples"][0]["uri"]
-        == found["Transform.transformed_examples"]["outputs"]["transformed_examples"]["uri"]
+        == actual["Transform.transformed_examples"]["outputs"]["transformed_examples"]["uri"]
     )
     if version:
         return
@@ -161,7 +161,7 @@ def test_values_dynamic_properties_and_exit_handlers_of_tfx(golden: Path, tmp_pa
     dynamic = run(tmp_path, golden / f"{version}two_step_pipeline_with_dynamic_execution_properties.json")
     ended = run(tmp_path, golden / f"{version}two_step_pipeline_with_exit_handler.json")
     with Home(tmp_path / "home").store() as store:
-        logs = {one.run_id: Home(tmp_path / "home").logs for one in (consumed, ended)}
+        logs = {result.run_id: Home(tmp_path / "home").logs for result in (consumed, ended)}
         example = store.executions(dynamic.run_id)["BigQueryExampleGen"]
     assert example.exec_properties["range_config"] == "start_span_number: 2"
     (line,) = logs[consumed.run_id].lines(consumed.run_id, "ConsumeByValue")

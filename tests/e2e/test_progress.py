@@ -44,8 +44,8 @@ def test_a_pods_program_reports_and_kubectl_shows_it(
     sent = [{"name": "current_step", "value": "430"}, {"name": "loss", "value": "0.2"}]
     status = {"progressPercentage": 43, "estimatedRemainingSeconds": 200, "metrics": sent}
     assert reporters.accepted("mnist-worker-1", status)["trainerStatus"]["progressPercentage"] == 43
-    found = reporters.wait_percentage("mnist", 43)
-    assert (found["replica"], found["step"], found["metrics"]) == ("worker-1", 430, sent[1:])
+    progress = reporters.wait_percentage("mnist", 43)
+    assert (progress["replica"], progress["step"], progress["metrics"]) == ("worker-1", 430, sent[1:])
     cluster.wait_condition("mnist", "Created", WAIT)
     kubectl = Kubectl(plane.kubeconfig, cluster.namespace)
     header, row = (line.split() for line in kubectl("get", "tfj", "mnist").splitlines())
@@ -127,10 +127,10 @@ def test_the_strangest_report_that_is_taken_is_one_that_the_api_server_takes(
     metrics.append({"name": "current_step", "value": str(2**53)})
     most = {"progressPercentage": 7, "estimatedRemainingSeconds": 2**63 - 1, "metrics": metrics}
     reporters.accepted(pod, most)
-    found = reporters.wait_percentage("strange", 7)
-    assert (found["estimatedRemainingSeconds"], found["step"]) == (2**63 - 1, 2**53)
-    assert [metric["name"] for metric in found["metrics"][: len(texts)]] == list(texts)
-    assert len(found["metrics"]) == 16
+    progress = reporters.wait_percentage("strange", 7)
+    assert (progress["estimatedRemainingSeconds"], progress["step"]) == (2**63 - 1, 2**53)
+    assert [metric["name"] for metric in progress["metrics"][: len(texts)]] == list(texts)
+    assert len(progress["metrics"]) == 16
     for refused in ({"progressPercentage": 10**400}, {"metrics": [*metrics, {"name": "one", "value": "too many"}]}):
         assert reporters.post(pod, refused)[0] == 422
     # Its status can be written by the operator, too.

@@ -100,8 +100,8 @@ def test_programs_report_from_containers_and_nobody_else_can(docker_engine: Dock
             gateway, port = gateway_of(engine, sdk), port_of(sdk)
             asked = ["nc", "-w", "10", gateway, port]
             assert sdk.exec_run(["sh", "-c", f"{' '.join(asked)} </dev/null"]).exit_code == 0
-            for who, (code, said) in strangers_try(engine, neighbour, asked).items():
-                assert (code, "refused" in said) == (1, True), f"{who}: {said}"
+            for who, (code, output) in strangers_try(engine, neighbour, asked).items():
+                assert (code, "refused" in output) == (1, True), f"{who}: {output}"
             (held / "go").touch()
             assert process.wait(LIMIT) == 0, process.output
         completions = {
@@ -120,8 +120,8 @@ def test_programs_report_from_containers_and_nobody_else_can(docker_engine: Dock
 
 
 def container(engine: docker.DockerClient, name: str) -> Any:
-    [found] = engine.containers.list(filters={"name": f"{name}-worker-0-.*-tensorflow"})
-    return found
+    [running] = engine.containers.list(filters={"name": f"{name}-worker-0-.*-tensorflow"})
+    return running
 
 
 def gateway_of(engine: docker.DockerClient, training: Any) -> str:
@@ -132,7 +132,7 @@ def gateway_of(engine: docker.DockerClient, training: Any) -> str:
 
 
 def port_of(training: Any) -> str:
-    [url] = [one for one in training.attrs["Config"]["Env"] if one.startswith(f"{URL_VARIABLE}=")]
+    [url] = [variable for variable in training.attrs["Config"]["Env"] if variable.startswith(f"{URL_VARIABLE}=")]
     return str(url.rpartition(":")[2].partition("/")[0])
 
 

@@ -21,8 +21,8 @@ def job(name: str, program: str, *, replicas: int = 1, **spec: Any) -> str:
 def final_progress(run_dir: Path, name: str) -> dict[str, Any]:
     status = yaml.safe_load((run_dir / f"default.{name}.yaml").read_text())["status"]
     assert status["phase"] == "Succeeded"
-    found: dict[str, Any] = status["progress"]
-    return found
+    progress: dict[str, Any] = status["progress"]
+    return progress
 
 
 def metrics(progress: dict[str, Any]) -> dict[str, str]:
@@ -33,10 +33,10 @@ def metrics(progress: dict[str, Any]) -> dict[str, str]:
 def test_keras_reports_by_a_callback_and_nothing_else(tmp_path: Path) -> None:
     example = str(ROOT / "examples/progress/tfjob.yaml")
     done = Cli(ROOT).run("run", example, "--logs-dir", str(tmp_path / "kept"), timeout=180, code=0)
-    found = final_progress(tmp_path / "kept", "progress")
-    assert (found["completion"], found["step"], found["totalSteps"]) == ("100%", 440, 440)
-    assert float(metrics(found)["val_accuracy"]) > 0.9
-    assert {"loss", "accuracy", "val_loss"} <= set(metrics(found))
+    progress = final_progress(tmp_path / "kept", "progress")
+    assert (progress["completion"], progress["step"], progress["totalSteps"]) == ("100%", 440, 440)
+    assert float(metrics(progress)["val_accuracy"]) > 0.9
+    assert {"loss", "accuracy", "val_loss"} <= set(metrics(progress))
     assert "progress: 100%, step 440 of 440, loss 0." in done.stdout
 
 
@@ -67,11 +67,11 @@ def test_every_replica_may_report_and_who_does_not_ask_is_told_nothing(tmp_path:
     )
     cli = Cli(tmp_path, PYTHONPATH=str(ROOT))
     cli.run("run", cli.write(*jobs), "--logs-dir", "kept", timeout=120, code=0)
-    found = final_progress(tmp_path / "kept", "loop")
-    assert (found["replica"], found["completion"], found["step"]) == ("worker-0", "100%", 40)
+    progress = final_progress(tmp_path / "kept", "loop")
+    assert (progress["replica"], progress["completion"], progress["step"]) == ("worker-0", "100%", 40)
     # A worker that has ended is not behind any more, so the order of their ends decides which are still named.
-    assert {one["step"] for one in found.get("behind", ())} <= {40}
-    assert {one["name"] for one in found.get("behind", ())} <= {f"worker-{index}" for index in range(3)}
+    assert {worker["step"] for worker in progress.get("behind", ())} <= {40}
+    assert {worker["name"] for worker in progress.get("behind", ())} <= {f"worker-{index}" for index in range(3)}
     for name in ("unset", "off"):
         status = yaml.safe_load((tmp_path / "kept" / f"default.{name}.yaml").read_text())["status"]
         assert (status["phase"], status.get("progress")) == ("Succeeded", None)

@@ -38,8 +38,8 @@ def test_a_crash_loop_is_explained_while_it_goes_on(cli: Cli) -> None:
     cli.run("submit", cli.write(tfjob("loop", Worker=worker)), code=0)
 
     def repeated() -> bool:
-        found = report_of(cli, "loop")
-        return bool(found["failures"] and found["failures"][0]["same"] and "deterministic" in str(found["advice"]))
+        report = report_of(cli, "loop")
+        return bool(report["failures"] and report["failures"][0]["same"] and "deterministic" in str(report["advice"]))
 
     eventually(repeated, within=120, every=0.5, what="both workers have failed three times")
     text = cli.run("report", "loop", code=0).stdout
@@ -71,11 +71,11 @@ def test_stacks_are_taken_on_demand(cli: Cli) -> None:
 def test_a_program_that_has_not_registered_says_what_to_do(cli: Cli) -> None:
     cli.run("submit", cli.write(tfjob("mute", Worker=replica("sleep", "1000", replicas=3))), code=0)
     eventually(lambda: "3/3" in cli.run("get", "mute").stdout, within=60, every=0.5, what="it runs")
-    told = cli.run("stacks", "mute", code=1)
+    done = cli.run("stacks", "mute", code=1)
     # All lack them for the same reason.
-    assert "worker-0..2: " in told.stderr
-    assert told.stderr.count("register()") == 1
-    assert told.stdout == ""
+    assert "worker-0..2: " in done.stderr
+    assert done.stderr.count("register()") == 1
+    assert done.stdout == ""
     cli.run("suspend", "mute", code=0)
     eventually(lambda: "Suspended" in cli.run("get", "mute").stdout, within=60, every=0.5, what="it is suspended")
     assert "TFJob mute has no pod that runs" in cli.run("stacks", "mute", code=1).stderr

@@ -29,7 +29,7 @@ def program(name: str, exits: tuple[int, ...]) -> str:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The directory of one run of all the jobs in each mode."""
-    found = {}
+    folders = {}
     for mode in ("InPlace", "Recreate"):
         cli = Cli(tmp_path_factory.mktemp(mode))
         jobs = []
@@ -37,8 +37,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             worker = replica("sh", "-c", program(name, exits), restart=policy)
             jobs.append(tfjob(name, run_policy={"restartMode": mode, **run_policy}, Worker=worker))
         cli.run("run", cli.write(*jobs), "--logs-dir", "kept", code=1)
-        found[mode] = cli.folder / "kept"
-    return found
+        folders[mode] = cli.folder / "kept"
+    return folders
 
 
 def account(folder: Path, name: str) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def test_a_job_ends_as_by_recreation_with_the_log_of_each_run(runs: dict[str, Pa
     assert ("Succeeded" in here["conditions"]) == (name in ("signalled", "fails"))
     made = [line for line in events(runs["InPlace"], name) if "SuccessfulCreatePod" in line]
     assert len(made) == 1, "the pod stayed"
-    told = [line for line in events(runs["InPlace"], name) if "TFJobRestarting" in line]
-    assert bool(told) == (ran > 1)
+    restarted = [line for line in events(runs["InPlace"], name) if "TFJobRestarting" in line]
+    assert bool(restarted) == (ran > 1)
     for mode in runs:
         # Under OnFailure kubelets restart containers in place whatever the mode is.
         in_place = ran > 1 and (mode == "InPlace" or policy == "OnFailure")
@@ -86,8 +86,8 @@ def restarts_told(folder: Path, name: str) -> list[tuple[int, int]]:
     pattern = (
         rf"worker-0 is restarted in place: restarts? (?:\d+ to )?(\d+) in pod {name}-worker-0, last exit code (\d+)"
     )
-    found = (re.search(pattern, line) for line in events(folder, name))
-    return [(int(one[1]), int(one[2])) for one in found if one]
+    matches = (re.search(pattern, line) for line in events(folder, name))
+    return [(int(match[1]), int(match[2])) for match in matches if match]
 
 
 def events(folder: Path, name: str) -> list[str]:

@@ -105,8 +105,8 @@ def lose_owners_and_find_them_again(operated: Operated) -> None:
 
 
 def owner_of(operated: Operated, resource: Resource, name: str) -> str:
-    found = operated.cluster.client.get(resource, operated.cluster.namespace, name, decode)
-    return str(next(iter(found["metadata"].get("ownerReferences") or [{"uid": ""}]))["uid"])
+    obj = operated.cluster.client.get(resource, operated.cluster.namespace, name, decode)
+    return str(next(iter(obj["metadata"].get("ownerReferences") or [{"uid": ""}]))["uid"])
 
 
 def find_names_taken(operated: Operated) -> None:
@@ -137,8 +137,8 @@ def have_a_board_changed_and_removed(operated: Operated, trail: AuditTrail) -> N
     job.patch_spec(tensorBoard={"image": "boards:2"})
 
     def changed() -> bool:
-        found = client.get(DEPLOYMENTS, namespace, "board-tensorboard", decode)
-        return bool(found["spec"]["template"]["spec"]["containers"][0]["image"] == "boards:2")
+        deployment = client.get(DEPLOYMENTS, namespace, "board-tensorboard", decode)
+        return bool(deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "boards:2")
 
     eventually(changed, every=0.05, what="its change")
     compared = Right("apps", "deployments", "list")
@@ -161,7 +161,7 @@ def test_without_the_right_to_finalizers_no_pod_of_a_job_can_be_made_where_owner
 ) -> None:
     """The reason for the one right that no request asks for."""
     enough = [right for right in rights if right != FINALIZERS and right.resource != "leases"]
-    rules = [{"apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb]} for one in enough]
+    rules = [{"apiGroups": [right.group], "resources": [right.resource], "verbs": [right.verb]} for right in enough]
     name = {"name": "without-finalizers"}
     admin.create(CLUSTER_ROLES, "", {"metadata": name, "rules": rules}, decode)
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **name}

@@ -73,10 +73,10 @@ def rights(kubectl: RunKubectl, admin: Client, tmp_path_factory: pytest.TempPath
     for pod_groups in (VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS):
         wait_allowed(admin, OPERATOR_USER, Right(pod_groups.group, pod_groups.plural, "list"))
     wait_allowed(admin, OPERATOR_USER, Right("", "secrets", "create"), namespace=NAMESPACE)
-    found: dict[str, set[Right]] = {}
+    rights_by_name: dict[str, set[Right]] = {}
     for (_, name), rules in roles_of(kubectl("kustomize", str(folder))).items():
-        found.setdefault(name, set()).update(granted(rules))
-    return found
+        rights_by_name.setdefault(name, set()).update(granted(rules))
+    return rights_by_name
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def start(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator[Sta
 
         def starts(*flags: str, namespace: str = cluster.namespace) -> OperatorProcess:
             kubeconfig = plane.kubeconfig_for(OPERATOR_USER)
-            one = OperatorProcess(kubeconfig, tmp_path, "operator", f"--namespace={namespace}", *flags)
-            return stack.enter_context(one).wait_ready()
+            operator = OperatorProcess(kubeconfig, tmp_path, "operator", f"--namespace={namespace}", *flags)
+            return stack.enter_context(operator).wait_ready()
 
         yield starts
 
@@ -121,8 +121,8 @@ def test_each_right_to_pod_groups_is_used(
     gang = operated.job("gang", Worker=1)
 
     def members() -> int:
-        found = find(cluster.client, pod_groups, cluster.namespace, "gang")
-        return int(found["spec"]["minMember"]) if found else 0
+        pod_group = find(cluster.client, pod_groups, cluster.namespace, "gang")
+        return int(pod_group["spec"]["minMember"]) if pod_group else 0
 
     eventually(lambda: members() == 1, every=0.05, what="its PodGroup")
     gang.scale(Worker=2)
@@ -173,7 +173,7 @@ def test_stacks_are_taken_by_the_right_of_their_component_and_without_it_an_even
     trail = AuditTrail(plane.audit_log, OPERATOR_USER)
     operated = Operated(cluster, start("--stall-stacks", f"--archive-dir={tmp_path / 'archive'}"))
 
-    def told(name: str) -> str:
+    def event_message(name: str) -> str:
         """The event about the stacks of a job whose time is over."""
         job = operated.running(name, Worker=1)
         job.patch_spec(runPolicy={"activeDeadlineSeconds": 1})
@@ -182,7 +182,7 @@ def test_stacks_are_taken_by_the_right_of_their_component_and_without_it_an_even
         [message] = [event["message"] for event in job.events() if event["reason"] == "StacksNotTaken"]
         return str(message)
 
-    assert "get and create of pods/exec (the component stall-stacks" in told("refused")
+    assert "get and create of pods/exec (the component stall-stacks" in event_message("refused")
     refused = {line.partition(" ")[0] for line in trail.refused() if "/exec?" in line}
     assert refused == {"get"}
 
@@ -193,7 +193,7 @@ def test_stacks_are_taken_by_the_right_of_their_component_and_without_it_an_even
     kubectl("create", "clusterrolebinding", "stall-stacks", "--clusterrole=stall-stacks", f"--user={OPERATOR_USER}")
     question = ("auth", "can-i", "get", "pods", "--subresource=exec", f"--namespace={cluster.namespace}")
     eventually(lambda: kubectl(*question, user=OPERATOR_USER) == "yes", what="the right is there")
-    assert "worker-0: a command can't be run in its container" in told("allowed")
+    assert "worker-0: a command can't be run in its container" in event_message("allowed")
     wait_used(trail, {Right("", "pods/exec", "get")})
 
 
@@ -226,7 +226,7 @@ def test_rights_in_one_namespace_suffice_for_its_jobs(
     kubectl("delete", "clusterrolebinding", "tfoperator")
     # The CRD of the other overlay, which serves more, stays.
     manifests = kubectl("kustomize", str(MANIFESTS / "overlays" / "namespaced"))
-    namespaced = [one for one in yaml.safe_load_all(manifests) if one["kind"] in ("Role", "RoleBinding")]
+    namespaced = [document for document in yaml.safe_load_all(manifests) if document["kind"] in ("Role", "RoleBinding")]
     (tmp_path / "roles.yaml").write_text(yaml.safe_dump_all(namespaced))
     kubectl("apply", "--server-side", "-f", str(tmp_path / "roles.yaml"))
     wait_allowed(admin, OPERATOR_USER, Right("kubeflow.org", "tfjobs", "list"), namespace="training")

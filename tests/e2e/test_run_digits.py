@@ -20,9 +20,9 @@ LIMIT = 150  # seconds; it takes 15 on an idle machine of 2 cores
 
 
 def accuracy(output: str) -> float:
-    found = re.search(r"\[chief-0\] accuracy on held-out samples: (\d\.\d+)", output)
-    assert found, output
-    return float(found[1])
+    match = re.search(r"\[chief-0\] accuracy on held-out samples: (\d\.\d+)", output)
+    assert match, output
+    return float(match[1])
 
 
 def modified_example(folder: Path, *options: str, prelude: str = "", **replacements: str) -> str:

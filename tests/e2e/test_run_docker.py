@@ -97,7 +97,7 @@ def test_two_workers_train_under_their_services_names_beside_a_tensorboard(
         '"worker":["multi-worker-worker-0.default.svc:2222","multi-worker-worker-1.default.svc:2222"]' in process.output
     )
     result = json.loads((cli.folder / "out/result.json").read_text())
-    assert [(one["name"], one["state"]) for one in result["jobs"][0]["replicas"]] == [
+    assert [(summary["name"], summary["state"]) for summary in result["jobs"][0]["replicas"]] == [
         ("worker-0", "Succeeded"), ("worker-1", "Succeeded"),
     ]  # fmt: skip
     accuracies = [line.rpartition(": ")[2] for line in process.output.splitlines() if "accuracy on held-out" in line]

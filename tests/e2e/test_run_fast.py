@@ -127,7 +127,7 @@ def test_who_is_stopped_by_the_failure_of_another_is_not_to_blame(cli: Cli) -> N
     assert "worker-0 failed with exit code 3." in done.stderr
     assert "chief-0 failed" not in done.stderr
     replicas = json.loads(done.stdout)["jobs"][0]["replicas"]
-    assert {one["name"]: one["state"] for one in replicas} == {"chief-0": "Stopped", "worker-0": "Failed"}
+    assert {summary["name"]: summary["state"] for summary in replicas} == {"chief-0": "Stopped", "worker-0": "Failed"}
 
 
 @pytest.mark.journey

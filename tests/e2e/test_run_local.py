@@ -110,11 +110,11 @@ def test_a_sidecar_ends_with_the_program_beside_it_and_keeps_its_log(cli: Cli) -
     submit(kubeconfig, tfjob("both", clean="", Worker=worker))
     cli.run("wait", "both", "--timeout=60s", code=0)
 
-    def said() -> list[str]:
+    def log_lines() -> list[str]:
         lines = cli.run("logs", "both", "-c", "ships-logs", code=0).stdout.split("\n")
         return lines if "asked to stop" in lines else []
 
-    pid = int(eventually(said, within=30, every=0.2, what="the sidecar is stopped")[0].split()[-1])
+    pid = int(eventually(log_lines, within=30, every=0.2, what="the sidecar is stopped")[0].split()[-1])
     eventually(lambda: identify(pid) is None, what="the sidecar has ended")
     shown = cli.run("describe", "both", code=0).stdout
     assert re.search(r"worker-0 +Succeeded", shown), shown
@@ -166,8 +166,8 @@ def test_in_the_foreground_an_interrupt_stops_pods_in_order(cli: Cli) -> None:
 
 def test_a_flood_of_connections_costs_little_memory(cli: Cli) -> None:
     cli.local_up()
-    told = status(cli)
-    process, port = psutil.Process(int(str(told["pid"]))), str(told["url"]).rpartition(":")[2]
+    plane_status = status(cli)
+    process, port = psutil.Process(int(str(plane_status["pid"]))), str(plane_status["url"]).rpartition(":")[2]
     resident, most = process.memory_info().rss, 0
     command = [sys.executable, "-m", "tests.support.crowd", "mixed", "1", "2000", "8", port, "--"]
     with open_files(4096), subprocess.Popen(command, stdout=subprocess.PIPE) as flood:

@@ -58,9 +58,9 @@ def test_a_function_runs_on_several_processes(folder: Path, capsys: pytest.Captu
             num_ps_replicas=1,
             env_vars={"EXTRA": "$$"},
         )
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for kind, index in (("worker", 0), ("worker", 1), ("ps", 0)):
-        assert f"[{kind}-{index}] task {kind} {index} $(HOME) $$ {folder}\n" in said
+        assert f"[{kind}-{index}] task {kind} {index} $(HOME) $$ {folder}\n" in output
     assert (result.job.name, result.job.succeeded, result.run_directory.parent.name) == ("train", True, "runs")
     assert result.log("worker-1") == f"task worker 1 $(HOME) $$ {folder}\n"
     assert "worker-1" in result._repr_html_()

@@ -69,10 +69,10 @@ def test_a_terminal_that_is_closed_ends_the_run_in_order(cli: Cli) -> None:
         os.chdir(cli.folder)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
         os.execv(COMMAND[0], [*COMMAND, "run", "job.yaml"])
-    seen = b""
+    output = b""
     end = time.monotonic() + 120
-    while b"serving" not in seen and time.monotonic() < end:
-        seen += os.read(terminal, 4096)
+    while b"serving" not in output and time.monotonic() < end:
+        output += os.read(terminal, 4096)
     os.close(terminal)  # the system sends SIGHUP
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
@@ -141,9 +141,9 @@ def test_a_logs_dir_that_can_not_be_is_explained_and_a_link_is_not_written_throu
     refused = cli.run("run", "job.yaml", "--logs-dir", "out", code=2)
     assert "out/tfoperator.log: Too many levels of symbolic links" in refused.stderr
     assert not (cli.folder / "planted").exists()
-    for said in ("job.yaml: is not a", "job.yaml/below: is not a", "/proc/x: No such file or"):
-        refused = cli.run("run", "job.yaml", "--logs-dir", said.partition(":")[0], code=2)
-        assert f"{said} directory" in refused.stderr
+    for problem in ("job.yaml: is not a", "job.yaml/below: is not a", "/proc/x: No such file or"):
+        refused = cli.run("run", "job.yaml", "--logs-dir", problem.partition(":")[0], code=2)
+        assert f"{problem} directory" in refused.stderr
         assert "--logs-dir" in refused.stderr
 
 

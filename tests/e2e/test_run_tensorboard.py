@@ -76,15 +76,15 @@ def test_the_page_and_the_curves_can_be_seen_while_the_example_trains(tmp_path: 
     with Cli(ROOT).start("run", str(tmp_path / "tfjob.yaml"), "--logs-dir", str(run_dir)) as process:
         process.until("TensorBoard starts at http://127.0.0.1:", within=LIMIT)
         process.until("TensorBoard is ready at http://127.0.0.1:", within=LIMIT)
-        found = re.search(r"TensorBoard is ready at (\S+)", process.output)
-        assert found is not None
-        url = found[1]
+        match = re.search(r"TensorBoard is ready at (\S+)", process.output)
+        assert match is not None
+        url = match[1]
         assert "<title>TensorBoard</title>" in get(url)
 
         def curves() -> dict[str, Any]:
             tags = json.loads(get(f"{url}/data/plugin/scalars/tags") or "{}")
             assert set(tags) == {"train", "test"}, tags
-            return {run: set(found) for run, found in tags.items()}
+            return {run: set(names) for run, names in tags.items()}
 
         both = {"loss", "accuracy"}
         eventually(lambda: curves() == {"train": both, "test": both}, within=LIMIT, every=0.5, what="the curves")
@@ -112,7 +112,7 @@ def test_it_stops_with_the_run_and_the_result_says_where_its_logs_are(tmp_path: 
     done = Cli(tmp_path).run("run", "job.yaml", "--logs-dir", "run", "-o", "json", timeout=LIMIT, code=0)
     [job] = json.loads(done.stdout)["jobs"]
     assert job["logDir"] == str(tmp_path / "logs/mine")
-    assert [one["name"] for one in job["replicas"]] == ["worker-0"]
+    assert [summary["name"] for summary in job["replicas"]] == ["worker-0"]
     assert board_process(tmp_path / "run") == 0
 
 

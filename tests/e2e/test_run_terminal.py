@@ -108,10 +108,10 @@ def test_a_progress_bar_is_no_flood_and_each_restart_is_told(cli: Cli) -> None:
     once = "test -e again && exec python train.py; touch again; exit 137"
     cli.write(tfjob("steps", Worker=replica("sh", "-c", once, restart="OnFailure")))
     done = cli.run("run", "job.yaml", code=0)
-    told = done.stdout.splitlines()
-    assert "[worker-0] exited with 137, started again (1)" in told
-    assert "[worker-0] 100000/100000 steps" in told
-    assert len(told) < 40, done.stdout
+    lines = done.stdout.splitlines()
+    assert "[worker-0] exited with 137, started again (1)" in lines
+    assert "[worker-0] 100000/100000 steps" in lines
+    assert len(lines) < 40, done.stdout
 
 
 def test_a_progress_bar_moves_in_the_table(cli: Cli) -> None:

@@ -104,19 +104,19 @@ def test_each_pod_sees_its_own_volumes_and_the_machine_stays_as_it_is(
 ) -> None:
     before = sorted(os.listdir("/"))
     path = f"/tfo-{os.getpid()}-{make.__name__}"
-    said = cli.run("run", cli.write(*map(json.dumps, make(path))), code=0).stdout.splitlines()
-    lines = {line[1:].partition("] ")[::2] for line in said if line.startswith("[") and "] warning: " not in line}
+    printed = cli.run("run", cli.write(*map(json.dumps, make(path))), code=0).stdout.splitlines()
+    lines = {line[1:].partition("] ")[::2] for line in printed if line.startswith("[") and "] warning: " not in line}
     assert {(name, line) for name, line in lines if name in expected} == set(expected.items())
     assert sorted(os.listdir("/")) == before
 
 
 def test_a_pod_waits_for_a_path_of_another_pod_only_where_namespaces_are_forbidden(cli: Cli) -> None:
     path = f"/tfo-{os.getpid()}-wait"
-    said = cli.run("run", cli.write(*map(json.dumps, scratch(path))), code=0).stdout
+    output = cli.run("run", cli.write(*map(json.dumps, scratch(path))), code=0).stdout
     forbidden = cli.command[: len(WITHOUT_NAMESPACES)] == WITHOUT_NAMESPACES
-    assert ("FailedMount" in said) == forbidden, said
+    assert ("FailedMount" in output) == forbidden, output
     if forbidden:
-        assert f"volume 'v' can't be mounted: {path} is used by volume 'v' of pod default/scratch-worker-" in said
+        assert f"volume 'v' can't be mounted: {path} is used by volume 'v' of pod default/scratch-worker-" in output
 
 
 def test_a_run_that_is_killed_leaves_nothing_at_a_mount_path(cli: Cli) -> None:

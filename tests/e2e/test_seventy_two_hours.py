@@ -117,9 +117,9 @@ def life() -> Iterator[Life]:
             operator = Operator(client, Options(restart_delay_base=0.1), clock=clock)
             operator.start()
             try:
-                one = Life(server, clock, operator, cluster)
-                one.come_to_rest()
-                yield one
+                simulated = Life(server, clock, operator, cluster)
+                simulated.come_to_rest()
+                yield simulated
             finally:
                 # Threads that wait for the clock on the way out are not kept waiting.
                 stopping = threading.Thread(target=operator.stop, args=(10,))
@@ -174,27 +174,27 @@ def assert_no_growth(before: Size, after: Size, *, objects: int) -> None:
 
 
 def test_an_idle_operator_does_not_grow_in_three_days() -> None:
-    with life() as one:
-        one.cluster.submit(tfjob("quiet", Worker=2))
-        one.until(lambda: len(one.cluster.pods()) == 2, "the pods")
-        for pod in one.cluster.pods():
-            one.cluster.set_phase(pod, "Running")
-        one.until(lambda: one.cluster.has_condition("quiet", "Ready"), "the job runs")
-        one.pass_by(3600)
+    with life() as simulated:
+        simulated.cluster.submit(tfjob("quiet", Worker=2))
+        simulated.until(lambda: len(simulated.cluster.pods()) == 2, "the pods")
+        for pod in simulated.cluster.pods():
+            simulated.cluster.set_phase(pod, "Running")
+        simulated.until(lambda: simulated.cluster.has_condition("quiet", "Ready"), "the job runs")
+        simulated.pass_by(3600)
         before = Size.now()
-        one.pass_by((HOURS - 1) * 3600)
+        simulated.pass_by((HOURS - 1) * 3600)
         assert_no_growth(before, Size.now(), objects=300)
-        assert one.cluster.has_condition("quiet", "Ready")
+        assert simulated.cluster.has_condition("quiet", "Ready")
 
 
 def test_a_busy_operator_does_not_grow_in_three_days() -> None:
-    with life() as one:
-        fill_memory_of_events(one)
-        began = one.now
+    with life() as simulated:
+        fill_memory_of_events(simulated)
+        began = simulated.now
         for number in range(HOURS * 3):
             if number == HOURS // 2:
                 before = Size.now()
-            one_job(one, f"job-{number}")
-            one.pass_by(max(0.0, (number + 1) * 1200 - (one.now - began).total_seconds()))
-        assert (one.now - began).total_seconds() >= HOURS * 3600
+            one_job(simulated, f"job-{number}")
+            simulated.pass_by(max(0.0, (number + 1) * 1200 - (simulated.now - began).total_seconds()))
+        assert (simulated.now - began).total_seconds() >= HOURS * 3600
         assert_no_growth(before, Size.now(), objects=300)

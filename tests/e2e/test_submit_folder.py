@@ -43,8 +43,8 @@ def work(tmp_path: Path) -> Path:
 
 def config_maps(cli: Cli) -> list[str]:
     with Client(load_config(cli.environment["KUBECONFIG"])) as client:
-        found = client.list(CONFIG_MAPS, "default", json.loads).items
-    return [one["metadata"]["name"] for one in found if one["metadata"]["name"].startswith("workdir-")]
+        objects = client.list(CONFIG_MAPS, "default", json.loads).items
+    return [obj["metadata"]["name"] for obj in objects if obj["metadata"]["name"].startswith("workdir-")]
 
 
 @pytest.mark.journey
@@ -54,8 +54,10 @@ def test_a_program_goes_to_its_replicas_with_its_folder(cli: Cli, work: Path, tm
     done = cli.run("submit", "work/src/train.py", *given, "--follow", *own, code=0)
     assert " (files: 3, 0.0 MiB when packed)" in done.stderr
     assert "TFJob train has succeeded" in done.stderr
-    said = [line for line in done.stdout.splitlines() if "hello" in line]
-    assert sorted(said) == [f"[worker-{index}] hello ['{tmp_path}/', '0', '$(HOME)'] $0.1" for index in (0, 0, 1, 1)]
+    greetings = [line for line in done.stdout.splitlines() if "hello" in line]
+    assert sorted(greetings) == [
+        f"[worker-{index}] hello ['{tmp_path}/', '0', '$(HOME)'] $0.1" for index in (0, 0, 1, 1)
+    ]
     cli.run("submit", "work/src/train.py", *given, "--name", "again", "--wait", *own, code=0)
     assert len(config_maps(cli)) == 1
     cli.run("delete", "train", "--wait", code=0)

@@ -36,7 +36,7 @@ SHOWN_BY_RUN = {"restart-on-failure", "resume-from-a-checkpoint"}
 
 def first(page: str, language: str) -> str:
     """The first block of a page in this language; "" is the language of output."""
-    return next(text for found, text in _BLOCK.findall((TASKS / f"{page}.md").read_text()) if found == language)
+    return next(text for tag, text in _BLOCK.findall((TASKS / f"{page}.md").read_text()) if tag == language)
 
 
 def test_the_pages_begin_with_jobs_that_need_only_python() -> None:

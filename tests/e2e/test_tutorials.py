@@ -42,5 +42,5 @@ def test_the_film_types_what_the_tutorials_say() -> None:
     events = [json.loads(line) for line in TARGET.read_text().splitlines()[1:]]
     typed = "".join(text for _, kind, text in events if kind == "i")
     for page in TUTORIALS:
-        said = "".join(text for kind, text in script(page) if kind == "i")
-        assert said in typed, f"{page.name} has changed since the film: python -m hack.film"
+        commands = "".join(text for kind, text in script(page) if kind == "i")
+        assert commands in typed, f"{page.name} has changed since the film: python -m hack.film"

@@ -25,8 +25,8 @@ ROUNDS = 3
 
 @pytest.fixture
 def recorder(cluster: Cluster) -> Iterator[JournalRecorder]:
-    with JournalRecorder(cluster.client, cluster.namespace) as one:  # type: ignore[arg-type]  # the fixture's is a Client
-        yield one
+    with JournalRecorder(cluster.client, cluster.namespace) as new:  # type: ignore[arg-type]  # the fixture's is a Client
+        yield new
 
 
 def test_a_leader_that_slept_past_its_lease_doubles_nothing(
@@ -60,14 +60,14 @@ def test_a_leader_that_slept_past_its_lease_doubles_nothing(
         simulator.interventions.deleted_by_plan.add(uid)
         cluster.delete_pod(f"{name}-worker-2")
         leader.process.send_signal(signal.SIGCONT)
-        assert eventually(lambda one=leader: one.process.poll() is not None, what="it gives up")
+        assert eventually(lambda operator=leader: operator.process.poll() is not None, what="it gives up")
         assert leader.process.returncode == 1
         operators = [*others, start_operator(*flags)]
 
     def in_order() -> None:
         simulator.make_progress()
         never, end = judge(simulator.journal())
-        assert not never + end, [str(one) for one in never + end]
+        assert not never + end, [str(violation) for violation in never + end]
 
     eventually_holds(in_order, every=0.1, what="every job is as its history has it")
 

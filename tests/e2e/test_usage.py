@@ -60,15 +60,15 @@ def test_kubectl_top_and_our_own_commands_tell_the_same(up: tuple[Cli, Kubectl])
     names = {"top-ps-0", "top-worker-0", "top-worker-1"}
 
     def measured() -> dict[str, list[str]]:
-        said = kubectl.run("top", "pods")
-        found = table(said.stdout)
-        assert set(found) == names, said
-        assert all(int(found[f"top-worker-{index}"][1].removesuffix("Mi")) >= 100 for index in range(2)), said
-        return found
+        done = kubectl.run("top", "pods")
+        usages = table(done.stdout)
+        assert set(usages) == names, done
+        assert all(int(usages[f"top-worker-{index}"][1].removesuffix("Mi")) >= 100 for index in range(2)), done
+        return usages
 
-    found = eventually(measured, within=WITHIN, every=0.5, what="kubectl top pods")
-    assert re.fullmatch(r"\d+m", found["top-worker-0"][0])
-    assert int(found["top-ps-0"][1].removesuffix("Mi")) < 100
+    usages = eventually(measured, within=WITHIN, every=0.5, what="kubectl top pods")
+    assert re.fullmatch(r"\d+m", usages["top-worker-0"][0])
+    assert int(usages["top-ps-0"][1].removesuffix("Mi")) < 100
     selected = kubectl("top", "pods", "--containers", "-l", "training.kubeflow.org/replica-type=ps")
     assert [line.split()[:2] for line in selected.splitlines()[1:]] == [["top-ps-0", "tensorflow"]]
     [(node, (cpu, cpu_share, memory, memory_share))] = table(kubectl("top", "nodes")).items()
@@ -92,9 +92,9 @@ def test_a_node_shows_its_gpus_and_who_finds_none_waits(up: tuple[Cli, Kubectl])
         pods = json.loads(kubectl("get", "pods", "-o", "json"))["items"]
         phases = sorted(pod.get("status", {}).get("phase", "") for pod in pods)
         assert phases == ["Pending", "Running", "Running"], phases
-        [one] = [pod for pod in pods if pod["status"]["phase"] == "Pending"]
-        assert one["status"].get("conditions"), one
-        return dict(one)
+        [pending] = [pod for pod in pods if pod["status"]["phase"] == "Pending"]
+        assert pending["status"].get("conditions"), pending
+        return dict(pending)
 
     pod = eventually(waiting, within=WITHIN, every=0.2, what="one waits for a GPU")
     [condition] = pod["status"]["conditions"]
@@ -135,9 +135,9 @@ def test_replicas_of_a_run_have_devices_of_their_own_and_others_none(tmp_path: P
     ps, worker = python(SHOW + "open('go', 'w').close()"), python(SHOW + UNTIL_TOLD, replicas=2, resources=gpu(2))
     job = tfjob("own", PS=ps, Worker=worker, spec={"successPolicy": "AllWorkers"})
     done = cli.run("run", cli.write(job), code=0)
-    found = seen(done.stdout)
-    own = [found[f"worker-{index}"].split(",") for index in range(2)]
-    assert found["ps-0"] == "-1"
+    devices_by_replica = seen(done.stdout)
+    own = [devices_by_replica[f"worker-{index}"].split(",") for index in range(2)]
+    assert devices_by_replica["ps-0"] == "-1"
     assert sorted(own[0] + own[1]) == sorted(devices)
 
 
@@ -173,8 +173,8 @@ def test_limits_hold_where_control_groups_allow_it_and_else_it_says_what_to_do(t
     done = cli.run("run", "--enforce-limits", "-o", "json", cli.write(job))
     refusal = why_limits_can_not_hold()
     if refusal:
-        said = " ".join(done.stderr.split())
-        assert (done.returncode, refusal in said, "systemd-run --user --scope" in said) == (2, True, True), said
+        output = " ".join(done.stderr.split())
+        assert (done.returncode, refusal in output, "systemd-run --user --scope" in output) == (2, True, True), output
         return
     assert done.returncode == 1, done.stderr
     [result] = json.loads(done.stdout)["jobs"]

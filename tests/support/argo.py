@@ -46,5 +46,5 @@ def in_order(tasks: list[Task]) -> list[Task]:
     done: list[Task] = []
     while len(done) < len(tasks):
         names = {task.name for task in done}
-        done.append(next(one for one in tasks if one.name not in names and set(one.dependencies or ()) <= names))
+        done.append(next(task for task in tasks if task.name not in names and set(task.dependencies or ()) <= names))
     return done

@@ -28,8 +28,8 @@ class HealthCheck:
     def __call__(self, job: Mapping[str, Any]) -> tuple[str, str]:
         """Return the status and the message for a job."""
         self._lua.globals().obj = self._lua.table_from(dict(job), recursive=True)
-        found = self._lua.execute(self._script)
-        return str(found.status), str(found.message)
+        health = self._lua.execute(self._script)
+        return str(health.status), str(health.message)
 
     def expect(self, job: Json) -> None:
         """Check the health of a job, once for each state of a job. Raises AssertionError."""
@@ -44,10 +44,10 @@ class HealthCheck:
         if state in self._known:
             return
         self._known.add(state)
-        said, message = self(job)
-        assert said == expected(status, observed=observed), (said, state)
+        health_status, message = self(job)
+        assert health_status == expected(status, observed=observed), (health_status, state)
         assert message, state
-        self.given.add(said)
+        self.given.add(health_status)
 
 
 def expected(status: Json, *, observed: bool) -> str:
@@ -55,9 +55,9 @@ def expected(status: Json, *, observed: bool) -> str:
     phase = status.get("phase")
     if phase in ("Failed", "Succeeded"):
         return "Degraded" if phase == "Failed" else "Healthy"
-    told = {condition["type"]: condition["status"] for condition in conditions_in(status)}
-    if not told or not observed:
+    condition_statuses = {condition["type"]: condition["status"] for condition in conditions_in(status)}
+    if not condition_statuses or not observed:
         return "Progressing"
-    if told.get("Suspended") == "True" or told.get("Admitted") == "False":
+    if condition_statuses.get("Suspended") == "True" or condition_statuses.get("Admitted") == "False":
         return "Suspended"
-    return "Degraded" if phase == "Unknown" or told.get("Stalled") == "True" else "Progressing"
+    return "Degraded" if phase == "Unknown" or condition_statuses.get("Stalled") == "True" else "Progressing"

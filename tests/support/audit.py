@@ -66,8 +66,8 @@ class AuditTrail:
             file.seek(self._start)
             lines = file.read().splitlines(keepends=True)
         # The last line may still be being written.
-        found = [json.loads(line) for line in lines if line.endswith(b"\n")]
-        return [entry for entry in found if entry["user"]["username"] == self._user and self._is_new(entry)]
+        entries = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [entry for entry in entries if entry["user"]["username"] == self._user and self._is_new(entry)]
 
     def _is_new(self, entry: Json) -> bool:
         """Return whether a request came after the start: the log has an earlier client's watch only at its end."""
@@ -142,5 +142,7 @@ def granted(rules: Sequence[dict[str, Any]]) -> set[Right]:
 
 def roles_of(text: str) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """The rules of every role in a stream of YAML documents, by kind and name."""
-    found = [one for one in yaml.safe_load_all(text) if one and one["kind"] in ("Role", "ClusterRole")]
-    return {(one["kind"], one["metadata"]["name"]): one["rules"] for one in found}
+    roles = [
+        document for document in yaml.safe_load_all(text) if document and document["kind"] in ("Role", "ClusterRole")
+    ]
+    return {(role["kind"], role["metadata"]["name"]): role["rules"] for role in roles}

@@ -51,26 +51,26 @@ class Person:
 def person(browser: Browser, port: int, **options: Any) -> Iterator[Person]:
     """A person with a browser profile of their own; fails at the end after complaints or requests to other servers."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-    found = Person(context)
+    visitor = Person(context)
     try:
         try:
-            yield found
+            yield visitor
         except AssertionError as error:
-            raise AssertionError(f"{error}\nThe browser complains: {found.complaints}") from error
-        assert found.elsewhere(port) == []
-        assert found.complaints == []
+            raise AssertionError(f"{error}\nThe browser complains: {visitor.complaints}") from error
+        assert visitor.elsewhere(port) == []
+        assert visitor.complaints == []
     finally:
         context.close()
 
 
 def faults(page: Page) -> list[str]:
     """Return the violations that axe calls serious or critical."""
-    found = Axe().run(page).response["violations"]
+    violations = Axe().run(page).response["violations"]
     return [
-        f"{one['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
-        for one in found
-        if one["impact"] in _SERIOUS
-        for node in one["nodes"]
+        f"{violation['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+        for violation in violations
+        if violation["impact"] in _SERIOUS
+        for node in violation["nodes"]
     ]
 
 

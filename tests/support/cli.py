@@ -114,10 +114,10 @@ class CliProcess:
     def until(self, text: str, within: float = 60) -> None:
         """Wait until the output has some text."""
 
-        def said() -> None:
+        def has_printed() -> None:
             assert text in self.output, f"no {text!r} in:\n{self.output}"
 
-        eventually_holds(said, within=within, what=f"output of {text!r}")
+        eventually_holds(has_printed, within=within, what=f"output of {text!r}")
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the command alone."""

@@ -83,12 +83,12 @@ class FakeClock:
         Raises AssertionError after `limit` real seconds.
         """
 
-        def found(deadlines: list[float | None]) -> bool:
+        def contains_deadline(deadlines: list[float | None]) -> bool:
             if deadline is None:
                 return None in deadlines
             return any(each is not None and abs(each - deadline) < 1e-9 for each in deadlines)
 
-        self._wait_for(found, f"no thread rests until {deadline}", limit)
+        self._wait_for(contains_deadline, f"no thread rests until {deadline}", limit)
 
     def _wait_for(self, enough: Callable[[list[float | None]], bool], complaint: str, limit: float) -> None:
         end = time.monotonic() + limit

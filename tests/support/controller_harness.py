@@ -46,7 +46,7 @@ class EventList:
         return [reason for _, reason, _ in self.events]
 
     def told(self, reason: str) -> list[str]:
-        return [message for _, one, message in self.events if one == reason]
+        return [message for _, event_reason, message in self.events if event_reason == reason]
 
 
 class Harness:
@@ -119,13 +119,13 @@ class Harness:
 
     def status(self, name: str = "job") -> dict[str, Any]:
         """The job's status on the server."""
-        [job] = [one for one in self.api.objects(TFJOBS) if one["metadata"]["name"] == name]
+        [job] = [job for job in self.api.objects(TFJOBS) if job["metadata"]["name"] == name]
         return job.get("status", {})
 
     def condition(self, kind: str, name: str = "job") -> dict[str, Any]:
         """One condition on the server; empty if there is none."""
-        found = [one for one in conditions_in(self.status(name)) if one["type"] == kind]
-        return found[0] if found else {}
+        conditions = [condition for condition in conditions_in(self.status(name)) if condition["type"] == kind]
+        return conditions[0] if conditions else {}
 
     def play_kubelet(self, pod: str, phase: str, *, exit_code: int | None = None) -> None:
         """Report a pod's phase, and wait until the cache shows it."""
@@ -166,11 +166,11 @@ class Harness:
 
     def expected_when_created(self, uid: str) -> list[bool]:
         """Whether something of this job is expected at each creation from here on, when it is asked for."""
-        seen: list[bool] = []
+        outstanding: list[bool] = []
         self.api.react(
-            lambda call: seen.append(bool(self.expectations.outstanding(uid))) if call.verb == "create" else None
+            lambda call: outstanding.append(bool(self.expectations.outstanding(uid))) if call.verb == "create" else None
         )
-        return seen
+        return outstanding
 
     def calls_of_sync(self) -> list[tuple[str, str]]:
         """The requests that one more sync makes."""
@@ -190,14 +190,14 @@ class Harness:
         return caches
 
     def _cached(self, group: Any) -> dict[str, str]:
-        return {one.metadata.key: one.metadata.resource_version for one in group.lister.list()}
+        return {obj.metadata.key: obj.metadata.resource_version for obj in group.lister.list()}
 
     def _stored(self, resource: Resource) -> dict[str, str]:
         labelled = resource is TFJOBS
         return {
-            f"{one['metadata']['namespace']}/{one['metadata']['name']}": one["metadata"]["resourceVersion"]
-            for one in self.api.objects(resource)
-            if labelled or one["metadata"].get("labels", {}).get(LABEL_OPERATOR_NAME) == OPERATOR_NAME
+            f"{obj['metadata']['namespace']}/{obj['metadata']['name']}": obj["metadata"]["resourceVersion"]
+            for obj in self.api.objects(resource)
+            if labelled or obj["metadata"].get("labels", {}).get(LABEL_OPERATOR_NAME) == OPERATOR_NAME
         }
 
 

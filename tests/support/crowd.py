@@ -99,5 +99,5 @@ async def crowd(manner: str, sources: int, each: int, seconds: float, ports: lis
 
 if __name__ == "__main__":
     at = sys.argv.index("--")
-    servers = [(int(one), number > at) for number, one in enumerate(sys.argv) if number > 4 and number != at]
+    servers = [(int(port), number > at) for number, port in enumerate(sys.argv) if number > 4 and number != at]
     print(asyncio.run(crowd(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), servers)))

@@ -63,15 +63,19 @@ class Stage:
     def until(self, name: str, condition: str, **fields: Any) -> Json:
         """Wait until the condition is true and the fields of the status are so; return the status."""
 
-        def found() -> Json:
+        def has_condition() -> Json:
             status = self.status(name)
-            true = {one["type"] for one in conditions_in(status) if one["status"] == "True"}
+            true = {
+                status_condition["type"]
+                for status_condition in conditions_in(status)
+                if status_condition["status"] == "True"
+            }
             values = {key: status.get(key, 0) for key in fields}
             assert condition in true, status
             assert values == fields, status
             return status
 
-        return eventually(found, within=LIMIT, every=0.1, what=f"{name} is {condition} with {fields}")
+        return eventually(has_condition, within=LIMIT, every=0.1, what=f"{name} is {condition} with {fields}")
 
     def take(self, name: str, index: int = 0) -> str:
         """Delete a pod that runs, and wait until its successor runs. Return when the successor was made.
@@ -101,18 +105,18 @@ class Stage:
     def runs(self, name: str, index: int = 0) -> Json:
         """Wait until the pod of a replica runs; return it."""
 
-        def found() -> Json | None:
+        def running_pod() -> Json | None:
             pod = self.pod(name, index)
             leaves = pod is None or pod["metadata"].get("deletionTimestamp") is not None
             return None if leaves or pod is None or pod.get("status", {}).get("phase") != "Running" else pod
 
-        return eventually(found, within=LIMIT, every=0.1, what=f"{name}-worker-{index} runs")
+        return eventually(running_pod, within=LIMIT, every=0.1, what=f"{name}-worker-{index} runs")
 
     def messages(self, name: str, reason: str) -> list[str]:
         """The messages of the job's events with this reason."""
         events = self.client.list(EVENTS, self.namespace, decode).items
         about = [event for event in events if event["involvedObject"]["name"] == name and event["reason"] == reason]
-        return [one["message"] for one in about for _ in range(one.get("count") or 1)]
+        return [event["message"] for event in about for _ in range(event.get("count") or 1)]
 
 
 def _fails(stage: Stage, name: str, why: str, **fields: Any) -> None:
@@ -121,15 +125,15 @@ def _fails(stage: Stage, name: str, why: str, **fields: Any) -> None:
     assert why in message, message
 
 
-def _tells(stage: Stage, name: str, why: str) -> None:
+def _wait_disruption_event(stage: Stage, name: str, why: str) -> None:
     """Wait for the one event that names a disruption: events are written after what they are about."""
 
-    def told() -> bool:
-        found = stage.messages(name, "TFJobRestarting")
-        assert len([one for one in found if why in one]) == 1, found
+    def is_recorded() -> bool:
+        messages = stage.messages(name, "TFJobRestarting")
+        assert len([message for message in messages if why in message]) == 1, messages
         return True
 
-    eventually(told, within=LIMIT, every=0.1, what=f"an event of {name} names the disruption")
+    eventually(is_recorded, within=LIMIT, every=0.1, what=f"an event of {name} names the disruption")
 
 
 def _restarts(stage: Stage) -> None:
@@ -146,7 +150,7 @@ def _disruptions(stage: Stage) -> None:
     stage.take("apart")
     status = stage.until("apart", "Running", disruptions=1)
     assert status["replicaStatuses"]["Worker"]["disruptionCounts"] == {"0": 1}
-    _tells(stage, "apart", "Worker-0 (deleted by a user or a program)")
+    _wait_disruption_event(stage, "apart", "Worker-0 (deleted by a user or a program)")
 
 
 def _backoff_limit(stage: Stage) -> None:
@@ -184,7 +188,7 @@ def _together(stage: Stage) -> None:
     stage.take("joint")
     assert stage.runs("joint", 1)["metadata"]["uid"] != other["metadata"]["uid"]
     stage.until("joint", "Running", restarts=1, jobRestarts=1, disruptions=1, jobDisruptions=1)
-    _tells(stage, "joint", "This counts as a disruption, not as a failure.")
+    _wait_disruption_event(stage, "joint", "This counts as a disruption, not as a failure.")
     assert len(stage.messages("joint", "TFJobRestarting")) == 1
     stage.start("joint-over", "exit 3", replicas=2, restartScope="Job", backoffLimit=0)
     _fails(stage, "joint-over", "it has reached the specified backoff limit", jobDisruptions=0)
@@ -249,20 +253,20 @@ def _delay(stage: Stage) -> None:
 
 def _is_held_when_taken(stage: Stage, name: str) -> bool:
     """Delete the first worker's pod; return whether the job's condition names the wait until its successor runs."""
-    seen: list[str] = []
+    messages: list[str] = []
 
     def replaced() -> bool:
         conditions = {condition["type"]: condition["message"] for condition in stage.status(name)["conditions"]}
         held = "its pods were deleted or evicted repeatedly; the operator will create the next pod at"
         if held in conditions.get("Running", ""):
-            seen.append(conditions["Running"])
+            messages.append(conditions["Running"])
         new = stage.pod(name)
         return new is not None and new["metadata"]["uid"] != old and new.get("status", {}).get("phase") == "Running"
 
     old = stage.until_started(name)["metadata"]["uid"]
     stage.client.delete(PODS, stage.namespace, f"{name}-worker-0")
     eventually(replaced, within=LIMIT, every=0.1, what=f"{name}-worker-0 is made again")
-    return bool(seen)
+    return bool(messages)
 
 
 RULES: Mapping[str, Callable[[Stage], None]] = {

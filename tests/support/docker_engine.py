@@ -64,8 +64,8 @@ def host_python_mounts() -> list[str]:
     """The folders of this machine that its Python needs, to be mounted read-only at the same places."""
     checkout = str(Path(__file__).resolve().parents[2])
     wanted = ["/usr", "/lib", "/lib64", sys.base_prefix, sys.prefix, sysconfig.get_paths()["purelib"], checkout]
-    found = dict.fromkeys(str(Path(path)) for path in wanted if Path(path).is_dir())
-    return [path for path in found if not any(path != other and path.startswith(f"{other}/") for other in found)]
+    folders = dict.fromkeys(str(Path(path)) for path in wanted if Path(path).is_dir())
+    return [path for path in folders if not any(path != other and path.startswith(f"{other}/") for other in folders)]
 
 
 def with_this_python(spec: dict[str, Any], *more: Path) -> None:

@@ -15,7 +15,7 @@ class Notes:
 
     def lines(self, pattern: str) -> list[tuple[int, ...]]:
         text = self._path.read_text() if self._path.exists() else ""
-        return [tuple(map(int, one)) for one in re.findall(rf"^worker {pattern}$", text, re.MULTILINE)]
+        return [tuple(map(int, groups)) for groups in re.findall(rf"^worker {pattern}$", text, re.MULTILINE)]
 
     def trains_with(self, workers: int, starts: int) -> bool:
         """Whether worker 0 has begun so many times, and trains with so many workers now."""

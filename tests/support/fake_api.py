@@ -402,8 +402,8 @@ class FakeApi(SequentialClient):
             raise api_error(404, "NotFound", f'{resource.plural} "{name}" not found') from None
 
     def _select(self, resource: Resource, namespace: str, selection: Selection) -> builtins.list[dict[str, Any]]:
-        found = [obj for (plural, _, _), obj in sorted(self._objects.items()) if plural == resource.plural]
-        return [obj for obj in found if _matches(obj, namespace, selection)]
+        objects = [obj for (plural, _, _), obj in sorted(self._objects.items()) if plural == resource.plural]
+        return [obj for obj in objects if _matches(obj, namespace, selection)]
 
     def _store(self, resource: Resource, obj: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
         """Store what is given, completed as by a server; returns it."""

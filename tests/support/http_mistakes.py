@@ -54,10 +54,10 @@ def check_server(connect: Connect, path: str, *, head: int, headers: str = "Host
         sent[f"{method} with a body"] = line + _LENGTH + b"\r\n" + _SMUGGLED + last.format("GET").encode()
         sent[f"{method} with chunks"] = line + _CHUNKED + last.format("GET").encode()
     with ThreadPoolExecutor(8) as threads:
-        said = dict(zip(sent, threads.map(partial(exchanged, connect), sent.values()), strict=True))
+        answers_by_request = dict(zip(sent, threads.map(partial(exchanged, connect), sent.values()), strict=True))
     for name in MALFORMED:
-        assert statuses(said.pop(name)) == [400], name
-    answer, _, body = said.pop("HEAD").partition(b"\r\n\r\n")
+        assert statuses(answers_by_request.pop(name)) == [400], name
+    answer, _, body = answers_by_request.pop("HEAD").partition(b"\r\n\r\n")
     assert (statuses(answer), body) == ([head], b"")
-    for name, answers in said.items():
+    for name, answers in answers_by_request.items():
         assert 1 <= len(statuses(answers)) <= 2, (name, answers)

@@ -32,8 +32,8 @@ class ImageContents(msgspec.Struct, frozen=True):
 
     def python_packages(self) -> dict[str, str]:
         """The versions of installed Python packages, by name."""
-        found = (re.search(r"site-packages/([^/]+)-([^/-]+)\.dist-info/METADATA$", path) for path in self.files)
-        return {match[1]: match[2] for match in found if match}
+        matches = (re.search(r"site-packages/([^/]+)-([^/-]+)\.dist-info/METADATA$", path) for path in self.files)
+        return {match[1]: match[2] for match in matches if match}
 
     def system_packages(self) -> list[str]:
         """The Debian packages whose libraries are in it."""

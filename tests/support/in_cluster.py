@@ -82,11 +82,11 @@ class InCluster:
     def wait_event(self, job: str, reason: str) -> None:
         """Wait for an event of a job, which is written after what it is about."""
 
-        def told() -> None:
-            said = self.tfoperator("events", job).stdout
-            assert reason in said, said
+        def is_recorded() -> None:
+            events = self.tfoperator("events", job).stdout
+            assert reason in events, events
 
-        eventually_holds(told, within=LIMIT, every=0.5, what=f"event {reason} of {job}")
+        eventually_holds(is_recorded, within=LIMIT, every=0.5, what=f"event {reason} of {job}")
 
     def pod_uids(self, job: str) -> dict[str, str]:
         pods = self.list("pods", "-l", f"training.kubeflow.org/job-name={job}")
@@ -95,11 +95,11 @@ class InCluster:
     def wait_log(self, pod: str, text: str, within: float = LIMIT) -> None:
         """Wait for a line in the log of a pod, which may not be there yet."""
 
-        def said() -> None:
+        def has_text() -> None:
             log = self.kubectl("logs", pod)
             assert text in log, log
 
-        eventually_holds(said, within=within, every=0.3, what=f"{text!r} in the log of {pod}")
+        eventually_holds(has_text, within=within, every=0.3, what=f"{text!r} in the log of {pod}")
 
 
 def shell_image(archive: Path) -> Path:
@@ -125,8 +125,8 @@ def pipeline_image(archive: Path, files: Mapping[str, Path | bytes]) -> Path:
     own: dict[str, Path | bytes | str] = {f"pipeline/{name}": file for name, file in files.items()}
     own |= {"app/tfoperator": ROOT / "tfoperator", "usr/bin/tfoperator": entry}
     base = images.python() | images.busybox(debian.find(debian.NODE) / "bin/busybox")
-    found = {"PYTHONPATH": "/app:/packages", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    return images.write_image(archive, PIPELINE_IMAGE, base | own, env=found, user="65532:65532")
+    environment = {"PYTHONPATH": "/app:/packages", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return images.write_image(archive, PIPELINE_IMAGE, base | own, env=environment, user="65532:65532")
 
 
 def prometheus_image(archive: Path) -> Path:
@@ -202,8 +202,12 @@ def volume_of(claim: Json, folder: Path) -> Json:
 
 def process_of(marker: str) -> int:
     """Find the process whose command has this word. A child that was just forked has the same command at first."""
-    found = [one for one in psutil.process_iter(["cmdline", "ppid"]) if marker in " ".join(one.info["cmdline"] or ())]
-    [first] = [one for one in found if one.info["ppid"] not in {other.pid for other in found}]
+    processes = [
+        process
+        for process in psutil.process_iter(["cmdline", "ppid"])
+        if marker in " ".join(process.info["cmdline"] or ())
+    ]
+    [first] = [process for process in processes if process.info["ppid"] not in {other.pid for other in processes}]
     return int(first.pid)
 
 

@@ -61,6 +61,6 @@ def assert_trained_as_one_process(log: str, starts: list[int], epochs: range) ->
     `starts` has the epoch of each attempt's checkpoint, and `epochs` the epochs that have ended in the log, each once.
     """
     assert [int(epoch) for epoch in re.findall(r"^goes on after epoch (\d+)$", log, re.MULTILINE)] == starts, log
-    found, expected = losses(log), losses_of_one_process(max(epochs))
-    assert [epoch for epoch, _ in found] == [*epochs], log
-    assert dict(found) == pytest.approx({epoch: expected[epoch] for epoch in epochs}, abs=1e-5)
+    actual, expected = losses(log), losses_of_one_process(max(epochs))
+    assert [epoch for epoch, _ in actual] == [*epochs], log
+    assert dict(actual) == pytest.approx({epoch: expected[epoch] for epoch in epochs}, abs=1e-5)

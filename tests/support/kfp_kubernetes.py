@@ -81,16 +81,16 @@ def run(
 ) -> tuple[PipelineResult, Seen]:
     """Run a compiled pipeline of the folder to its end, with this context of its launches."""
     graph, _, configs = read_ir(str(folder / f"{name}.yaml"), parameters or {})
-    seen = Seen()
+    listener = Seen()
     runner = PipelineRunner(
         launchers,
         configs[platform],
         home=folder / "home",
         context=LaunchContext(retry=RetryPolicy(attempts=1), **context),
-        listener=seen,
+        listener=listener,
         objects=objects,
     )
     try:
-        return runner.run(graph), seen
+        return runner.run(graph), listener
     except PipelineFailed as error:
-        return error.result, seen
+        return error.result, listener

@@ -210,11 +210,11 @@ def _grant(kubectl: Kubectl, folder: Path) -> None:
 
 def _register(client: Client, manifests: Path, webhooks: _Webhooks) -> None:
     wanted = {f"{prefix}{name}.kb.io" for name in _WEBHOOKS for prefix in "mv"}
-    resources = {one.kind: one for one in (MUTATING, VALIDATING)}
+    resources = {resource.kind: resource for resource in (MUTATING, VALIDATING)}
     for document in yaml.safe_load_all(manifests.read_text()):
         chosen = [webhook for webhook in document["webhooks"] if webhook["name"] in wanted]
-        for one in chosen:
-            one["clientConfig"] = webhooks.client_config(one["clientConfig"]["service"]["path"])
+        for webhook in chosen:
+            webhook["clientConfig"] = webhooks.client_config(webhook["clientConfig"]["service"]["path"])
         body = {"metadata": {"name": "kueue"}, "webhooks": chosen}
         client.create(resources[document["kind"]], "", body, decode)
 

@@ -62,7 +62,7 @@ class QueueWorld(JobWorld):
 
     def __init__(self, client: Client, version: str, server: EmbeddedApiServer, folder: Path) -> None:
         super().__init__(client)
-        self.resource = next(one for one in WORKLOAD_VERSIONS if one.version == version)
+        self.resource = next(resource for resource in WORKLOAD_VERSIONS if resource.version == version)
         self.server = server
         self.kubeconfig = write_kubeconfig(folder / "kubeconfig", server.kubeconfig(), self.namespace)
         self.sdk = TFJobClient(namespace=self.namespace, client=client)
@@ -78,7 +78,7 @@ class QueueWorld(JobWorld):
         """Kueue's record of the job, new or changed."""
         body = workload(job, *conditions, **more) | {"apiVersion": self.resource.api_version}
         name = body["metadata"]["name"]
-        if any(one["metadata"]["name"] == name for one in self._all()):
+        if any(obj["metadata"]["name"] == name for obj in self._all()):
             return self.client.patch(self.resource, self.namespace, name, {"status": body["status"]}, decode)
         return self.client.create(self.resource, self.namespace, body, decode)
 

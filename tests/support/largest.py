@@ -54,12 +54,12 @@ def _filled(kind: inspect.Type, size: int, name: str) -> Any:
             count = max(size // 60, 1)
             return {f"{_KEY}{number:05}": _filled(of, 12, f"{number}") for number in range(count)}
         case inspect.VarTupleType(item_type=of) | inspect.ListType(item_type=of):
-            one = len(json.dumps(_filled(of, 12, "0")))
-            return [_filled(of, 12, f"{number}") for number in range(max(size // one, 1))]
+            item_size = len(json.dumps(_filled(of, 12, "0")))
+            return [_filled(of, 12, f"{number}") for number in range(max(size // item_size, 1))]
         case inspect.StructType(fields=fields):
             each = max(size // max(len(fields), 1), 1)
             named = (field for field in fields if field.encode_name != _COMPUTED)
-            return {one.encode_name: _filled(one.type, each, one.encode_name) for one in named}
+            return {field.encode_name: _filled(field.type, each, field.encode_name) for field in named}
         case inspect.UnionType(types=types):
             return _filled(next(type_ for type_ in types if not isinstance(type_, inspect.NoneType)), size, name)
         case inspect.AnyType() | inspect.RawType():

@@ -47,13 +47,13 @@ def in_background(folder: Path) -> Iterator[Callable[..., Background]]:
     def start(make: Callable[[LaunchContext], BaseComponentLauncher], **options: Any) -> Background:
         options = {"work_dir": folder / "work", "retry": QUICK, **options}
         started.append(
-            Background(lambda one: make(LaunchContext(log=one.lines.append, tell=one.told.append, **options)))
+            Background(lambda launch: make(LaunchContext(log=launch.lines.append, tell=launch.told.append, **options)))
         )
         return started[-1]
 
     yield start
-    for one in started:
-        one.end()
+    for launch in started:
+        launch.end()
 
 
 @contextmanager
@@ -101,9 +101,9 @@ class PodPlayer(Cluster):
         """The name of the pod of an attempt, once it is there."""
 
         def there() -> str | None:
-            found = [name for name in self.pods() if name.endswith(f"-{attempt}")]
-            assert found, sorted(self.pods())
-            return found[0]
+            pods = [name for name in self.pods() if name.endswith(f"-{attempt}")]
+            assert pods, sorted(self.pods())
+            return pods[0]
 
         return eventually(there, within=within, every=0.02, what=f"the pod of attempt {attempt}") or ""
 

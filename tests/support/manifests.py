@@ -85,19 +85,19 @@ def pod_status(
     if `exit_code` is given. `disruption` is the reason of a DisruptionTarget condition: PreemptionByScheduler,
     DeletionByTaintManager ...
     """
-    told: Json = {"name": container, "image": "x", "imageID": "x@sha256:" + "a" * 64, "restartCount": restarts}
-    told["ready"] = (phase == "Running" and not waiting) if ready is None else ready
+    main_status: Json = {"name": container, "image": "x", "imageID": "x@sha256:" + "a" * 64, "restartCount": restarts}
+    main_status["ready"] = (phase == "Running" and not waiting) if ready is None else ready
     more = {"message": message} if message else {}
     if waiting:
-        told["state"] = {"waiting": {"reason": waiting, **more}}
+        main_status["state"] = {"waiting": {"reason": waiting, **more}}
     elif phase == "Running":
-        told["state"] = {"running": {"startedAt": STARTED}}
+        main_status["state"] = {"running": {"startedAt": STARTED}}
     elif phase in ("Succeeded", "Failed"):
         code = exit_code if exit_code is not None else int(phase == "Failed")
-        told["state"] = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed", **more}}
+        main_status["state"] = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed", **more}}
     if last_state is not None:
-        told["lastState"] = last_state
-    status: Json = {"phase": phase, "containerStatuses": [told]}
+        main_status["lastState"] = last_state
+    status: Json = {"phase": phase, "containerStatuses": [main_status]}
     if reason:
         status["reason"] = reason
         if exit_code is None and phase != "Running":

@@ -45,8 +45,8 @@ def check() -> None:
         return with_status(before, msgspec.structs.replace(running, operator_conditions=own))
 
     def status_of(status: TFJobStatus) -> str:
-        found = find_condition(all_conditions(status), "Hungry")
-        return "" if found is None else found.status
+        condition = find_condition(all_conditions(status), "Hungry")
+        return "" if condition is None else condition.status
 
     job = hungry_job(make_job({"Worker": 1}))
     assert job.state.word == "Running", job.state

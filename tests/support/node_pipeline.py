@@ -18,7 +18,7 @@ class NodePipeline:
     def __init__(self, namespace: InCluster, folder: Path, image: str) -> None:
         """Apply all that comes before the Job, which `start` makes: once for each run."""
         *before, self._job = examples("pipeline/runner.yaml")
-        [claim] = [one for one in before if one["kind"] == "PersistentVolumeClaim"]
+        [claim] = [obj for obj in before if obj["kind"] == "PersistentVolumeClaim"]
         namespace.apply(volume_for(claim, namespace.namespace, folder), *before)
         self._namespace = namespace
         self._image = image
@@ -54,14 +54,14 @@ class NodePipeline:
     def wait_successor(self, run: str, before: Json, *texts: str) -> str:
         """Wait until another pod than one of before has logged all of these texts; its name."""
 
-        def said() -> str:
-            found = [name for name in map(_name, self.runners(run)) if name != _name(before)]
-            assert len(found) == 1, found
-            logged = self._namespace.kubectl.run("logs", found[0])
+        def successor_goes_on() -> str:
+            successors = [name for name in map(_name, self.runners(run)) if name != _name(before)]
+            assert len(successors) == 1, successors
+            logged = self._namespace.kubectl.run("logs", successors[0])
             assert [text for text in texts if text not in logged.stdout] == [], logged.stdout + logged.stderr
-            return found[0]
+            return successors[0]
 
-        return eventually(said, within=LIMIT, every=0.3, what=f"a successor of {_name(before)} goes on")
+        return eventually(successor_goes_on, within=LIMIT, every=0.3, what=f"a successor of {_name(before)} goes on")
 
     def wait_complete(self, name: str) -> None:
         """Wait until a Job is complete; if it does not complete, the test fails with its runner's logs."""

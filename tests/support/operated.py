@@ -73,8 +73,8 @@ class JobOnCluster:
         self.cluster.client.delete(TFJOBS, self.cluster.namespace, self.name, propagation_policy="Background")
 
     def is_gone(self) -> bool:
-        found = find(self.cluster.client, TFJOBS, self.cluster.namespace, self.name)
-        return found is None or str(found["metadata"]["uid"]) != self.uid
+        job = find(self.cluster.client, TFJOBS, self.cluster.namespace, self.name)
+        return job is None or str(job["metadata"]["uid"]) != self.uid
 
     def wait_deletion_time(self, within: float = 60) -> float:
         """Return when the deletion of the job (which carries HOLD) was requested, in seconds; remove HOLD."""
@@ -99,11 +99,11 @@ class JobOnCluster:
         return {str(event["reason"]) for event in self.events()}
 
     def wait_reasons(self, *reasons: str) -> None:
-        def told() -> None:
+        def are_recorded() -> None:
             missing = set(reasons) - self.reasons()
             assert not missing, missing
 
-        eventually_holds(told, every=0.05, what=f"events {reasons}")
+        eventually_holds(are_recorded, every=0.05, what=f"events {reasons}")
 
     # Its pods and services.
 
@@ -117,8 +117,8 @@ class JobOnCluster:
         """Wait until there are pods for exactly these replicas."""
 
         def there() -> None:
-            found = self.pods()
-            assert set(found) == set(replicas), sorted(found)
+            pods = self.pods()
+            assert set(pods) == set(replicas), sorted(pods)
 
         eventually_holds(there, within=within, every=0.05, what=f"pods of {self.name}: {replicas}")
         return self.pods()
@@ -182,7 +182,7 @@ class JobOnCluster:
     def tf_config(self, replica: str) -> Json | None:
         """Return the TF_CONFIG that the replica's program reads."""
         container = self.container(replica)
-        names = [one["name"] for one in container.get("env") or ()]
+        names = [variable["name"] for variable in container.get("env") or ()]
         assert names.count("TF_CONFIG") <= 1
         return dict(json.loads(variables(container)["TF_CONFIG"])) if "TF_CONFIG" in names else None
 
@@ -190,12 +190,12 @@ class JobOnCluster:
         listed = self.cluster.client.list(
             resource, self.cluster.namespace, decode, ListOptions(label_selector=job_selector(self.name))
         )
-        found = {}
+        children = {}
         for item in listed.items:
             owners = item["metadata"].get("ownerReferences") or ()
             if any(owner["uid"] == self.uid and owner.get("controller") for owner in owners):
-                found[str(item["metadata"]["name"]).removeprefix(f"{self.name}-")] = item
-        return found
+                children[str(item["metadata"]["name"]).removeprefix(f"{self.name}-")] = item
+        return children
 
 
 class Operated:

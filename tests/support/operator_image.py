@@ -44,8 +44,8 @@ def _build(client: docker.DockerClient) -> None:
     try:
         client.images.build(path=str(ROOT), tag=IMAGE, buildargs=arguments, network_mode="none", rm=True, pull=False)
     except docker.errors.BuildError as error:
-        said = "".join(str(line.get("stream", "")) for line in error.build_log)
-        raise AssertionError(f"{error}\n{said}") from error
+        output = "".join(str(line.get("stream", "")) for line in error.build_log)
+        raise AssertionError(f"{error}\n{output}") from error
 
 
 def _download(folder: Path) -> None:

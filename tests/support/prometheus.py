@@ -73,7 +73,7 @@ class PrometheusApi:
 
     def families(self) -> set[str]:
         """The names of the metrics that the target exports, also of those that have no sample yet."""
-        return {one["metric"] for one in self.get("targets/metadata", match_target='{job="tfoperator"}')}
+        return {family["metric"] for family in self.get("targets/metadata", match_target='{job="tfoperator"}')}
 
 
 class Prometheus(PrometheusApi):

@@ -42,13 +42,13 @@ class Training:
 
     def starts(self, worker: int) -> list[tuple[int, int]]:
         """Return for each start the step after which it began, and the last step that it did."""
-        found: list[tuple[int, int]] = []
+        starts: list[tuple[int, int]] = []
         for line in self._notes(worker):
             if line.startswith("start "):
-                found.append((int(line[6:]), int(line[6:])))
-            elif found:
-                found[-1] = found[-1][0], int(line)
-        return found
+                starts.append((int(line[6:]), int(line[6:])))
+            elif starts:
+                starts[-1] = starts[-1][0], int(line)
+        return starts
 
     def cost_of(self, end: str, worker: int, moment: int) -> int:
         """Once so many steps are done, end the training this way; return the steps that it has to do again."""
@@ -110,7 +110,7 @@ class Training:
 
     def _kill(self, worker: int) -> None:
         """Without a word, as where power fails."""
-        [process] = [one for one in psutil.process_iter() if self._is_program(one, worker)]
+        [process] = [candidate for candidate in psutil.process_iter() if self._is_program(candidate, worker)]
         process.kill()
 
     def _is_program(self, process: psutil.Process, worker: int) -> bool:
@@ -144,5 +144,5 @@ def check(costs: dict[str, list[int]], count: int) -> None:
         text = f"{kind}: {len(lost)} ends, {sum(map(bool, lost))} of them lost steps, {max(lost, default=0)} at most"
         print(text, file=sys.stderr)
     assert sum(map(len, costs.values())) == count
-    assert {one for kind, lost in costs.items() if kind != "kill" for one in lost} <= {0}
+    assert {steps for kind, lost in costs.items() if kind != "kill" for steps in lost} <= {0}
     assert max(costs["kill"], default=0) <= EVERY

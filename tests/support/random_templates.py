@@ -55,13 +55,13 @@ def _of_main(rng: random.Random) -> Json:
     """Return fields that an init container can't have."""
     rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
     lifecycle = {"preStop": {"exec": {"command": ["sync"]}}, "postStart": {"sleep": {"seconds": 1}}}
-    found = {
+    fields = {
         **_maybe(rng, 0.2, lifecycle=lifecycle),
         **_maybe(rng, 0.1, restartPolicy="Never", restartPolicyRules=rules),
     }
     for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
-        found |= _maybe(rng, 0.2, **{kind: rng.choice(PARTS["probes"])})
-    return found
+        fields |= _maybe(rng, 0.2, **{kind: rng.choice(PARTS["probes"])})
+    return fields
 
 
 def valid_template(rng: random.Random) -> Json:

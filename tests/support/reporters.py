@@ -42,10 +42,10 @@ class Reporters:
 
     def variables(self, pod: str) -> dict[str, str]:
         (container,) = self.pod(pod)["spec"]["containers"]
-        return {one["name"]: one["value"] for one in container["env"] if "value" in one}
+        return {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
 
     def audience(self, pod: str) -> str:
-        (volume,) = [one for one in self.pod(pod)["spec"]["volumes"] if one["name"] == "tfoperator-progress"]
+        (volume,) = [volume for volume in self.pod(pod)["spec"]["volumes"] if volume["name"] == "tfoperator-progress"]
         return str(volume["projected"]["sources"][0]["serviceAccountToken"]["audience"])
 
     def token(self, pod: str, audience: str = "", *, bound: bool = True) -> str:
@@ -91,15 +91,15 @@ class Reporters:
         """As `post`, as soon as the operator knows the pod and the cluster's keys; the report as it was understood."""
 
         def answer() -> Json:
-            code, found = self.post(pod, status, token)
-            assert code == 200, found
-            return found
+            code, report = self.post(pod, status, token)
+            assert code == 200, report
+            return report
 
         return eventually(answer, within=WAIT, every=0.2, what=f"the report of {pod} is taken")
 
     def wait_percentage(self, name: str, percentage: int) -> Json:
-        def found() -> Json | None:
+        def reported() -> Json | None:
             progress = (self.cluster.job(name).get("status") or {}).get("progress") or {}
             return progress if progress.get("percentage") == percentage else None
 
-        return eventually(found, within=WAIT, every=0.05, what=f"{name} at {percentage} %") or {}
+        return eventually(reported, within=WAIT, every=0.05, what=f"{name} at {percentage} %") or {}

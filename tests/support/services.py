@@ -27,8 +27,8 @@ def postgres(postgres_process: PostgresServer, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture(scope="module")
 def s3_variables() -> Iterator[dict[str, str]]:
     """An S3 server; the variables by which its clients find it."""
-    with s3_server() as found:
-        yield found
+    with s3_server() as variables:
+        yield variables
 
 
 @pytest.fixture

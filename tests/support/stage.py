@@ -138,7 +138,7 @@ class Stage(FakeApi):
         running = {"running": {"startedAt": moment(10)}}
         container = {"name": "tensorflow", "ready": True, "restartCount": 0, "state": running}
         status = {"phase": "Running", "startTime": moment(2), "containerStatuses": [container]}
-        replica_type = next(one for one in ReplicaType if one.lower() == kind)
+        replica_type = next(member for member in ReplicaType if member.lower() == kind)
         labels = replica_labels(meta["name"], replica_type, index, is_master=False)
         owner = owner_reference(job, controller=True)
         when = parts.get("created", moment(1))
@@ -160,8 +160,8 @@ class Stage(FakeApi):
         number = len(self.objects(EVENTS))
         meta = metadata(f"{about['name']}.{number}", namespace=about["namespace"], creationTimestamp=when)
         kind = "Warning" if warning else "Normal"
-        said = {"type": kind, "reason": reason, "message": message, "involvedObject": about, "lastTimestamp": when}
-        self.put(EVENTS, {"metadata": meta, **said})
+        fields = {"type": kind, "reason": reason, "message": message, "involvedObject": about, "lastTimestamp": when}
+        self.put(EVENTS, {"metadata": meta, **fields})
 
     def use(self, pod: dict[str, Any], cpu: str, memory: str, *, at: float, **others: str) -> None:
         """Set the usage of a pod, in the form of the metrics API."""

@@ -49,6 +49,6 @@ def written(folder: Path) -> int:
 
 def reporting(image: str = NO_IMAGE) -> Component:
     """A step that writes output.json after the signal to end, and then ends with 0: its work was done."""
-    said = json.dumps({"outputs": {"o": {"uri": "/new"}}})
+    output = json.dumps({"outputs": {"o": {"uri": "/new"}}})
     outputs = {"o": [Artifact("/old")]}
-    return script(_REPORT_AT_THE_END, image, outputs=outputs, exec_properties={"said": said})
+    return script(_REPORT_AT_THE_END, image, outputs=outputs, exec_properties={"said": output})

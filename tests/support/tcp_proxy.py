@@ -7,10 +7,10 @@ import threading
 
 
 def _bound(address: tuple[str, int]) -> socket.socket:
-    one = socket.socket()
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    one.bind(address)
-    return one
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(address)
+    return listener
 
 
 class TcpProxy:

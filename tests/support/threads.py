@@ -66,5 +66,5 @@ class InThread:
 
 def run_at_once(*calls: Callable[[], Any], within: float = 60.0) -> None:
     """Make all these calls at the same time, and wait for their ends. Raises what the first that failed raised."""
-    for one in [InThread(call) for call in calls]:
-        one.result(within)
+    for call in [InThread(call) for call in calls]:
+        call.result(within)

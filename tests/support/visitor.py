@@ -72,7 +72,7 @@ def until(lines: Iterator[dict[str, Any]], wanted: str) -> Any:
 
 def until_all(lines: Iterator[dict[str, Any]], *wanted: str) -> list[Any]:
     """The first part of each of these names in a stream that sends them in any order; the others are passed over."""
-    found: dict[str, Any] = {}
-    while not found.keys() >= set(wanted):
-        found = next(lines) | found
-    return [found[name] for name in wanted]
+    parts: dict[str, Any] = {}
+    while not parts.keys() >= set(wanted):
+        parts = next(lines) | parts
+    return [parts[name] for name in wanted]

@@ -19,11 +19,11 @@ from kubernetes.client import ApiClient
 
 def ended(task, *, interrupted):
     """How Airflow ends a task: at SIGTERM it calls `on_kill`, and the operator goes on."""
-    one = copy.copy(task)
+    copied = copy.copy(task)
     execute = KubernetesPodOperator.execute
     KubernetesPodOperator.execute = lambda self, context: self.on_kill() if interrupted else None
     try:
-        instance = SimpleNamespace(task=one, _ti_context_from_server=None)
+        instance = SimpleNamespace(task=copied, _ti_context_from_server=None)
         _execute_task({"outlet_events": OutletEventAccessors()}, instance, logging.getLogger())
     except RuntimeError as error:
         return str(error)
@@ -38,15 +38,15 @@ tasks = {}
 for dag in bag.dags.values():
     params = {**dag.params.dump(), **json.loads(given)}
     for task in dag.topological_sort():
-        one = copy.copy(task)
-        one.render_template_fields({"params": params, "run_id": run_id, "dag": dag, "task": one})
-        tasks[one.task_id] = {
-            "upstream": sorted(one.upstream_task_ids),
-            "teardown": one.is_teardown,
-            "retries": one.retries,
-            "interrupted": ended(one, interrupted=True),
-            "done": ended(one, interrupted=False),
-            "pod": ApiClient().sanitize_for_serialization(one.build_pod_request_obj(None)),
+        copied = copy.copy(task)
+        copied.render_template_fields({"params": params, "run_id": run_id, "dag": dag, "task": copied})
+        tasks[copied.task_id] = {
+            "upstream": sorted(copied.upstream_task_ids),
+            "teardown": copied.is_teardown,
+            "retries": copied.retries,
+            "interrupted": ended(copied, interrupted=True),
+            "done": ended(copied, interrupted=False),
+            "pod": ApiClient().sanitize_for_serialization(copied.build_pod_request_obj(None)),
         }
 errors = {str(file): str(error) for file, error in bag.import_errors.items()}
 dags = {name: {"parallel": dag.max_active_tasks, "params": dag.params.dump()} for name, dag in bag.dags.items()}

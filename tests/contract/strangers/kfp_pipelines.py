@@ -12,7 +12,7 @@ from kfp import compiler, dsl, local
 from kfp.dsl import Dataset, Input, Metrics, Model, Output
 
 component = dsl.component(install_kfp_package=False)
-folder, known = Path(sys.argv[1]), sys.argv[2]
+folder, artifact_uri = Path(sys.argv[1]), sys.argv[2]
 
 
 @component
@@ -79,9 +79,9 @@ def last(status: dsl.PipelineTaskFinalStatus) -> None:
 
 @dsl.pipeline(name="sequential")
 def sequential(a: int = 1, name: str = "world $(HOME)") -> str:
-    one = add(a=a)
-    two = add(a=one.output, b=10)
-    return greet(name=f"{name}: {flip(seed=two.output).output}").output
+    first = add(a=a)
+    second = add(a=first.output, b=10)
+    return greet(name=f"{name}: {flip(seed=second.output).output}").output
 
 
 @dsl.pipeline(name="artifacts")
@@ -107,15 +107,15 @@ def conditional(seed: int = 1) -> str:
 def loop(n: int = 2) -> int:
     many = numbers(n=n)
     with dsl.ParallelFor(items=many.output, parallelism=1) as item:
-        one = add(a=item, b=100)
-    return total(values=dsl.Collected(one.output)).output
+        added = add(a=item, b=100)
+    return total(values=dsl.Collected(added.output)).output
 
 
 @dsl.pipeline(name="members")
 def members() -> int:
     with dsl.ParallelFor(items=[{"x": 1, "y": 6}, {"x": 2, "y": 7}]) as pair:
-        one = add(a=pair.x, b=pair.y)
-    return total(values=dsl.Collected(one.output)).output
+        added = add(a=pair.x, b=pair.y)
+    return total(values=dsl.Collected(added.output)).output
 
 
 @dsl.pipeline(name="inner")
@@ -126,16 +126,16 @@ def inner(x: int) -> int:
 
 @dsl.pipeline(name="nested")
 def nested(x: int = 4) -> int:
-    one = inner(x=x)
-    with dsl.If(one.output > 5), dsl.ParallelFor([3]) as item:
+    doubled = inner(x=x)
+    with dsl.If(doubled.output > 5), dsl.ParallelFor([3]) as item:
         deep = inner(x=item)
         with dsl.If(deep.output >= 6):
             greet(name="six")
-    return inner(x=one.output).output
+    return inner(x=doubled.output).output
 
 
 @dsl.pipeline(name="importer")
-def importer(uri: str = known) -> int:
+def importer(uri: str = artifact_uri) -> int:
     got = dsl.importer(artifact_uri=uri, artifact_class=Dataset, reimport=False, metadata={"rows": 3})
     return count(data=got.output).output
 
@@ -161,5 +161,5 @@ ENDING = [sequential, artifacts, conditional, loop, members, nested, importer, r
 for pipeline in [*ENDING, exits]:
     compiler.Compiler().compile(pipeline, str(folder / f"{pipeline.name}.yaml"))
 local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(folder / "theirs"))
-found: dict[str, Any] = {one.name: one().outputs["Output"] for one in ENDING}
-(folder / "found.json").write_text(json.dumps(found))
+outputs: dict[str, Any] = {pipeline.name: pipeline().outputs["Output"] for pipeline in ENDING}
+(folder / "found.json").write_text(json.dumps(outputs))

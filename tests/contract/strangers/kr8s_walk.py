@@ -34,7 +34,7 @@ def pods() -> None:
     )
     pod.create()
     pod.wait(["condition=Ready", "jsonpath='{.status.phase}'=Succeeded"], mode="any", timeout=60)
-    assert [found.name for found in kr8s.get("pods", namespace=NAMESPACE, label_selector={"app": "kr8s"})] == ["kr8s"]
+    assert [listed.name for listed in kr8s.get("pods", namespace=NAMESPACE, label_selector={"app": "kr8s"})] == ["kr8s"]
     assert list(pod.logs(follow=True)) == ["one", "two"]
     pod.label(a="b")
     pod.annotate({"c": "d"})
@@ -71,8 +71,8 @@ def watches() -> None:
     """A watch from now on."""
     made = ConfigMap({"metadata": {"name": "seen", "namespace": NAMESPACE}, "data": {"a": "b"}})
     made.create()
-    for event, found in kr8s.watch("configmaps", namespace=NAMESPACE):
-        if found.name == "seen":
+    for event, config_map in kr8s.watch("configmaps", namespace=NAMESPACE):
+        if config_map.name == "seen":
             assert event == "ADDED"
             break
     made.delete()

@@ -130,10 +130,10 @@ def custom_objects() -> None:
     patch = {"metadata": {"labels": {"tier": "one"}}}
     assert api.patch_namespaced_custom_object(*CUSTOM, "mnist", patch)["metadata"]["labels"] == {"tier": "one"}
     assert len(api.list_namespaced_custom_object(*CUSTOM, label_selector="tier=one")["items"]) == 1
-    until_seen = watch.Watch()
-    for event in until_seen.stream(api.list_namespaced_custom_object, *CUSTOM, timeout_seconds=60):
+    watcher = watch.Watch()
+    for event in watcher.stream(api.list_namespaced_custom_object, *CUSTOM, timeout_seconds=60):
         if event["object"]["metadata"]["name"] == "mnist":
-            until_seen.stop()
+            watcher.stop()
             assert event["type"] == "ADDED"
             break
     else:
@@ -148,8 +148,8 @@ SUSPENDED = {"runPolicy": {"suspend": True}}
 
 def dynamic_client() -> None:
     """The dynamic client, which discovers what there is."""
-    found = dynamic.DynamicClient(client.ApiClient())
-    jobs = found.resources.get(api_version="kubeflow.org/v1", kind="TFJob")
+    discovered = dynamic.DynamicClient(client.ApiClient())
+    jobs = discovered.resources.get(api_version="kubeflow.org/v1", kind="TFJob")
     body = {**TFJOB, "metadata": {"name": "dynamic"}, "spec": {**TFJOB["spec"], **SUSPENDED}}
     assert jobs.create(namespace=NAMESPACE, body=body).metadata.name == "dynamic"
     assert any(event["object"].metadata.name == "dynamic" for event in jobs.watch(namespace=NAMESPACE, timeout=60))
@@ -159,7 +159,7 @@ def dynamic_client() -> None:
         jobs.patch(name="dynamic", namespace=NAMESPACE, body=change, content_type=merge).metadata.annotations.a == "b"
     )
     jobs.delete(name="dynamic", namespace=NAMESPACE)
-    maps = found.resources.get(api_version="v1", kind="ConfigMap")
+    maps = discovered.resources.get(api_version="v1", kind="ConfigMap")
     applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": "b"}}
     for value in ("b", "c"):
         applied["data"] = {"a": value}

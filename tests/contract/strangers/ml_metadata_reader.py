@@ -28,7 +28,7 @@ def state(execution: Any) -> str:
     return str(metadata_store_pb2.Execution.State.Name(execution.last_known_state))
 
 
-executions = {one.id: one for one in store.get_executions()}
+executions = {execution.id: execution for execution in store.get_executions()}
 artifacts = {artifact.id: artifact for artifact in store.get_artifacts()}
 runs = sorted(store.get_contexts_by_type("pipeline_run"), key=lambda context: context.id)
 events = sorted(
@@ -45,12 +45,12 @@ careful = store.get_executions(ListOptions(filter_query="properties.alpha.double
 best = store.get_artifacts(
     ListOptions(filter_query="type = 'ModelEvaluation' AND properties.model_0.double_value > 0.5")
 )
-found = {
-    "runs": {one.name: sorted(map(state, store.get_executions_by_context(one.id))) for one in runs},
-    "parents": [parent.name for one in runs for parent in store.get_parent_contexts_by_context(one.id)],
+answer = {
+    "runs": {run.name: sorted(map(state, store.get_executions_by_context(run.id))) for run in runs},
+    "parents": [parent.name for run in runs for parent in store.get_parent_contexts_by_context(run.id)],
     "nodes": sorted(context.name for context in store.get_contexts_by_type("node")),
     "events": events,
-    "careful": sorted((one.type, state(one)) for one in careful),
-    "best": [[one.uri, metadata_store_pb2.Artifact.State.Name(one.state)] for one in best],
+    "careful": sorted((execution.type, state(execution)) for execution in careful),
+    "best": [[artifact.uri, metadata_store_pb2.Artifact.State.Name(artifact.state)] for artifact in best],
 }
-print(json.dumps(found))
+print(json.dumps(answer))

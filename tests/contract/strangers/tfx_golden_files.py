@@ -15,7 +15,9 @@ from google.protobuf import json_format, text_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 (place,) = map(Path, sys.argv[1:])
-GOLDEN = next(Path(one, "tfx") for one in sys.path if Path(one, "tfx").is_dir()) / "orchestration/kubeflow/v2/testdata"
+GOLDEN = (
+    next(Path(path, "tfx") for path in sys.path if Path(path, "tfx").is_dir()) / "orchestration/kubeflow/v2/testdata"
+)
 PART = re.compile(r"expected_(.*?)_(component|executor|task)(?:_spec)?(_with_runtime_param)?(_\d)?")
 
 
@@ -51,7 +53,7 @@ def producers(pipeline, task):
 
 def assembled(parts, version):
     """Return a pipeline of the parts of a task, or of the two tasks of a resolver."""
-    executors = {key: one for part in parts["executor"] for key, one in part["executors"].items()}
+    executors = {key: executor for part in parts["executor"] for key, executor in part["executors"].items()}
     root = {"inputDefinitions": {"parameters": {}}, "dag": {"tasks": {}}}
     pipeline = {
         "pipelineInfo": {"name": "parts"},
@@ -64,7 +66,9 @@ def assembled(parts, version):
         name = task["componentRef"]["name"]
         root["dag"]["tasks"][task.get("taskInfo", {}).get("name") or name] = task
         wanted = f"{name}_executor"
-        pipeline["components"][name] = next(one for one in parts["component"] if one["executorLabel"] == wanted)
+        pipeline["components"][name] = next(
+            component for component in parts["component"] if component["executorLabel"] == wanted
+        )
         for given in task.get("inputs", {}).get("parameters", {}).values():
             if given.get("componentInputParameter"):
                 root["inputDefinitions"]["parameters"][given["componentInputParameter"]] = {"parameterType": "STRING"}
@@ -86,6 +90,6 @@ for folder, prefix, version in ((GOLDEN, "", "2.1.0"), (GOLDEN / "legacy", "lega
             parts[f"{match[1]}{match[3] or ''}"][match[2]].append(message(file))
             continue
         (place / f"{prefix}{name}.json").write_text(json.dumps(made))
-    for name, found in parts.items():
-        if {"task", "component", "executor"} <= set(found):  # two parts are alone: a pipeline has them, too
-            (place / f"{prefix}part_{name}.json").write_text(json.dumps(assembled(found, version)))
+    for name, kinds in parts.items():
+        if {"task", "component", "executor"} <= set(kinds):  # two parts are alone: a pipeline has them, too
+            (place / f"{prefix}part_{name}.json").write_text(json.dumps(assembled(kinds, version)))

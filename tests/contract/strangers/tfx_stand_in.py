@@ -23,12 +23,12 @@ given, beam = parser.parse_known_args()
 got = json_format.Parse(given.json_serialized_invocation_args, pipeline_spec_pb2.ExecutorInput())
 if given.json_serialized_inputs_spec_args:
     spec = json_format.Parse(given.json_serialized_inputs_spec_args, pipeline_spec_pb2.ComponentInputsSpec())
-    parameters = {name: getattr(one, one.WhichOneof("kind")) for name, one in got.inputs.parameter_values.items()}
-    for name, one in spec.parameters.items():
-        if one.parameter_type == pipeline_spec_pb2.ParameterType.NUMBER_INTEGER and name in parameters:
+    parameters = {name: getattr(value, value.WhichOneof("kind")) for name, value in got.inputs.parameter_values.items()}
+    for name, parameter in spec.parameters.items():
+        if parameter.parameter_type == pipeline_spec_pb2.ParameterType.NUMBER_INTEGER and name in parameters:
             parameters[name] = int(parameters[name])
 else:
-    parameters = {name: getattr(one, one.WhichOneof("value")) for name, one in got.inputs.parameters.items()}
+    parameters = {name: getattr(value, value.WhichOneof("value")) for name, value in got.inputs.parameters.items()}
 
 
 def title(artifact):
@@ -42,11 +42,11 @@ def described(artifact):
     return {"uri": artifact.uri, "name": artifact.name, "type": title(artifact), "metadata": metadata}
 
 
-inputs = {name: [described(one) for one in these.artifacts] for name, these in got.inputs.artifacts.items()}
+inputs = {name: [described(artifact) for artifact in these.artifacts] for name, these in got.inputs.artifacts.items()}
 outputs = {name: these.artifacts[0] for name, these in got.outputs.artifacts.items()}
 result = pipeline_spec_pb2.ExecutorOutput()
 call = {"executor": given.executor_class_path, "beam": beam, "parameters": parameters, "inputs": inputs}
-call["outputs"] = {name: described(one) for name, one in outputs.items()}
+call["outputs"] = {name: described(artifact) for name, artifact in outputs.items()}
 for name, artifact in outputs.items():
     made = result.artifacts[name].artifacts.add(name=artifact.name, uri=artifact.uri)
     made.metadata.CopyFrom(artifact.metadata)

@@ -85,7 +85,7 @@ def every_method(client: TrainingClient) -> None:
     client.wait_for_job_conditions("models", expected_conditions={"Running", "Succeeded"}, polling_interval=1)
     job = client.get_job("models")
     assert isinstance(job, KubeflowOrgV1TFJob)
-    assert [one.metadata.name for one in client.list_jobs()] == ["models"]
+    assert [listed.metadata.name for listed in client.list_jobs()] == ["models"]
     assert client.is_job_created("models")
     assert not client.is_job_restarting("models")
     assert not client.is_job_failed("models")
@@ -105,8 +105,8 @@ def every_method(client: TrainingClient) -> None:
 def failures(client: TrainingClient) -> None:
     """Check that failures are reported in the client's own words."""
     client.create_job(job_of_models("fails", "exit 3"), namespace=NAMESPACE)
-    said = refused(lambda: client.wait_for_job_conditions("fails", polling_interval=1, wait_timeout=60))
-    assert "Failed" in said
+    message = refused(lambda: client.wait_for_job_conditions("fails", polling_interval=1, wait_timeout=60))
+    assert "Failed" in message
     assert client.is_job_failed("fails")
     for call in (client.get_job, client.delete_job):
         assert "nobody" in refused(call, "nobody")

@@ -11,8 +11,8 @@ from tests.support.browsing import Shown
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with running_chromium(tmp_path_factory.mktemp("chromium")) as found:
-        yield found
+    with running_chromium(tmp_path_factory.mktemp("chromium")) as chromium:
+        yield chromium
 
 
 @pytest.fixture

@@ -81,13 +81,13 @@ def test_the_log_of_a_pod_that_was_made_anew_is_told_from_that_of_its_predecesso
 def test_two_pages_of_two_people_follow_the_same_job_and_neither_needs_the_other(shown: Shown) -> None:
     train(shown.stage)
     with shown.by() as first:
-        one = shown.open(first, "#/jobs/default/mnist/logs")
+        first_page = shown.open(first, "#/jobs/default/mnist/logs")
         with shown.by() as second:
-            other = shown.open(second, "#/jobs/default/mnist/logs")
-            for page in (one, other):
+            second_page = shown.open(second, "#/jobs/default/mnist/logs")
+            for page in (first_page, second_page):
                 expect(page.get_by_role("log", name="Log of worker-1")).to_contain_text("step 299")
             shown.stage.logs["mnist-worker-1"].write("for both\n")
-            for page in (one, other):
+            for page in (first_page, second_page):
                 expect(page.get_by_role("log", name="Log of worker-1")).to_contain_text("for both")
         shown.stage.logs["mnist-worker-1"].write("for the one who stays\n")
-        expect(one.get_by_role("log", name="Log of worker-1")).to_contain_text("for the one who stays")
+        expect(first_page.get_by_role("log", name="Log of worker-1")).to_contain_text("for the one who stays")

@@ -19,7 +19,7 @@ _SPEAK = "echo hello from $$(hostname -s | wc -w); while true; do sleep 0.1; don
 
 
 def link_in(process: CliProcess) -> str:
-    return eventually(lambda: (found := _LINK.search(process.output)) and found[0], within=60)
+    return eventually(lambda: (match := _LINK.search(process.output)) and match[0], within=60)
 
 
 @contextmanager
@@ -184,8 +184,8 @@ def test_a_pipeline_is_shown_while_it_runs_and_afterwards(cli: Cli, browser: Bro
             page.get_by_role("link", name="waiting").click()
             expect(page.get_by_role("region", name="Step Wait")).to_contain_text("Succeeded")
         assert served.end(signal.SIGINT) == 0
-    said = cli.run("ui", "--pipelines", "nowhere", code=2)
-    assert "nowhere" in said.stderr
+    done = cli.run("ui", "--pipelines", "nowhere", code=2)
+    assert "nowhere" in done.stderr
 
 
 def test_a_server_that_does_not_answer_is_said_at_once(cli: Cli) -> None:
@@ -198,6 +198,6 @@ def test_a_server_that_does_not_answer_is_said_at_once(cli: Cli) -> None:
         "users": [{"name": "x", "user": {}}],
     }
     (cli.folder / "config").write_text(json.dumps(config))
-    said = cli.run("ui", "--kubeconfig", "config", code=1)
-    assert "127.0.0.1:1" in said.stderr
-    assert "token" not in said.stdout
+    done = cli.run("ui", "--kubeconfig", "config", code=1)
+    assert "127.0.0.1:1" in done.stderr
+    assert "token" not in done.stdout

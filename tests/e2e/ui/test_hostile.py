@@ -76,8 +76,8 @@ def test_strangers_text_stays_text(shown: Shown) -> None:
             "new DOMParser().parseFromString('<b>', 'text/html')",
             "trustedTypes.createPolicy('mine', {})",
         ):
-            said = page.evaluate(f"try {{ {attempt}; 'it worked' }} catch (error) {{ String(error) }}")
-            assert said.startswith("TypeError"), attempt
+            outcome = page.evaluate(f"try {{ {attempt}; 'it worked' }} catch (error) {{ String(error) }}")
+            assert outcome.startswith("TypeError"), attempt
         # The browser reports what it has refused just now; nothing else, and no dialog.
         somebody.complaints[:] = [
             complaint for complaint in somebody.complaints if "Trusted" not in complaint and "trusted" not in complaint
@@ -91,8 +91,8 @@ def test_numbers_that_no_axis_can_span_are_said_and_harm_no_page(shown: Shown) -
         page = shown.open(somebody, "#/jobs/default/mnist")
         expect(page.get_by_role("heading", name="mnist")).to_be_visible()
         for number, (huge, tiny, none) in enumerate(values):
-            told = {"huge": huge, "tiny": tiny, "none": none, "still": "1.79e308"}
-            metrics = [{"name": name, "value": value} for name, value in told.items()]
+            values_by_name = {"huge": huge, "tiny": tiny, "none": none, "still": "1.79e308"}
+            metrics = [{"name": name, "value": value} for name, value in values_by_name.items()]
             progress = {
                 "percentage": number,
                 "step": 2**52 + number,
@@ -111,4 +111,4 @@ def test_numbers_that_no_axis_can_span_are_said_and_harm_no_page(shown: Shown) -
             "all => all.map(one => one.outerHTML)"
         )
         assert drawn
-        assert not [one for one in drawn if "NaN" in one or "Infinity" in one or "undefined" in one]
+        assert not [markup for markup in drawn if "NaN" in markup or "Infinity" in markup or "undefined" in markup]

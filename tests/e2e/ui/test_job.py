@@ -90,17 +90,17 @@ def test_what_the_time_went_to_is_told_as_describe_tells_it(shown: Shown) -> Non
             spent = {"phase": phase, "since": since, "seconds": {**seconds}, "source": source}
             usage = {**spent, "resources": {"gpu": gpus}, "resourcesSince": since}
             shown.stage.edit(TFJOBS, "default", "mnist", {"status": {"usage": usage}})
-            known = convert(usage, JobUsage)
-            now = known.time + timedelta(seconds=200)
+            job_usage = convert(usage, JobUsage)
+            now = job_usage.time + timedelta(seconds=200)
             page.clock.set_fixed_time(now)
-            told = re.fullmatch(r"training (\d+%) of the time: (.*) (\(from .*\))", usage_text(known, now))
-            assert told is not None
-            share, parts, source = told.groups()
+            match = re.fullmatch(r"training (\d+%) of the time: (.*) (\(from .*\))", usage_text(job_usage, now))
+            assert match is not None
+            share, parts, source = match.groups()
             expect(time.locator("header .muted")).to_have_text(f"{share} of the time was training {source}")
             sums = [re.compile(part.replace(" ", "").replace("m", "m ?") + r" \(\d+%\)$") for part in parts.split(", ")]
             expect(time.locator("dl").first.locator("div")).to_have_text(sums)
             requested = "gpu requested \u00d7 time, hours\\1 (\\2 during the training)"
-            held = re.sub(r"gpu (\S+) h \((\S+) trained\)", requested, resources_text(known, now))
+            held = re.sub(r"gpu (\S+) h \((\S+) trained\)", requested, resources_text(job_usage, now))
             expect(time.locator("dl").last).to_have_text(held)
             seconds[phase] = seconds.get(phase, 0) + 200
         order = " from [^;]*; ".join(("queued", "suspended", "starting", "training", "lost", "training"))
@@ -115,7 +115,7 @@ def test_what_the_page_may_not_do_is_a_command_to_copy(browser: Browser) -> None
             page = shown.open(somebody, "#/jobs/default/mnist")
             lines = page.get_by_role("region", name="Commands").get_by_role("listitem")
             common = "mnist -n default --context lab"
-            named = [f"tfoperator {one} {common}" for one in ("suspend", "scale", "delete")]
+            named = [f"tfoperator {verb} {common}" for verb in ("suspend", "scale", "delete")]
             named[1] += " --workers 3"
             expect(lines.get_by_role("code")).to_have_text(named)
             lines.nth(1).get_by_role("button", name=f"Copy {named[1]}").click()
@@ -174,10 +174,10 @@ def test_a_failed_job_says_what_went_wrong(shown: Shown) -> None:
         failed = {"status": {"conditions": [condition("Failed", "worker-1 exited with code 1")]}}
         shown.stage.edit(TFJOBS, "default", "mnist", failed)
         tab.click()
-        said = page.get_by_role("tabpanel")
-        expect(said).to_contain_text("worker-1")
-        expect(said).to_contain_text("ValueError: no <b>data</b>")
-        expect(said).to_contain_text("/app/train.py")
+        panel = page.get_by_role("tabpanel")
+        expect(panel).to_contain_text("worker-1")
+        expect(panel).to_contain_text("ValueError: no <b>data</b>")
+        expect(panel).to_contain_text("/app/train.py")
         # All of it fits into the width of the page, also on a phone.
         text = page.locator("pre")
         for width in (1280, 390):

@@ -32,8 +32,8 @@ PLACES_OF_MARKS = """() => { const lane = document.querySelector('.sizes').getBo
 
 
 def resize(at: int, before: int, workers: int, reason: str, cost: int | None) -> dict[str, Any]:
-    known = {"time": moment(at), "before": before, "workers": workers, "reason": reason}
-    return known if cost is None else known | {"untrainedSeconds": cost}
+    fields = {"time": moment(at), "before": before, "workers": workers, "reason": reason}
+    return fields if cost is None else fields | {"untrainedSeconds": cost}
 
 
 def played(shown: Shown, *resizes: dict[str, Any], changes: int = 0, **usage: Any) -> None:
@@ -66,8 +66,8 @@ def test_each_change_is_on_the_timeline_with_its_cost_and_its_reason(shown: Show
         so_far = "not at work yet (50s so far)"
         clock = r"[0-9/., ]*\d\d:\d\d:\d\d"
         cost = rf"^{first} at {clock}: 21 s without training, because"
-        said = rf"{cost} .*; {last} at {clock}: {re.escape(so_far)}, because"
-        expect(time.get_by_role("img", name=re.compile(said))).to_be_visible()
+        label = rf"{cost} .*; {last} at {clock}: {re.escape(so_far)}, because"
+        expect(time.get_by_role("img", name=re.compile(label))).to_be_visible()
         items = time.get_by_role("list").get_by_role("listitem")
         expect(items.locator("strong")).to_have_text([f"{last}: {so_far}", f"{first}: 21 s without training"])
         expect(items.locator("p")).to_have_text([FOUND.capitalize(), LOST])
