@@ -27,8 +27,8 @@ class Bench:
         self.watcher = ConfigWatcher(options, self._take, clock=self.clock)
 
     def _take(self, options: Options) -> None:
-        one = options.accelerators.get("nvidia.com/gpu")
-        self.told.append(None if one is None else one.env[0]["value"])
+        accelerator = options.accelerators.get("nvidia.com/gpu")
+        self.told.append(None if accelerator is None else accelerator.env[0]["value"])
         self.queues = options.scheduling.queues
 
     def write(self, content: str) -> None:
@@ -51,10 +51,10 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with no_threads_left(within=0):
-        one = Bench(tmp_path / "operator.yaml")
-        one.watcher.start()
-        yield one
-        one.watcher.stop()
+        watcher_bench = Bench(tmp_path / "operator.yaml")
+        watcher_bench.watcher.start()
+        yield watcher_bench
+        watcher_bench.watcher.stop()
 
 
 def test_a_change_is_passed_on_once_also_after_one_that_failed(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
