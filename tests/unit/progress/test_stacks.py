@@ -125,7 +125,7 @@ def test_parents_that_are_missing_are_private_too(tmp_path: Path, monkeypatch: p
         assert stacks._directory() == folder
     finally:
         os.umask(before)
-    assert {one.stat().st_mode & 0o777 for one in (folder, folder.parent, folder.parent.parent)} == {0o700}
+    assert {directory.stat().st_mode & 0o777 for directory in (folder, folder.parent, folder.parent.parent)} == {0o700}
 
 
 def test_where_no_file_can_be_made_the_command_says_so(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_a_process_that_is_younger_than_its_file_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: float | None, asked: bool
 ) -> None:
     """Where open files can't be seen, as on macOS: the number may be another's by now, whom the signal would end."""
-    one = Numbered(tmp_path, monkeypatch, 4711)
-    made = one.file.stat().st_mtime
+    process = Numbered(tmp_path, monkeypatch, 4711)
+    made = process.file.stat().st_mtime
 
     def unseen(pid: int) -> list[os.stat_result]:
         raise FileNotFoundError
@@ -175,7 +175,7 @@ def test_a_process_that_is_younger_than_its_file_is_left_alone(
     monkeypatch.setattr(stacks, "_started", lambda pid: None if later is None else made + later)
     ((_, text),) = take(tmp_path, timeout=30)
     assert ("File train.py" in text) is asked
-    assert one.signals == [signal.SIGUSR1] * asked
+    assert process.signals == [signal.SIGUSR1] * asked
 
 
 def test_ps_says_when_a_process_was_started() -> None:
