@@ -132,13 +132,8 @@ def test_probes_and_metrics_reach_the_ports_that_the_flags_open(base: Objects, c
 
 
 def test_what_the_base_makes_tells_what_it_is_part_of_and_its_version(base: Objects, container: dict[str, Any]) -> None:
-    label_values = {
-        "name": "tfoperator",
-        "part-of": "tfoperator",
-        "component": "operator",
-        "version": tfoperator.__version__,
-    }
-    labels = {f"app.kubernetes.io/{name}": value for name, value in label_values.items()}
+    values = {"name": "tfoperator", "part-of": "tfoperator", "component": "operator", "version": tfoperator.__version__}
+    labels = {f"app.kubernetes.io/{name}": value for name, value in values.items()}
     assert all(labels.items() <= obj["metadata"]["labels"].items() for obj in [*base.values(), pod_of(base)])
     assert container["image"] == f"tfoperator:{tfoperator.__version__}"
     assert f"ARG VERSION={tfoperator.__version__}\n" in (ROOT / "Dockerfile").read_text()

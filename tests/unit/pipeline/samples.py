@@ -104,7 +104,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.views: list[StepView] = []
-        self.told: list[str] = []
+        self.messages: list[str] = []
 
     def step(self, view: StepView) -> None:
         self.views.append(view)
@@ -112,7 +112,7 @@ class Seen:
     def log(self, step: str, line: str) -> None: ...
 
     def tell(self, step: str, message: str) -> None:
-        self.told.append(message)
+        self.messages.append(message)
 
 
 def runner(folder: Path, **more: Any) -> PipelineRunner:

@@ -35,7 +35,7 @@ def program(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
         command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         try:
-            process.said = process.stdout.readline().strip()  # type: ignore[attr-defined]
+            process.output = process.stdout.readline().strip()  # type: ignore[attr-defined]
             yield process
         finally:
             process.kill()
@@ -55,7 +55,7 @@ def test_a_program_that_hangs_says_where_and_one_that_is_stopped_is_not_waited_f
 
 def test_a_program_with_a_handler_of_its_own_keeps_it(tmp_path: Path) -> None:
     with program(tmp_path, "import signal; signal.signal(signal.SIGUSR1, lambda *_: None)") as process:
-        assert process.said == "False"  # type: ignore[attr-defined]
+        assert process.output == "False"  # type: ignore[attr-defined]
         assert list(take(tmp_path)) == []
 
 

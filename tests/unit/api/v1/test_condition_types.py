@@ -52,11 +52,7 @@ def test_the_most_alarming_trouble_stands_first() -> None:
 def test_the_page_knows_the_place_and_the_colour_of_each_state_that_a_condition_makes() -> None:
     order = re.findall(r'"(\w+)"', re.findall(r"order: \[(.*?)\]", (STATIC / "jobs.js").read_text(), re.DOTALL)[0])
     bad = re.findall(r'"(\w+)"', re.findall(r"BAD = new Set\(\[(.*?)\]\)", (STATIC / "format.js").read_text())[0])
-    states = [
-        condition_type
-        for condition_type in ConditionType
-        if condition_type.traits.is_peers or condition_type in TROUBLES
-    ]
+    states = [kind for kind in ConditionType if kind.traits.is_peers or kind in TROUBLES]
     assert not set(states) - set(order), "tfoperator/ui/static/jobs.js lacks them in its order of states"
     alarms = {state for state in states if state.traits.concern is Concern.ALARM}
     assert alarms == set(bad) & set(states), "tfoperator/ui/static/format.js has others in BAD, the states in red"

@@ -115,9 +115,7 @@ def test_the_operator_tells_of_it_as_it_is_configured() -> None:
 def test_what_needs_no_look_is_accepted_in_any_case(
     replica_type: ReplicaType, size: int, others: dict[ReplicaType, HostList]
 ) -> None:
-    left = ALWAYS_ACCEPTED - sum(
-        hosts_of_type.characters + hosts_of_type.size * PER_HOST for hosts_of_type in others.values()
-    )
+    left = ALWAYS_ACCEPTED - sum(host_list.characters + host_list.size * PER_HOST for host_list in others.values())
     hosts = {**others, replica_type: HostList(size, left - size * PER_HOST)}
     for dynamic in (True, False):
         for arguments in (True, False):

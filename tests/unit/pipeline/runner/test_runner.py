@@ -226,6 +226,6 @@ def test_where_no_docker_engine_is_nothing_was_created_and_the_run_has_failed(
     seen = Seen()
     with pytest.raises(PipelineFailed):
         runner(tmp_path, launchers=ON_DOCKER, listener=seen).run(pipeline)
-    assert not [message for message in seen.told if "lost its runner" in message]
+    assert not [message for message in seen.messages if "lost its runner" in message]
     with home_of(tmp_path).store() as store:
         assert [run.state for run in store.runs()] == ["failed", "failed"]

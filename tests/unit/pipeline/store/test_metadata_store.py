@@ -65,15 +65,10 @@ def test_an_execution_is_begun_once_and_its_outputs_come_to_life_when_it_has_suc
     assert [output.state for output in first.outputs["o"]] == ["PENDING"]
     for _ in range(2):
         ended(store, first, artifact("/a", {"rows": 3}, made=True), artifact("/more"))
-    stored = store.executions("r1")["a"]
-    assert (stored.state, stored.image_id, stored.exec_properties, stored.ended) == (
-        "COMPLETE",
-        "sha256:1",
-        {"x": 1},
-        NOW,
-    )
+    saved = store.executions("r1")["a"]
+    assert (saved.state, saved.image_id, saved.exec_properties, saved.ended) == ("COMPLETE", "sha256:1", {"x": 1}, NOW)
     assert [
-        (output.uri, output.state, output.properties, output.made, output.type) for output in stored.outputs["o"]
+        (output.uri, output.state, output.properties, output.made, output.type) for output in saved.outputs["o"]
     ] == [
         ("/a", "LIVE", {"rows": 3}, True, "Model"),
         ("/more", "LIVE", {}, False, "Model"),
@@ -83,8 +78,8 @@ def test_an_execution_is_begun_once_and_its_outputs_come_to_life_when_it_has_suc
 def test_what_a_failure_was_to_make_is_abandoned_and_planned_again_when_it_goes_on(store: MetadataStore) -> None:
     execution = begin(store)
     ended(store, execution, state="FAILED", message="no disk")
-    stored = store.executions("r1")["a"]
-    assert (stored.message, stored.outputs["o"][0].state, stored.run_id) == ("no disk", "ABANDONED", "r1")
+    saved = store.executions("r1")["a"]
+    assert (saved.message, saved.outputs["o"][0].state, saved.run_id) == ("no disk", "ABANDONED", "r1")
     ended(store, execution, state="RUNNING")
     now = store.executions("r1")["a"]
     assert (now.state, now.ended, now.outputs["o"][0].state) == ("RUNNING", None, "PENDING")

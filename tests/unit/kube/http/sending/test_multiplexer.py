@@ -104,7 +104,7 @@ def test_a_connection_that_the_server_gives_up_is_not_used_again_nor_one_to_a_se
     assert [type(result) for (result,) in results] == [errors.ConnectionRefused] * 2
 
 
-def saying(sent: bytes) -> Handler:
+def sending(sent: bytes) -> Handler:
     def handler(exchange: Exchange) -> None:
         exchange.send(sent)
         exchange.hang_up()
@@ -116,9 +116,9 @@ def saying(sent: bytes) -> Handler:
     ("answer", "expected"),
     [
         (Exchange.reset, errors.TransportError),
-        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}"), errors.TransportError),
-        (saying(b"nonsense"), errors.MalformedResponse),
-        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n"), errors.AnswerTooLarge),
+        (sending(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}"), errors.TransportError),
+        (sending(b"nonsense"), errors.MalformedResponse),
+        (sending(b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n"), errors.AnswerTooLarge),
         (lambda exchange: exchange.status(429, "No", "no"), errors.TooManyRequestsError),  # without a Retry-After
         # The server may have acted, or not.
         (lambda exchange: exchange.status(503, "No", "no", headers={"Retry_After": "0"}), errors.ServerError),
